@@ -1,0 +1,55 @@
+/* app.h - what the handlers share, and their route tables. Handlers know HTTP and the modules below;
+ * the modules know nothing of HTTP. Errors become answers in errors.c alone. */
+#ifndef APP_APP_H
+#define APP_APP_H
+
+#include "app/config.h"
+#include "base/metrics.h"
+#include "http/http.h"
+
+struct app_hot;   /* hot.h: ready answers */
+struct auth;      /* auth/auth.h */
+struct loop;
+struct sysclock;
+struct tables;    /* table/table.h */
+
+/* The object graph the handlers see; built by server/boot.c, which owns every part. */
+struct app {
+    const struct config *config;
+    struct engine *engine;
+    struct pages *pages;
+    struct tables *tables;
+    struct auth *auth;
+    struct app_hot *hot;
+    struct metrics *metrics;
+    struct log *log;
+    struct clock *clock;
+    struct sysclock *sysclock;
+    struct loop *loop;
+    const struct app_domain *domains; /* sorted by name */
+    unsigned domains_count;
+    struct http_server *http;
+    /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool thread. */
+    void (*upkeep_all)(struct app *app);
+};
+
+struct app_domain { str name; uint32_t number; };
+/* NULL: not configured. */
+const struct app_domain *app_domain_find(const struct app *app, str name);
+/* The {domain} of this request, or NULL after answering 404 domain_not_found. */
+const struct app_domain *app_domain_of(struct http_exchange *x, const struct app *app);
+
+/* Route tables; each ends with a row whose pattern is NULL. */
+extern const struct http_route app_page_routes[];   /* page.c: pages and buckets of that kind */
+extern const struct http_route app_table_routes[];  /* table.c: tables and batches */
+extern const struct http_route app_value_routes[];  /* value.c: key_value, key_rev_value, multi_content */
+extern const struct http_route app_admin_routes[];  /* admin.c: health, metrics, spec, check, backup, tokens */
+extern const struct http_route app_hook_routes[];   /* hooks.c: test.clock; only with --test-hooks */
+
+/* What http_hooks wants; app is a struct app. */
+bool app_early(struct http_exchange *x, void *app);
+bool app_authorize(struct http_exchange *x, const char *permission, void *app);
+void app_refuse(struct http_exchange *x, int status, const char *type, str detail, void *app);
+void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app);
+
+#endif

@@ -1,0 +1,45 @@
+/* config.h - what the operator chose, typed: filled by server/options.c from one table of rows, read by all. */
+#ifndef APP_CONFIG_H
+#define APP_CONFIG_H
+
+#include "base/log.h"
+#include "base/str.h"
+#include "bucket/page.h"
+#include "http/http.h"
+
+enum { CONFIG_DOMAINS_MAX = 4096, CONFIG_BUCKETS_MAX = 64, CONFIG_LISTENS_MAX = 8, CONFIG_NAME_BYTES_MAX = 255 };
+
+enum config_auth { AUTH_OPEN, AUTH_INTERNAL };
+
+struct config_domain {
+    const char *name;
+};
+struct config_bucket {
+    struct page_bucket_opts page;
+    const char *cache_control;     /* of answers with content; latest and superseded alike */
+};
+
+struct config {
+    struct http_listen listens[CONFIG_LISTENS_MAX]; /* the first is the main one */
+    unsigned listens_count;
+    const char *data_dir;
+    struct config_domain *domains;
+    unsigned domains_count;
+    struct config_bucket buckets[CONFIG_BUCKETS_MAX]; /* the first is "page" */
+    unsigned buckets_count;
+    enum config_auth auth;
+    struct http_limits http;
+    size_t page_body_bytes_max;
+    size_t hot_bytes;                 /* of ready answers */
+    int64_t drain_timeout_ms;
+    int64_t write_timeout_ms;         /* of one put or order */
+    uint64_t segment_bytes, index_bytes_max, free_bytes_min;
+    enum log_level log_level;
+    enum log_format log_format;
+    bool access_log;
+    bool test_hooks;
+    bool test_frozen;                 /* --test-hooks=INSTANT */
+    store_time test_instant;
+};
+
+#endif

@@ -1,0 +1,117 @@
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_CHUNK_BYTES = 8192, ARENA_ALIGN = 16 };
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t size; /* of bytes */
+    _Alignas(ARENA_ALIGN) char bytes[];
+};
+
+void arena_init(struct arena *a, size_t bytes_max)
+{
+    *a = (struct arena){ .bytes_max = bytes_max };
+}
+
+void arena_reset(struct arena *a)
+{
+    while (a->chunks != NULL) {
+        struct arena_chunk *chunk = a->chunks;
+        a->chunks = chunk->next;
+        free(chunk);
+    }
+    a->used = 0;
+    a->total = 0;
+}
+
+void arena_fini(struct arena *a)
+{
+    arena_reset(a);
+}
+
+static bool chunk_add(struct arena *a, size_t size)
+{
+#ifndef ARENA_DEBUG
+    if (size < ARENA_CHUNK_BYTES && a->total + ARENA_CHUNK_BYTES <= a->bytes_max)
+        size = ARENA_CHUNK_BYTES;
+#endif
+    if (size > a->bytes_max || a->total > a->bytes_max - size)
+        return false;
+    struct arena_chunk *chunk = malloc(sizeof *chunk + size);
+    if (chunk == NULL)
+        return false;
+    chunk->next = a->chunks;
+    chunk->size = size;
+    a->chunks = chunk;
+    a->used = 0;
+    a->total += size;
+    return true;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    if (size > SIZE_MAX - ARENA_ALIGN)
+        return NULL;
+    size = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+#ifdef ARENA_DEBUG
+    if (!chunk_add(a, size))
+        return NULL;
+#else
+    if (a->chunks == NULL || a->chunks->size - a->used < size)
+        if (!chunk_add(a, size))
+            return NULL;
+#endif
+    void *at = a->chunks->bytes + a->used;
+    a->used += size;
+    return at;
+}
+
+void *arena_calloc(struct arena *a, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    void *at = arena_alloc(a, bytes);
+    if (at != NULL && bytes > 0)
+        memset(at, 0, bytes);
+    return at;
+}
+
+char *arena_cstr(struct arena *a, str s)
+{
+    if (s.n == SIZE_MAX)
+        return NULL;
+    char *at = arena_alloc(a, s.n + 1);
+    if (at == NULL)
+        return NULL;
+    if (s.n > 0)
+        memcpy(at, s.p, s.n);
+    at[s.n] = 0;
+    return at;
+}
+
+str arena_copy(struct arena *a, str s)
+{
+    char *at = arena_cstr(a, s);
+    return at == NULL ? STR_NONE : (str){ .p = at, .n = s.n };
+}
+
+str arena_printf(struct arena *a, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    INVARIANT(n >= 0);
+    char *at = arena_alloc(a, (size_t)n + 1);
+    if (at != NULL)
+        (void)vsnprintf(at, (size_t)n + 1, format, again); /* measured just above */
+    va_end(again);
+    return at == NULL ? STR_NONE : (str){ .p = at, .n = (size_t)n };
+}

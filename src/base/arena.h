@@ -1,0 +1,35 @@
+/* arena.h - memory that lives and ends together: one per request, one reset instead of many frees.
+ *
+ * Grows in chunks up to a ceiling; past it allocation returns NULL and the request fails with ERR_LIMIT.
+ * Built with ARENA_DEBUG every allocation is a malloc of its own, so that sanitizers see overruns.
+ * Thread: one at a time. */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include "base/check.h"
+#include "base/str.h"
+
+struct arena_chunk;
+struct arena {
+    struct arena_chunk *chunks; /* newest first */
+    size_t used;                /* in the newest chunk */
+    size_t total;               /* bytes of all chunks */
+    size_t bytes_max;           /* ceiling on total */
+};
+
+void arena_init(struct arena *a, size_t bytes_max);
+/* Frees everything but keeps the arena usable. */
+void arena_reset(struct arena *a);
+void arena_fini(struct arena *a);
+
+/* 16-byte aligned, uninitialised; NULL past the ceiling or out of memory. size 0 is fine. */
+MUST_CHECK void *arena_alloc(struct arena *a, size_t size);
+/* Zeroed array; NULL on overflow of count * size too. */
+MUST_CHECK void *arena_calloc(struct arena *a, size_t count, size_t size);
+/* A copy that lives in the arena, with a NUL behind it. p is NULL past the ceiling. */
+MUST_CHECK str arena_copy(struct arena *a, str s);
+MUST_CHECK char *arena_cstr(struct arena *a, str s);
+/* Formatted text, NUL-terminated. p is NULL past the ceiling. */
+MUST_CHECK str arena_printf(struct arena *a, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,13 @@
+/* utf8.h - validity and normal form of titles (UTF-8 by RFC 3629, NFC by Unicode through libunistring). */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+/* No overlong forms, no surrogates, nothing above U+10FFFF. */
+bool utf8_valid(str s);
+/* The NFC form, in the arena (or s itself when it is in that form already). ERR_BAD: not UTF-8; ERR_LIMIT. */
+MUST_CHECK err utf8_nfc(struct arena *a, str s, str *out);
+
+#endif

@@ -1,0 +1,228 @@
+/* page.h - page buckets: revisioned renders, their precedence and retention (DESIGN 7 and 8, CONTRACT 2).
+ *
+ * Model. A title of a domain has renders, ordered by (rev, tid); the greatest is the latest. A render is a
+ * bundle of named contents stored, read, superseded and culled together. A put takes its sorted place:
+ * greater than all, it is the latest and supersedes the one that was; else it is superseded at its arrival
+ * by its next greater neighbour. Every change of a title is one engine update, decided over its rows.
+ *   due_at is when a render is gone: policy's (from superseded_at) or later by a request, a stash or a hold;
+ * NEVER for what policy keeps. A row past due_at is not served, whether or not it was culled already. A cull
+ * deletes the row and leaves a trace in the ledger for ledger_ttl. A purge leaves a fence: tids in
+ * its range not after the purge are refused.
+ * Source: RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
+#ifndef BUCKET_PAGE_H
+#define BUCKET_PAGE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/tid.h"
+#include "base/times.h"
+#include "engine/engine.h"
+
+enum {
+    PAGE_TITLE_BYTES_MAX = 440,
+    PAGE_CONTENTS_MAX = 16,
+    PAGE_CONTENT_NAME_BYTES_MAX = 32,
+    PAGE_HEADERS_MAX = 32,             /* of one content */
+    PAGE_HEADERS_BYTES_MAX = 8192,
+    PAGE_LEDGER_ROWS_MAX = 10000,      /* of one title */
+    PAGE_CULL_BATCH = 256,             /* rows of one cull update */
+    PAGE_FENCES_MAX = 64,              /* of one title; more become one for the whole title */
+};
+#define PAGE_REV_MAX INT64_MAX
+#define PAGE_TID_AHEAD_NS (5 * NS_PER_S) /* a tid further in the future is refused */
+
+enum page_policy_kind { POLICY_APP_TTL, POLICY_ALL, POLICY_LATEST_HASH, POLICY_LATEST, POLICY_INTERVAL, POLICY_TTL,
+                        POLICY_KINDS };
+const char *page_policy_name(enum page_policy_kind k); /* "app_ttl" */
+struct page_policy {
+    enum page_policy_kind kind;
+    int64_t grace_ttl_ns;      /* app_ttl, latest, interval: after it stops being kept */
+    int64_t historical_ttl_ns; /* from the last request that named it */
+    int64_t stash_ttl_ns;
+    int64_t ledger_ttl_ns;
+    uint32_t count;            /* latest: renders kept of one revision; interval: kept of each interval */
+    int64_t interval_ns;
+    int64_t ttl_ns;            /* ttl: from the put, superseded or not */
+};
+
+enum page_codec { PAGE_IDENTITY, PAGE_GZIP, PAGE_ZSTD };
+enum page_state { PAGE_CURRENT, PAGE_RECENT, PAGE_HISTORICAL, PAGE_HELD, PAGE_ARCHIVE, PAGE_CULLED, PAGE_PURGED,
+                  PAGE_SUPPRESSED, PAGE_UNKNOWN, PAGE_STATES };
+const char *page_state_name(enum page_state s);
+
+struct page_bucket_opts {
+    const char *name;                  /* "page"; interned by the catalog */
+    struct page_policy policy;
+    enum page_codec codec;             /* how contents are stored [gzip] */
+    const char *const *contents;       /* allowed names; NULL: any */
+    unsigned contents_count;
+};
+
+struct pages;         /* all page buckets of a store */
+struct page_bucket;
+/* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the
+ * background by pages_upkeep. seed: of minted tids. Fails: ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
+MUST_CHECK err pages_new(struct engine *e, struct clock *clock, uint64_t seed, const struct page_bucket_opts *buckets,
+                         unsigned count, struct pages **out, struct err_note *note);
+void pages_free(struct pages **pp);
+struct page_bucket *pages_find(struct pages *p, str bucket_name); /* NULL: unknown */
+const struct page_bucket_opts *page_bucket_opts_of(const struct page_bucket *b);
+/* The number a configured domain is stored under; the same on every start. Blocks: start-up only. */
+MUST_CHECK err pages_domain(struct pages *p, str domain, uint32_t *out);
+
+/* The key of a title: valid UTF-8, NFC, 1 to PAGE_TITLE_BYTES_MAX bytes, no control bytes, not "." or "..".
+ * ERR_BAD with a note. Result in the arena. */
+MUST_CHECK err page_title_key(struct arena *a, str title, str *out, struct err_note *note);
+
+/* ---- one stored render, as rows say it ---- */
+struct page_content {
+    char name[PAGE_CONTENT_NAME_BYTES_MAX + 1];
+    enum page_codec codec;
+    uint32_t offset, headers_bytes, stored_bytes, raw_bytes; /* headers, then the stored frame, at offset in the blob */
+    uint64_t sum;                                            /* XXH3-64 of headers and frame */
+};
+struct page_name { uint64_t rev; struct tid tid; };
+struct page_render {
+    struct page_name name;
+    store_time stored_at;       /* arrival */
+    store_time superseded_at;   /* NEVER: it is the latest */
+    struct page_name superseded_by;
+    store_time out_at;          /* when policy stopped keeping it; NEVER while it does */
+    store_time requested_until, stash_until, hold_until; /* ZERO: none */
+    store_time due_at;          /* NEVER or the greatest that applies */
+    unsigned contents_count;
+    struct page_content contents[PAGE_CONTENTS_MAX];
+    struct engine_blob blob;    /* valid as engine.h says */
+    enum page_state state;      /* at the time it was read */
+};
+const struct page_content *page_content_find(const struct page_render *r, str name); /* NULL */
+
+/* What is left of a render that is gone. */
+struct page_trace {
+    struct page_name name;
+    enum page_state state;      /* culled, purged, suppressed */
+    store_time at;
+    enum page_policy_kind policy;
+    store_time superseded_at;
+    struct page_name superseded_by;
+};
+
+/* ---- reading. Thread: any. Never blocks. ---- */
+enum page_select { SELECT_LATEST, SELECT_REV, SELECT_EXACT, SELECT_SERVED_AT, SELECT_CURRENT_AT };
+struct page_which {
+    uint32_t domain;
+    str title;                 /* a key */
+    enum page_select select;
+    struct page_name name;     /* rev for REV; rev and tid for EXACT */
+    store_time at;             /* SERVED_AT: the render served then; CURRENT_AT: the revision current then */
+};
+/* ERR_OK and *out; ERR_GONE and *trace (may be NULL); ERR_NOT_FOUND; ERR_CORRUPT; ERR_IO. */
+MUST_CHECK err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
+                         struct page_render *out, struct page_trace *trace);
+/* Must a read that names this revision extend its life first (then call page_extend)? */
+bool page_wants_extension(const struct page_bucket *b, const struct page_render *r, store_time now);
+
+/* Renders of a title, newest first, strictly after *after when it is not NULL; state filled in. Calls each
+ * until it returns false. Rows past due are left out. */
+MUST_CHECK err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
+                            const struct page_name *after, bool (*each)(void *ctx, const struct page_render *r),
+                            void *ctx);
+/* Titles of a domain in key order, after the given one. */
+MUST_CHECK err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
+                           bool (*each)(void *ctx, str title, const struct page_render *latest), void *ctx);
+
+struct page_explanation {
+    struct page_render render;   /* when stored */
+    struct page_trace trace;     /* when gone */
+    enum page_state state;       /* UNKNOWN: neither */
+    const char *reason;          /* a sentence, static */
+    bool stashed, held, requested;
+};
+MUST_CHECK err page_explain(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
+                            struct page_explanation *out);
+
+/* One content of a found render: its stored headers ("name: value\n" lines) and its frame, into the arena,
+ * verified. now: only from memory, ERR_AGAIN otherwise (then again on the pool). ERR_CORRUPT, ERR_LIMIT. */
+MUST_CHECK err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c,
+                         struct arena *a, bool now, str *headers, str *frame);
+/* The frame as raw bytes (decompressed, or itself when identity), in the arena. ERR_CORRUPT, ERR_LIMIT. */
+MUST_CHECK err page_frame_raw(const struct page_content *c, str frame, struct arena *a, str *raw);
+
+/* ---- writing. Each request is the caller's memory until done; done: engine thread, short. ---- */
+struct page_put_content { str name, headers, raw; };  /* headers: "name: value\n" lines, sane ones only */
+struct page_put {
+    /* in; borrowed until done */
+    uint32_t domain;
+    str title;
+    uint64_t rev;
+    bool has_tid;
+    struct tid tid;
+    unsigned contents_count;
+    struct page_put_content contents[PAGE_CONTENTS_MAX];
+    int64_t stash_ns;           /* > 0: pin at once */
+    mono deadline;
+    struct arena *arena;        /* for the frames; the caller's */
+    void (*done)(struct page_put *p, err why);
+    void *ctx;
+    /* out: ERR_OK; else ERR_CONFLICT, ERR_GONE (expired or purged: trace), ERR_BAD, and what the engine says */
+    struct page_name stored;
+    bool latest, applied, created; /* created: 201, else 200 */
+    struct page_trace trace;
+    struct err_note note;
+    /* the module's */
+    struct page_bucket *bucket;
+    struct engine_update update;
+    str bundle;
+    struct page_render row;
+    unsigned char digest[16], plain_digest[16];
+};
+/* Compresses on the calling thread, then submits. Refuses at once (ERR_BAD, ERR_LIMIT; done not called) what is
+ * wrong without looking: rev, names, tid too far ahead. plain_digest is of the contents with about="..."
+ * attributes and the mw:TimeUuid meta taken out, by which identical renders are known. */
+MUST_CHECK err page_put_start(struct page_bucket *b, struct page_put *p);
+
+enum page_order_kind { ORDER_EXTEND, ORDER_STASH, ORDER_HOLD, ORDER_RELEASE, ORDER_PURGE };
+struct page_order {
+    /* in */
+    enum page_order_kind kind;
+    uint32_t domain;
+    str title;
+    bool has_rev, has_tid;      /* HOLD, RELEASE, STASH, EXTEND without tid: the newest render of the revision
+                                   (RELEASE: all of it); PURGE: what the path names */
+    struct page_name name;
+    store_time until;           /* HOLD */
+    mono deadline;
+    void (*done)(struct page_order *o, err why);
+    void *ctx;
+    /* out; ERR_NOT_FOUND, ERR_GONE with trace (a purge of nothing is ERR_OK: the fence stands) */
+    struct page_render render;  /* as it is after the order; its blob is not readable */
+    uint64_t purged;
+    struct page_trace trace;
+    struct err_note note;
+    /* the module's */
+    struct page_bucket *bucket;
+    struct engine_update update;
+    unsigned phase;
+};
+/* A purge of a title with more rows than one update may write runs as several, the fence in the first. */
+void page_order_start(struct page_bucket *b, struct page_order *o);
+
+/* ---- upkeep ---- */
+/* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch. *more: there
+ * is more to do now; *next: when the next row falls due (NEVER: none). Blocks until on disk: a pool job. */
+MUST_CHECK err pages_upkeep(struct pages *p, bool *more, store_time *next);
+struct pages_stats { uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned; };
+void pages_stats_get(struct pages *p, struct pages_stats *out);
+
+/* Told, on the engine's thread, of every title that changed, after it is on disk and before done: caches
+ * forget it. One listener. */
+void pages_on_change(struct pages *p, void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
+                     void *ctx);
+uint16_t page_bucket_number(const struct page_bucket *b);
+
+/* Verifies what rows must hold among each other: order, superseded_at, due rows both ways, ledger counts.
+ * found once per damage. Blocks; in slices, online. */
+MUST_CHECK err pages_check(struct pages *p, void (*found)(void *ctx, const char *what), void *ctx);
+
+#endif

@@ -1,0 +1,155 @@
+/* http.h - HTTP/1.1 in front of handlers: limits, strictness, routes, waiting, drain. On libmicrohttpd.
+ *
+ * Model. Worker threads (one pool per listener) parse requests and call handlers. A handler answers at
+ * once, or defers: then the connection sleeps and whoever finishes answers it from any thread. Every
+ * request that reached a handler is answered exactly once. A request lives in its exchange; its memory is
+ * the exchange's arena, which ends after the last byte went out.
+ *   Strict where smuggling lives (DESIGN 4): such heads get 400 and the connection is closed. What is
+ * slow (head, body, reader, idle) is cut by a sweep over all connections.
+ *   Paths are split at '/' while still encoded, each segment is decoded once. */
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/times.h"
+
+struct http_server;
+struct http_exchange;
+
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE, HTTP_OPTIONS, HTTP_METHODS, HTTP_OTHER };
+
+/* One row of the route table. Pattern: literal segments, {name}, and [optional tails]; a pattern that ends
+ * in '/' wants the empty last segment. A literal segment beats {name}, {+rest} takes all that remains
+ * (still encoded). HEAD goes to GET. A path that matches with other methods only: refused 405 with Allow. */
+struct http_route {
+    enum http_method method;
+    const char *pattern;
+    void (*handle)(struct http_exchange *x, void *app);
+    size_t body_bytes_max;   /* 0: a body is refused (400 for GET and HEAD, 413 else) */
+    const char *permission;  /* "page.read"; NULL: free to all */
+    const char *label;       /* of metrics and logs; bounded by being static */
+    bool admin;              /* only on a listener with .admin */
+};
+
+struct http_listen {
+    const char *address;     /* numeric, "127.0.0.1" or "::1" */
+    uint16_t port;           /* 0: any free one */
+    bool admin;              /* serves admin routes */
+    bool content;            /* serves all other routes (health and metrics answer on both) */
+};
+
+struct http_limits {              /* 0: the default in brackets */
+    size_t head_bytes_max;        /* request line and headers [16 KiB] */
+    size_t body_drain_bytes_max;  /* of a refused body, read and dropped before the answer [1 MiB] */
+    size_t arena_bytes_max;       /* of one request [64 MiB] */
+    unsigned connections_max;     /* [10000] */
+    int64_t head_timeout_ms;      /* first byte to end of head [10 s] */
+    int64_t body_bytes_per_s_min; /* [1 KiB] after head_timeout_ms */
+    int64_t send_bytes_per_s_min; /* [1 KiB] after head_timeout_ms */
+    int64_t idle_timeout_ms;      /* [60 s] */
+    unsigned threads;             /* HTTP workers in all [number of cores] */
+};
+
+struct http_hooks {
+    void *app;
+    /* Before routing, with the head checked. True: answered. For answers that are ready. */
+    bool (*early)(struct http_exchange *x, void *app);
+    /* After routing, before the body. Not ERR_OK: it has answered (401, 403). */
+    bool (*authorize)(struct http_exchange *x, const char *permission, void *app);
+    /* Must answer x with this status; type is a short name ("not_found#route"), detail a sentence. */
+    void (*refuse)(struct http_exchange *x, int status, const char *type, str detail, void *app);
+    /* After the last byte went out (or the client left); worker thread. status 0: never answered. */
+    void (*finished)(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app);
+};
+
+struct http_server_opts {
+    const struct http_listen *listens;
+    unsigned listens_count;
+    const struct http_route *const *tables;  /* each ends with a row whose pattern is NULL */
+    unsigned tables_count;
+    struct http_limits limits;
+    struct http_hooks hooks;
+    struct clock *clock;
+    struct log *log;
+};
+
+/* Binds, but answers nothing before http_server_start. Fails: ERR_BAD (address, routes), ERR_UNAVAILABLE
+ * (port taken), ERR_LIMIT (RLIMIT_NOFILE too low for connections_max: note says both numbers). */
+MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_server **out, struct err_note *note);
+MUST_CHECK err http_server_start(struct http_server *s, struct err_note *note);
+uint16_t http_server_port(const struct http_server *s, unsigned listen_index);
+/* Cuts what is overdue; call every 250 ms or so. Thread: one (the loop). */
+void http_server_sweep(struct http_server *s);
+/* From here on every answer carries Connection: close, and new requests are passed to handlers with
+ * http_draining(x) true. Listening goes on. */
+void http_server_drain(struct http_server *s);
+/* Requests read and not yet fully answered. */
+unsigned http_server_open_requests(const struct http_server *s);
+/* Stops listening, closes all; every deferred exchange was answered before. */
+void http_server_free(struct http_server **sp);
+
+/* ---- the request; borrowed until the exchange ends. Thread: whoever handles it. ---- */
+enum http_method http_method(const struct http_exchange *x);
+const char *http_method_name(const struct http_exchange *x);   /* as sent */
+str http_target(const struct http_exchange *x);                /* raw path as sent, without the query */
+str http_query_raw(const struct http_exchange *x);             /* after '?', raw; empty when none */
+const struct http_route *http_route(const struct http_exchange *x); /* NULL before routing */
+/* Decoded once; STR_NONE (p NULL) when the optional segment is absent. */
+str http_param(const struct http_exchange *x, const char *name);
+/* Decoded value of the first query parameter of that name; false when absent. */
+bool http_query(struct http_exchange *x, const char *name, str *out);
+/* All query parameters in order; name and value decoded. Returns how many were written, at most max. */
+struct http_pair { str name, value; };
+unsigned http_query_all(struct http_exchange *x, struct http_pair *out, unsigned max);
+/* Name in any letter case; repeated fields of list type are joined with ", ". */
+bool http_header(const struct http_exchange *x, const char *name, str *out);
+unsigned http_headers_all(const struct http_exchange *x, struct http_pair *out, unsigned max);
+str http_body(const struct http_exchange *x);
+struct arena *http_arena(struct http_exchange *x);
+bool http_draining(const struct http_exchange *x);
+bool http_on_admin(const struct http_exchange *x);
+str http_peer(const struct http_exchange *x);                  /* numeric address */
+mono http_began(const struct http_exchange *x);
+/* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */
+str http_request_id(struct http_exchange *x);
+bool http_has_request_id(const struct http_exchange *x);       /* the client sent a sane one */
+/* A slot for the handler's own state; in the arena as a rule. */
+void http_state_set(struct http_exchange *x, void *state);
+void *http_state(const struct http_exchange *x);
+
+/* The header fields that most handlers ask for, found in the one pass that checks the head. */
+struct http_common {
+    str if_match, if_none_match, if_unmodified_since, if_modified_since, if_range, range;
+    str accept_encoding, accept, cache_control, authorization, content_type, accept_datetime;
+    bool any_conditional; /* one of the first six is present */
+};
+const struct http_common *http_common(const struct http_exchange *x);
+
+/* ---- the answer ---- */
+/* Adds a header to the coming answer; copied. CTL in a value is an INVARIANT: filter what clients sent. */
+void http_reply_header(struct http_exchange *x, str name, str value);
+/* Answers. body is in the exchange's arena, or static, or kept by the caller until finished. Content-Length
+ * and Date are the server's. HEAD sends no body. Thread: the handler, or any one thread after http_defer. */
+void http_answer(struct http_exchange *x, int status, str body);
+
+/* A ready answer, shared by all workers and sent unchanged. Reference counted; bytes copied at birth. */
+struct http_ready;
+struct http_ready *http_ready_new(int status, const struct http_pair *headers, unsigned count, str body);
+struct http_ready *http_ready_ref(struct http_ready *r);
+void http_ready_unref(struct http_ready **rp);
+size_t http_ready_bytes(const struct http_ready *r);           /* memory it takes, about */
+/* Takes no reference of its own beyond the answer. http_reply_header before it is an INVARIANT. */
+void http_answer_ready(struct http_exchange *x, struct http_ready *r);
+
+/* Puts the connection to sleep; call it BEFORE handing x to whoever will answer. Handler thread only. */
+void http_defer(struct http_exchange *x);
+
+/* Percent-encodes into the arena all but unreserved characters (RFC 3986). */
+str http_encode(struct arena *a, str s);
+/* ERR_BAD on a broken escape. plus_is_space: form data. */
+MUST_CHECK err http_decode(struct arena *a, str s, bool plus_is_space, str *out);
+
+#endif

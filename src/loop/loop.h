@@ -1,0 +1,49 @@
+/* loop.h - the one loop thread: timers, calls from other threads, blocking jobs on a pool. On libuv.
+ *
+ * Model: a loop runs on one thread (loop_run). Timers and done functions run there. Work that blocks is a
+ * job on the pool: run touches only the job, done comes back on the loop exactly once. loop_post runs a
+ * function on the loop from any thread. A callback over 5 ms is counted (loop_stalls). */
+#ifndef LOOP_LOOP_H
+#define LOOP_LOOP_H
+
+#include "base/err.h"
+#include "base/times.h"
+
+struct loop;
+struct loop_timer;
+
+/* Dies when out of memory. threads: of the pool, set once per process (UV_THREADPOOL_SIZE). */
+struct loop *loop_new(unsigned threads);
+/* All timers are closed and all jobs done by then. */
+void loop_free(struct loop **lp);
+/* Until loop_stop; on the calling thread, which becomes the loop thread. */
+void loop_run(struct loop *l);
+/* Thread: any. */
+void loop_stop(struct loop *l);
+/* INVARIANT: called on the loop thread. */
+void loop_assert_here(const struct loop *l);
+uint64_t loop_stalls(const struct loop *l);
+
+/* Runs fn(ctx) on the loop thread, in order of posting. Thread: any; never blocks. */
+void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx);
+
+/* A timer starts stopped. Thread: loop (timer_new also before loop_run). */
+struct loop_timer *loop_timer_new(struct loop *l, void (*fired)(void *ctx), void *ctx);
+void loop_timer_start(struct loop_timer *t, int64_t first_ms, int64_t repeat_ms); /* repeat 0: once */
+void loop_timer_stop(struct loop_timer *t);
+void loop_timer_free(struct loop_timer **tp);
+
+/* One blocking job; the memory is the caller's until done was called. Thread: any. Embedding: CONTAINER_OF. */
+struct loop_job {
+    void (*run)(struct loop_job *j);                 /* pool thread */
+    void (*done)(struct loop_job *j, bool canceled); /* loop thread; canceled: run was never called */
+    struct loop *loop;                               /* the loop's from here on */
+    void *req;
+    struct loop_job *next;
+};
+void loop_job_start(struct loop *l, struct loop_job *j);
+
+/* Calls got(ctx, signal_number) on the loop for each of SIGTERM, SIGINT, SIGHUP. */
+void loop_signals(struct loop *l, void (*got)(void *ctx, int signal_number), void *ctx);
+
+#endif
