@@ -1,5 +1,7 @@
-/* main.c - entry of the one binary: verb, options, run. */
-int main(void)
+/* main.c - entry of the one binary. */
+#include "cli/cli.h"
+
+int main(int argc, char **argv)
 {
-    return 2;
+    return (int)cli_run(argc, argv);
 }

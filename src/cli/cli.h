@@ -1,0 +1,65 @@
+/* cli.h - the verbs of the one binary: one table of verbs and options, from which parsing, usage, shell
+ * completion and man pages come.
+ *
+ * Model. A verb is a row of cli_verbs: a name of one or two words ("get", "import git"), its options, how
+ * many operands it takes, and who runs it. Options are long (--name VALUE, --name=VALUE), some have a letter
+ * (-o VALUE); "--" ends them. Verbs with .client take the options of cli_client_options too, all take --help.
+ *   Exit codes (CONTRACT 1): CLI_OK, CLI_FAILED while running, CLI_USAGE, CLI_DAMAGED. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "base/check.h"
+#include "base/str.h"
+
+enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_DAMAGED = 3 };
+enum { CLI_OPERANDS_MAX = 64, CLI_GIVEN_MAX = 128 };
+
+struct cli_option {
+    const char *name;    /* "output", without dashes */
+    char letter;         /* 'o', or 0 */
+    const char *value;   /* "FILE"; NULL: a flag */
+    const char *prose;   /* one sentence, without the full stop */
+};
+
+struct cli_call;
+struct cli_verb {
+    const char *name;
+    const char *usage;                  /* operands: "TITLE [REV [TID]]"; "" when none */
+    const char *summary;                /* one line, lower case, no full stop */
+    const char *prose;                  /* paragraphs of the man page, parted by "\n\n" */
+    const struct cli_option *options;   /* ends with name NULL; NULL: none of its own */
+    unsigned operands_min, operands_max;
+    bool client;                        /* talks to a server: takes cli_client_options */
+    /* One of the two. run_raw gets everything behind the verb unparsed (argv[0] is the verb) and answers --help
+     * itself through cli_print_help; its options row still feeds completion and man page. */
+    enum cli_exit (*run)(struct cli_call *call);
+    enum cli_exit (*run_raw)(int argc, char **argv);
+};
+
+/* In the order of the help text; ends with name NULL. */
+extern const struct cli_verb cli_verbs[];
+extern const struct cli_option cli_client_options[];
+
+/* One parsed command line; everything borrowed from argv. */
+struct cli_given { const struct cli_option *option; const char *value; }; /* value "" for a flag */
+struct cli_call {
+    const struct cli_verb *verb;
+    const char *operands[CLI_OPERANDS_MAX];
+    unsigned operands_count;
+    struct cli_given given[CLI_GIVEN_MAX];
+    unsigned given_count;
+    bool help;
+};
+/* The last value given for an option, or NULL. */
+const char *cli_value(const struct cli_call *call, const char *name);
+bool cli_flag(const struct cli_call *call, const char *name);
+
+/* The whole program: finds the verb, parses, runs. Returns the exit code. */
+enum cli_exit cli_run(int argc, char **argv);
+
+/* "palimpsest: ..." and a newline on stderr. */
+void cli_error(const char *format, ...) PRINTF_LIKE(1, 2);
+/* Usage, summary and options of one verb on stdout. */
+void cli_print_help(const struct cli_verb *verb);
+
+#endif
