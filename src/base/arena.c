@@ -37,10 +37,12 @@ void arena_fini(struct arena *a)
 static bool chunk_add(struct arena *a, size_t size)
 {
 #ifndef ARENA_DEBUG
-    if (size < ARENA_CHUNK_BYTES && a->total + ARENA_CHUNK_BYTES <= a->bytes_max)
+    if (size < ARENA_CHUNK_BYTES && a->bytes_max - a->total >= ARENA_CHUNK_BYTES)
         size = ARENA_CHUNK_BYTES;
 #endif
     if (size > a->bytes_max || a->total > a->bytes_max - size)
+        return false;
+    if (size > SIZE_MAX - sizeof(struct arena_chunk))
         return false;
     struct arena_chunk *chunk = malloc(sizeof *chunk + size);
     if (chunk == NULL)

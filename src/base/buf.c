@@ -39,7 +39,9 @@ static bool buf_grow(struct buf *b, size_t need)
     size_t size = b->size == 0 ? BUF_FIRST_BYTES : b->size;
     while (size < need)
         size = size > b->bytes_max / 2 ? b->bytes_max : size * 2;
-    char *p = realloc(b->p, size);
+    if (size == SIZE_MAX)
+        return false;
+    char *p = realloc(b->p, size + 1); /* one more for the NUL that buf_printf writes */
     if (p == NULL)
         return false;
     b->p = p;
@@ -110,11 +112,9 @@ void buf_printf(struct buf *b, const char *format, ...)
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
     INVARIANT(n >= 0);
-    char *at = buf_extend(b, (size_t)n + 1); /* room for the NUL, taken back below */
-    if (at != NULL) {
+    char *at = buf_extend(b, (size_t)n);
+    if (at != NULL)
         (void)vsnprintf(at, (size_t)n + 1, format, again); /* measured just above */
-        b->n--;
-    }
     va_end(again);
 }
 

@@ -14,6 +14,6 @@ mono mono_add_ms(mono t, int64_t ms)
 {
     int64_t ns, sum;
     if (__builtin_mul_overflow(ms, NS_PER_MS, &ns) || __builtin_add_overflow(t.ns, ns, &sum))
-        return (mono){ .ns = INT64_MAX };
+        return (mono){ .ns = ms > 0 ? INT64_MAX : INT64_MIN };
     return (mono){ .ns = sum };
 }
