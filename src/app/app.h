@@ -7,6 +7,7 @@
 #include "base/metrics.h"
 #include "http/http.h"
 
+struct app_counters; /* counters.h: requests by route */
 struct app_hot;   /* hot.h: ready answers */
 struct auth;      /* auth/auth.h */
 struct loop;
@@ -20,7 +21,8 @@ struct app {
     struct pages *pages;
     struct tables *tables;
     struct auth *auth;
-    struct app_hot *hot;
+    struct app_hot *hot;           /* set by app_start */
+    struct app_counters *counters; /* set by app_start */
     struct metrics *metrics;
     struct log *log;
     struct clock *clock;
@@ -32,6 +34,12 @@ struct app {
     /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool thread. */
     void (*upkeep_all)(struct app *app);
 };
+
+/* Makes what the handlers keep for themselves (hot, counters) and listens to pages_on_change. Call it when all
+ * other members but http are set, before http_server_start; app_stop after http_server_free. Dies when out of
+ * memory. */
+void app_start(struct app *app);
+void app_stop(struct app *app);
 
 struct app_domain { str name; uint32_t number; };
 /* NULL: not configured. */
