@@ -1,10 +1,13 @@
 /* errors.h - the one place where errors become HTTP: RFC 9457 problem documents with RESTBase's members
- * (type, title, detail, method, uri, status; notes of the peer: restbase.md 1.1). */
+ * (type, title, detail, method, uri, status; notes of the peer: restbase.md 1.1). Paths under /v1/ answer as
+ * Querator does instead: {"code":400,"code_text":"Bad Request","message":"..."}. */
 #ifndef APP_ERRORS_H
 #define APP_ERRORS_H
 
 #include "base/err.h"
 #include "http/http.h"
+
+#define PROBLEM_TYPE_PREFIX "https://mediawiki.org/wiki/HyperSwitch/errors/"
 
 /* Answers with a problem document. type: "not_found", becomes the problem type URI's last part; title:
  * NULL gives the status's standard phrase; extra: members to add as rendered JSON (",\"reason\":\"culled\"") or STR_NONE. */
@@ -12,7 +15,9 @@ void app_problem(struct http_exchange *x, int status, const char *type, const ch
 /* The standard status and type of a code; detail from note (may be NULL). */
 void app_fail(struct http_exchange *x, err why, const struct err_note *note);
 
-/* Appends s as a JSON string with quotes to the arena's text; STR_NONE when the arena is full. Bytes that are no UTF-8 become U+FFFD. */
+/* The reason phrase of a status: "Not Found". Static. */
+const char *app_status_text(int status);
+/* s as a JSON string with quotes, in the arena; STR_NONE when the arena is full. Bytes that are no UTF-8 become U+FFFD. */
 str app_json_string(struct arena *a, str s);
 
 #endif

@@ -1,0 +1,172 @@
+#include "app/errors.h"
+
+#include "app/headers.h"
+#include "base/utf8.h"
+
+#include <string.h>
+
+static const struct { int status; const char *text; } phrases[] = {
+    { 200, "OK" },
+    { 201, "Created" },
+    { 204, "No Content" },
+    { 206, "Partial Content" },
+    { 304, "Not Modified" },
+    { 400, "Bad Request" },
+    { 401, "Unauthorized" },
+    { 403, "Forbidden" },
+    { 404, "Not Found" },
+    { 405, "Method Not Allowed" },
+    { 406, "Not Acceptable" },
+    { 408, "Request Timeout" },
+    { 409, "Conflict" },
+    { 410, "Gone" },
+    { 411, "Length Required" },
+    { 412, "Precondition Failed" },
+    { 413, "Content Too Large" },
+    { 414, "URI Too Long" },
+    { 415, "Unsupported Media Type" },
+    { 416, "Range Not Satisfiable" },
+    { 417, "Expectation Failed" },
+    { 429, "Too Many Requests" },
+    { 431, "Request Header Fields Too Large" },
+    { 453, "Request Failed" },
+    { 500, "Internal Server Error" },
+    { 501, "Not Implemented" },
+    { 503, "Service Unavailable" },
+    { 504, "Gateway Timeout" },
+    { 505, "HTTP Version Not Supported" },
+    { 507, "Insufficient Storage" },
+};
+
+static const struct { int status; const char *type, *detail; } of_err[ERR_CODES] = {
+    [ERR_OK] = { 500, "internal_error", "An answer was expected." },
+    [ERR_BAD] = { 400, "bad_request", "The request is wrong." },
+    [ERR_NOT_FOUND] = { 404, "not_found", "Nothing is stored there." },
+    [ERR_GONE] = { 410, "gone", "What was there is gone." },
+    [ERR_CONFLICT] = { 409, "conflict", "It contradicts what is stored." },
+    [ERR_PRECONDITION] = { 412, "precondition_failed", "A condition of the request does not hold." },
+    [ERR_DENIED] = { 403, "forbidden", "This is not allowed to you." },
+    [ERR_LIMIT] = { 503, "overloaded", "A limit of the server is reached; try again later." },
+    [ERR_AGAIN] = { 503, "overloaded", "The server is busy; try again later." },
+    [ERR_TIMEOUT] = { 503, "timeout", "The deadline passed before it was done; nothing was written." },
+    [ERR_FULL] = { 507, "disk_full", "There is no room on the disk; nothing was written." },
+    [ERR_SHUTDOWN] = { 503, "shutting_down", "The server is shutting down." },
+    [ERR_UNAVAILABLE] = { 503, "unavailable", "A part of the service does not answer." },
+    [ERR_CORRUPT] = { 500, "corrupt", "The stored bytes fail their check." },
+    [ERR_IO] = { 500, "io_error", "The store could not be read." },
+};
+
+const char *app_status_text(int status)
+{
+    for (size_t i = 0; i < COUNT_OF(phrases); i++)
+        if (phrases[i].status == status)
+            return phrases[i].text;
+    return "Error";
+}
+
+/* How many bytes at s form one valid character; 0: none do. */
+static size_t character(str s)
+{
+    unsigned char c = (unsigned char)s.p[0];
+    size_t n = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    return n <= s.n && utf8_valid(str_take(s, n)) ? n : 0;
+}
+
+static char *escape(char *out, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char shorts[] = "\b" "b\f" "f\n" "n\r" "r\t" "t\"\"\\\\";
+    for (size_t i = 0; i + 1 < sizeof shorts; i += 2) {
+        if ((unsigned char)shorts[i] != c)
+            continue;
+        *out++ = '\\';
+        *out++ = shorts[i + 1];
+        return out;
+    }
+    memcpy(out, "\\u00", 4);
+    out[4] = hex[c >> 4];
+    out[5] = hex[c & 15];
+    return out + 6;
+}
+
+str app_json_string(struct arena *a, str s)
+{
+    if (s.n > (SIZE_MAX - 2) / 6)
+        return STR_NONE;
+    char *text = arena_alloc(a, s.n * 6 + 2), *out = text; /* the worst: every byte as \u00xx */
+    if (text == NULL)
+        return STR_NONE;
+    *out++ = '"';
+    while (s.n > 0) {
+        size_t n = character(s);
+        unsigned char c = (unsigned char)s.p[0];
+        if (n == 0) {
+            memcpy(out, "\xef\xbf\xbd", 3);
+            out += 3;
+            n = 1;
+        } else if (c < 0x20 || c == 0x7f || c == '"' || c == '\\') {
+            out = escape(out, c);
+        } else {
+            memcpy(out, s.p, n);
+            out += n;
+        }
+        s = str_skip(s, n);
+    }
+    *out++ = '"';
+    return (str){ .p = text, .n = (size_t)(out - text) };
+}
+
+/* Everything under /v1/ speaks Querator's language. */
+static bool is_queue_path(str target)
+{
+    return str_starts(target, STR("/v1/"));
+}
+
+static str reply_document(struct http_exchange *x, int status, str detail)
+{
+    struct arena *a = http_arena(x);
+    const char *text = status == 500 ? "Internal Service Error" : app_status_text(status);
+    return arena_printf(a, "{\"code\":%d,\"code_text\":\"%s\",\"message\":%.*s}", status, text,
+                        STR_ARG(app_json_string(a, detail)));
+}
+
+static str problem_document(struct http_exchange *x, int status, const char *type, const char *title, str detail,
+                            str extra)
+{
+    struct arena *a = http_arena(x);
+    char method[17] = { 0 };
+    const char *name = http_method_name(x);
+    for (size_t i = 0; i < sizeof method - 1 && name[i] != 0; i++)
+        method[i] = (name[i] >= 'A' && name[i] <= 'Z') ? (char)(name[i] - 'A' + 'a') : name[i];
+    return arena_printf(a,
+                        "{\"type\":\"" PROBLEM_TYPE_PREFIX "%s\",\"title\":\"%s\",\"detail\":%.*s,\"method\":%.*s,"
+                        "\"uri\":%.*s,\"status\":%d%.*s}",
+                        type, title == NULL ? app_status_text(status) : title, STR_ARG(app_json_string(a, detail)),
+                        STR_ARG(app_json_string(a, str_of(method))), STR_ARG(app_json_string(a, http_target(x))), status,
+                        (int)extra.n, extra.n == 0 ? "" : extra.p);
+}
+
+void app_problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra)
+{
+    bool queue = is_queue_path(http_target(x));
+    str body = queue ? reply_document(x, status, detail) : problem_document(x, status, type, title, detail, extra);
+    str content_type = queue ? STR("application/json") : STR("application/problem+json");
+    if (body.p == NULL) /* the arena is full: the least that is still true */
+        body = queue ? STR("{\"code\":500}") : STR("{\"status\":500,\"title\":\"Out of memory for this request\"}");
+    struct answer w = { .status = status, .body = body };
+    answer_add(&w, STR("content-type"), content_type);
+    answer_add(&w, STR("cache-control"), STR(HEADERS_CACHE_PRIVATE));
+    if (status == 503)
+        answer_add(&w, STR("retry-after"), STR("1"));
+    answer_add_security(&w, http_arena(x), content_type, STR_NONE);
+    answer_send(x, &w);
+}
+
+void app_fail(struct http_exchange *x, err why, const struct err_note *note)
+{
+    INVARIANT(why < ERR_CODES);
+    str detail = note != NULL && note->text[0] != 0 ? str_of(note->text) : str_of(of_err[why].detail);
+    if (of_err[why].status == 500) /* what broke is for the log, not for the client */
+        detail = str_of(of_err[why].detail);
+    app_problem(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE);
+}

@@ -1,0 +1,236 @@
+#include "app/headers.h"
+
+#include "base/buf.h"
+#include "bucket/page.h"
+
+#include <string.h>
+
+/* Never kept, each for the reason headers.h gives. */
+static const char *const dropped[] = {
+    "age", "allow", "alt-svc", "authorization", "cache-control", "cache-status", "clear-site-data", "connection",
+    "content-encoding", "content-length", "content-location", "content-md5", "content-range", "cookie", "date", "dnt",
+    "etag", "expect", "expires", "forwarded", "from", "host", "keep-alive", "last-modified", "link", "location",
+    "max-forwards", "memento-datetime", "nel", "origin", "permissions-policy", "pragma", "range", "referer",
+    "referrer-policy", "refresh", "report-to", "retry-after", "server", "set-cookie", "set-cookie2",
+    "strict-transport-security", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "vary", "via",
+    "x-client-ip", "x-content-type-options", "x-frame-options", "x-real-ip", "x-webkit-csp", "x-xss-protection",
+    "x-content-security-policy", "content-security-policy", "content-security-policy-report-only", "priority",
+    "www-authenticate", "api-user-agent", "x-http-method-override", "accept", "accept-datetime",
+};
+static const char *const dropped_prefixes[] = {
+    "accept-", "access-control-", "cross-origin-", "if-", "proxy-", "sec-", "x-forwarded-", "x-request-", "x-store-",
+};
+
+static bool is_tchar(char c)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
+        return true;
+    return c != 0 && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+}
+
+static bool is_token(str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (!is_tchar(s.p[i]))
+            return false;
+    return s.n > 0;
+}
+
+static bool starts_nocase(str s, str prefix)
+{
+    return s.n >= prefix.n && str_eq_nocase(str_take(s, prefix.n), prefix);
+}
+
+bool headers_may_keep(str name)
+{
+    if (!is_token(name))
+        return false;
+    for (size_t i = 0; i < COUNT_OF(dropped); i++)
+        if (str_eq_nocase(name, str_of(dropped[i])))
+            return false;
+    for (size_t i = 0; i < COUNT_OF(dropped_prefixes); i++)
+        if (starts_nocase(name, str_of(dropped_prefixes[i])))
+            return false;
+    return true;
+}
+
+bool headers_value_is_sane(str value)
+{
+    if (value.n > PAGE_HEADERS_BYTES_MAX)
+        return false;
+    for (size_t i = 0; i < value.n; i++) {
+        unsigned char c = (unsigned char)value.p[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+static str lower(struct arena *a, str name)
+{
+    char *at = arena_alloc(a, name.n);
+    if (at == NULL)
+        return STR_NONE;
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        at[i] = (c >= 'A' && c <= 'Z') ? (char)(c - 'A' + 'a') : c;
+    }
+    return (str){ .p = at, .n = name.n };
+}
+
+/* The name a field is kept under; empty: it is not kept. */
+static str kept_name(const struct http_pair *fields, unsigned count, unsigned at, enum headers_rule rule)
+{
+    str name = fields[at].name;
+    if (rule == HEADERS_X_STORE) {
+        if (starts_nocase(name, STR("x-store-")))
+            name = str_skip(name, STR("x-store-").n);
+        else if (!str_eq_nocase(name, STR("content-type")))
+            return STR_NONE;
+        else
+            for (unsigned i = 0; i < count; i++)
+                if (str_eq_nocase(fields[i].name, STR("x-store-content-type")))
+                    return STR_NONE;
+    }
+    return headers_may_keep(name) ? name : STR_NONE;
+}
+
+err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count, enum headers_rule rule, str *lines,
+                 struct err_note *note)
+{
+    char *out = arena_alloc(a, PAGE_HEADERS_BYTES_MAX);
+    if (out == NULL)
+        return ERR_LIMIT;
+    size_t used = 0;
+    unsigned kept = 0;
+    for (unsigned i = 0; i < count; i++) {
+        str name = lower(a, kept_name(fields, count, i, rule)), value = str_trim(fields[i].value), before;
+        if (name.n == 0 || headers_find((str){ .p = out, .n = used }, name, &before))
+            continue;
+        if (!headers_value_is_sane(value)) {
+            err_note_set(note, "the value of header %.*s has control characters", (int)(name.n < 64 ? name.n : 64), name.p);
+            return ERR_BAD;
+        }
+        size_t need = name.n + value.n + 3;
+        if (++kept > PAGE_HEADERS_MAX || need > PAGE_HEADERS_BYTES_MAX - used) {
+            err_note_set(note, "more than %d headers or %d bytes of them", PAGE_HEADERS_MAX, PAGE_HEADERS_BYTES_MAX);
+            return ERR_LIMIT;
+        }
+        memcpy(out + used, name.p, name.n);
+        memcpy(out + used + name.n, ": ", 2);
+        if (value.n > 0)
+            memcpy(out + used + name.n + 2, value.p, value.n);
+        used += need;
+        out[used - 1] = '\n';
+    }
+    *lines = (str){ .p = out, .n = used };
+    return ERR_OK;
+}
+
+bool headers_next(str *lines, struct http_pair *out)
+{
+    while (lines->n > 0) {
+        str line = str_split(lines, '\n');
+        size_t colon = str_find(line, ':');
+        if (colon == 0 || colon == line.n)
+            continue;
+        *out = (struct http_pair){ .name = str_take(line, colon), .value = str_trim(str_skip(line, colon + 1)) };
+        return true;
+    }
+    return false;
+}
+
+bool headers_find(str lines, str name, str *value)
+{
+    struct http_pair line;
+    while (headers_next(&lines, &line)) {
+        if (!str_eq_nocase(line.name, name))
+            continue;
+        *value = line.value;
+        return true;
+    }
+    return false;
+}
+
+void answer_add(struct answer *w, str name, str value)
+{
+    INVARIANT(w->count < ANSWER_HEADERS_MAX);
+    w->headers[w->count++] = (struct http_pair){ .name = name, .value = value };
+}
+
+void answer_add_kept(struct answer *w, str lines)
+{
+    struct http_pair line;
+    unsigned kept = 0;
+    while (kept < PAGE_HEADERS_MAX && headers_next(&lines, &line)) {
+        if (!headers_may_keep(line.name) || !headers_value_is_sane(line.value))
+            continue;
+        answer_add(w, line.name, line.value);
+        kept++;
+    }
+}
+
+/* Is it a document that a browser may run scripts of? */
+static bool is_document(str content_type)
+{
+    str type = str_trim(str_take(content_type, str_find(content_type, ';')));
+    return str_eq_nocase(type, STR("text/html")) || str_eq_nocase(type, STR("image/svg+xml")) ||
+           str_eq_nocase(type, STR("application/xhtml+xml")) || str_eq_nocase(type, STR("text/xml")) ||
+           str_eq_nocase(type, STR("application/xml"));
+}
+
+/* "en.example.test" -> "*.example.test": styles come from any sibling of a wiki. */
+static str policy_of(struct arena *a, str domain)
+{
+    const char *star = "";
+    str rest = str_skip(domain, str_find(domain, '.') + 1);
+    if (str_find(rest, '.') < rest.n) {
+        star = "*.";
+        domain = rest;
+    }
+    if (domain.n == 0)
+        return STR("default-src 'none'; media-src *; img-src *; frame-ancestors 'self'");
+    return arena_printf(a,
+                        "default-src 'none'; media-src *; img-src *; style-src http://%s%.*s https://%s%.*s "
+                        "'unsafe-inline'; frame-ancestors 'self'",
+                        star, STR_ARG(domain), star, STR_ARG(domain));
+}
+
+void answer_add_security(struct answer *w, struct arena *a, str content_type, str domain)
+{
+    static const struct { const char *name, *value; } always[] = {
+        { "x-content-type-options", "nosniff" },
+        { "referrer-policy", "origin-when-cross-origin" },
+        { "x-frame-options", "SAMEORIGIN" },
+        { "access-control-allow-origin", "*" },
+        { "access-control-allow-methods", "GET,HEAD" },
+        { "access-control-allow-headers",
+          "accept, accept-datetime, accept-encoding, accept-language, api-user-agent, cache-control, content-length, "
+          "content-type, dnt, if-match, if-modified-since, if-none-match, range" },
+        { "access-control-expose-headers", "etag" },
+    };
+    for (size_t i = 0; i < COUNT_OF(always); i++)
+        answer_add(w, str_of(always[i].name), str_of(always[i].value));
+    str policy = is_document(content_type) ? policy_of(a, domain) : STR_NONE;
+    if (policy.n == 0) /* no document, or no memory left for its policy: the strict one */
+        policy = STR("default-src 'none'; frame-ancestors 'none'");
+    answer_add(w, STR("content-security-policy"), policy);
+}
+
+void answer_send(struct http_exchange *x, const struct answer *w)
+{
+    for (unsigned i = 0; i < w->count; i++)
+        http_reply_header(x, w->headers[i].name, w->headers[i].value);
+    http_reply_header(x, STR("x-request-id"), http_request_id(x));
+    http_answer(x, w->status, w->body);
+}
+
+void answer_json(struct http_exchange *x, int status, str body, const char *cache_control)
+{
+    struct answer w = { .status = status, .body = body };
+    str type = STR("application/json; charset=utf-8");
+    answer_add(&w, STR("content-type"), type);
+    answer_add(&w, STR("cache-control"), str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
+    answer_add_security(&w, http_arena(x), type, STR_NONE);
+    answer_send(x, &w);
+}
