@@ -1,9 +1,21 @@
-/* verbs.h - who runs each verb: one function a file. The table itself is cli_verbs in verbs.c. */
+/* verbs.h - who runs each verb: one function a verb. The table itself is cli_verbs in verbs.c. */
 #ifndef CLI_VERBS_H
 #define CLI_VERBS_H
 
 #include "cli/cli.h"
 
+#ifndef CLI_VERSION
+#define CLI_VERSION "unknown"
+#endif
+
+enum cli_exit verb_completion(struct cli_call *call);
+enum cli_exit verb_explain(struct cli_call *call);
+enum cli_exit verb_get(struct cli_call *call);
+enum cli_exit verb_history(struct cli_call *call);
+enum cli_exit verb_ls(struct cli_call *call);
+enum cli_exit verb_man(struct cli_call *call);
+enum cli_exit verb_put(struct cli_call *call);
+enum cli_exit verb_rm(struct cli_call *call);
 enum cli_exit verb_version(struct cli_call *call);
 
 #endif

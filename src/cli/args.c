@@ -1,0 +1,141 @@
+#include "cli/args.h"
+
+#include <string.h>
+
+static const struct cli_option help_option = { "help", 'h', NULL, "Print this help" };
+
+static bool words_match(str name, int argc, char **argv, int *words)
+{
+    int at = 0;
+    for (str rest = name; rest.n > 0; at++) {
+        str word = str_split(&rest, ' ');
+        if (at >= argc || !str_eq(word, str_of(argv[at])))
+            return false;
+    }
+    *words = at;
+    return true;
+}
+
+const struct cli_verb *args_verb(const struct cli_verb *verbs, int argc, char **argv, int *words)
+{
+    const struct cli_verb *best = NULL;
+    int best_words = 0;
+    for (const struct cli_verb *v = verbs; v->name != NULL; v++) {
+        int n;
+        if (words_match(str_of(v->name), argc, argv, &n) && n > best_words) {
+            best = v;
+            best_words = n;
+        }
+    }
+    *words = best_words;
+    return best;
+}
+
+static const struct cli_option *find_in(const struct cli_option *options, str name, char letter)
+{
+    for (const struct cli_option *o = options; o != NULL && o->name != NULL; o++) {
+        bool hit = letter != 0 ? o->letter == letter : str_eq(name, str_of(o->name));
+        if (hit)
+            return o;
+    }
+    return NULL;
+}
+
+static const struct cli_option *find_option(const struct cli_verb *verb, str name, char letter)
+{
+    const struct cli_option *o = find_in(verb->options, name, letter);
+    if (o == NULL && verb->client)
+        o = find_in(cli_client_options, name, letter);
+    if (o == NULL && (letter == 'h' || str_eq(name, STR("help"))))
+        o = &help_option;
+    return o;
+}
+
+/* Takes the option at argv[*at], its value too, and moves *at to the last word taken. */
+static err take_option(struct cli_call *c, int argc, char **argv, int *at, struct err_note *note)
+{
+    const char *word = argv[*at];
+    bool is_long = word[1] == '-';
+    str rest = str_of(word + (is_long ? 2 : 1));
+    str name = is_long ? str_take(rest, str_find(rest, '=')) : str_take(rest, 1);
+    const char *value = name.n < rest.n ? rest.p + name.n + (is_long ? 1 : 0) : NULL;
+    const struct cli_option *o = find_option(c->verb, name, is_long ? '\0' : word[1]);
+    if (o == NULL) {
+        err_note_set(note, "unknown option %s%.*s", is_long ? "--" : "-", STR_ARG(name));
+        return ERR_BAD;
+    }
+    if (o->value == NULL && value != NULL) {
+        err_note_set(note, "--%s takes no value", o->name);
+        return ERR_BAD;
+    }
+    if (o->value != NULL && value == NULL) {
+        if (*at + 1 >= argc) {
+            err_note_set(note, "--%s wants a value: --%s %s", o->name, o->name, o->value);
+            return ERR_BAD;
+        }
+        value = argv[++*at];
+    }
+    if (o == &help_option) {
+        c->help = true;
+        return ERR_OK;
+    }
+    if (c->given_count == CLI_GIVEN_MAX) {
+        err_note_set(note, "more than %d options", CLI_GIVEN_MAX);
+        return ERR_BAD;
+    }
+    c->given[c->given_count++] = (struct cli_given){ .option = o, .value = value != NULL ? value : "" };
+    return ERR_OK;
+}
+
+static err check_operands(const struct cli_call *c, struct err_note *note)
+{
+    const struct cli_verb *v = c->verb;
+    if (c->help || (c->operands_count >= v->operands_min && c->operands_count <= v->operands_max))
+        return ERR_OK;
+    err_note_set(note, "%s: palimpsest %s%s%s",
+                 c->operands_count < v->operands_min ? "something is missing" : "too many words", v->name,
+                 v->usage[0] != '\0' ? " " : "", v->usage);
+    return ERR_BAD;
+}
+
+err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_call *out, struct err_note *note)
+{
+    struct cli_call c = { .verb = verb };
+    bool options_over = false;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (!options_over && strcmp(word, "--") == 0) {
+            options_over = true;
+            continue;
+        }
+        if (!options_over && word[0] == '-' && word[1] != '\0') {
+            err e = take_option(&c, argc, argv, &i, note);
+            if (e != ERR_OK)
+                return e;
+            continue;
+        }
+        if (c.operands_count == CLI_OPERANDS_MAX) {
+            err_note_set(note, "more than %d operands", CLI_OPERANDS_MAX);
+            return ERR_BAD;
+        }
+        c.operands[c.operands_count++] = word;
+    }
+    err e = check_operands(&c, note);
+    if (e != ERR_OK)
+        return e;
+    *out = c;
+    return ERR_OK;
+}
+
+const char *cli_value(const struct cli_call *call, const char *name)
+{
+    for (unsigned i = call->given_count; i > 0; i--)
+        if (strcmp(call->given[i - 1].option->name, name) == 0)
+            return call->given[i - 1].value;
+    return NULL;
+}
+
+bool cli_flag(const struct cli_call *call, const char *name)
+{
+    return cli_value(call, name) != NULL;
+}

@@ -1,0 +1,15 @@
+/* args.h - command lines to calls: pure, so that tests can see it. Private to cli. */
+#ifndef CLI_ARGS_H
+#define CLI_ARGS_H
+
+#include "base/err.h"
+#include "cli/cli.h"
+
+/* The verb that argv (behind the program's name) begins with: the longest name wins. *words gets 1 or 2.
+ * NULL: none. */
+const struct cli_verb *args_verb(const struct cli_verb *verbs, int argc, char **argv, int *words);
+/* Reads what stands behind the verb. ERR_BAD with a note; *out untouched then. */
+MUST_CHECK err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_call *out,
+                          struct err_note *note);
+
+#endif

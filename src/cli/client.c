@@ -1,0 +1,254 @@
+#include "cli/client.h"
+#include "cli/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *given_or(const struct cli_call *call, const char *name, const char *env, const char *fallback)
+{
+    const char *value = cli_value(call, name);
+    if (value == NULL && env != NULL)
+        value = getenv(env);
+    return value != NULL && value[0] != '\0' ? value : fallback;
+}
+
+enum cli_exit client_open(struct client *c, const struct cli_call *call)
+{
+    *c = (struct client){
+        .server = given_or(call, "server", "PALIMPSEST_SERVER", CLIENT_SERVER_DEFAULT),
+        .token = given_or(call, "token", "PALIMPSEST_TOKEN", NULL),
+        .domain = given_or(call, "domain", NULL, "localhost"),
+        .bucket = given_or(call, "bucket", NULL, "page"),
+        .json = cli_flag(call, "json"),
+    };
+    str server = str_of(c->server);
+    if (!str_starts(server, STR("http://")) && !str_starts(server, STR("https://"))) {
+        cli_error("--server wants a URL such as %s, not \"%s\"", CLIENT_SERVER_DEFAULT, c->server);
+        return CLI_USAGE;
+    }
+    if (c->token != NULL && strpbrk(c->token, "\r\n") != NULL) {
+        cli_error("--token holds a line break");
+        return CLI_USAGE;
+    }
+    c->curl = curl_easy_init();
+    INVARIANT(c->curl != NULL);
+    return CLI_OK;
+}
+
+void client_close(struct client *c)
+{
+    if (c->curl != NULL)
+        curl_easy_cleanup(c->curl);
+    c->curl = NULL;
+}
+
+void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers)
+{
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CLIENT_CONNECT_TIMEOUT_S);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)CLIENT_STALL_TIMEOUT_S);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "palimpsest");
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    if (c->token != NULL) {
+        curl_easy_setopt(curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+        curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, c->token);
+    }
+}
+
+/* ---- paths ---- */
+
+void client_path_segment(struct buf *out, str segment)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    buf_put_c(out, '/');
+    for (size_t i = 0; i < segment.n; i++) {
+        unsigned char ch = (unsigned char)segment.p[i];
+        bool plain = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '-' ||
+                     ch == '.' || ch == '_' || ch == '~';
+        if (plain) {
+            buf_put_c(out, (char)ch);
+            continue;
+        }
+        buf_put_c(out, '%');
+        buf_put_c(out, hex[ch >> 4]);
+        buf_put_c(out, hex[ch & 15]);
+    }
+}
+
+void client_path_bucket(const struct client *c, struct buf *out)
+{
+    client_path_segment(out, str_of(c->domain));
+    buf_put(out, STR("/v1"));
+    client_path_segment(out, str_of(c->bucket));
+}
+
+void client_path_render(const struct client *c, struct buf *out, str what, str title, const char *const *name)
+{
+    client_path_bucket(c, out);
+    client_path_segment(out, what);
+    client_path_segment(out, title);
+    for (unsigned i = 0; i < 2 && name != NULL && name[i] != NULL; i++)
+        client_path_segment(out, str_of(name[i]));
+}
+
+/* ---- one request ---- */
+
+struct receiving { CURL *curl; struct client_answer *answer; FILE *to; };
+
+static size_t on_body(char *p, size_t size, size_t n, void *ctx)
+{
+    struct receiving *r = ctx;
+    size_t bytes = size * n;
+    long status = 0;
+    curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (r->to != NULL && status >= 200 && status < 300)
+        return fwrite(p, 1, bytes, r->to);
+    buf_put(&r->answer->body, (str){ .p = p, .n = bytes });
+    return r->answer->body.failed ? 0 : bytes;
+}
+
+static void keep_field(str line, str name, char *dst)
+{
+    if (line.n <= name.n || !str_eq_nocase(str_take(line, name.n), name))
+        return;
+    str value = str_skip(line, name.n);
+    while (value.n > 0 && (value.p[value.n - 1] == '\r' || value.p[value.n - 1] == '\n'))
+        value.n--;
+    if (!str_to_cstr(str_trim(value), dst, CLIENT_FIELD_BYTES_MAX))
+        dst[0] = '\0';
+}
+
+static size_t on_header(char *p, size_t size, size_t n, void *ctx)
+{
+    struct receiving *r = ctx;
+    str line = { .p = p, .n = size * n };
+    keep_field(line, STR("etag:"), r->answer->etag);
+    keep_field(line, STR("content-type:"), r->answer->content_type);
+    return line.n;
+}
+
+static err outcome(const struct client *c, CURLcode code, const struct client_answer *a, struct err_note *note)
+{
+    if (code == CURLE_OK)
+        return ERR_OK;
+    if (a->body.failed) {
+        err_note_set(note, "an answer of more than %d bytes", CLIENT_ANSWER_BYTES_MAX);
+        return ERR_LIMIT;
+    }
+    if (code == CURLE_WRITE_ERROR) {
+        err_note_set(note, "cannot write what the server sent");
+        return ERR_IO;
+    }
+    err_note_set(note, "%s: %s%s", c->server, curl_easy_strerror(code),
+                 code == CURLE_COULDNT_CONNECT ? " (is it running? see palimpsest help serve)" : "");
+    return code == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE;
+}
+
+static struct curl_slist *request_headers(const struct client_request *r)
+{
+    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+    char line[CLIENT_FIELD_BYTES_MAX];
+    if (r->has_body) {
+        snprintf(line, sizeof line, "Content-Type: %s", r->content_type != NULL ? r->content_type
+                                                                                : "application/json");
+        list = curl_slist_append(list, line);
+    }
+    if (r->accept != NULL) {
+        snprintf(line, sizeof line, "%s", r->accept);
+        list = curl_slist_append(list, line);
+    }
+    INVARIANT(list != NULL);
+    return list;
+}
+
+err client_send(struct client *c, const struct client_request *r, struct client_answer *out, struct err_note *note)
+{
+    *out = (struct client_answer){ 0 };
+    buf_init(&out->body, CLIENT_ANSWER_BYTES_MAX);
+    struct buf url;
+    buf_init(&url, 16 << 10);
+    str server = str_of(c->server);
+    while (str_ends(server, STR("/")))
+        server.n--;
+    buf_printf(&url, "%.*s%.*s", STR_ARG(server), STR_ARG(r->path));
+    buf_put_c(&url, '\0');
+    if (buf_status(&url) != ERR_OK) {
+        buf_fini(&url);
+        err_note_set(note, "the title is too long for a request");
+        return ERR_LIMIT;
+    }
+    struct receiving receiving = { .curl = c->curl, .answer = out, .to = r->to };
+    struct curl_slist *headers = request_headers(r);
+    curl_easy_reset(c->curl);
+    client_setup(c, c->curl, headers);
+    curl_easy_setopt(c->curl, CURLOPT_URL, url.p);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &receiving);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, &receiving);
+    if (r->has_body) {
+        curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.n);
+        curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, r->body.p != NULL ? r->body.p : "");
+    }
+    curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, r->method);
+    CURLcode code = curl_easy_perform(c->curl);
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);
+    curl_slist_free_all(headers);
+    buf_fini(&url);
+    return outcome(c, code, out, note);
+}
+
+void client_answer_fini(struct client_answer *a)
+{
+    buf_fini(&a->body);
+}
+
+/* ---- what went wrong ---- */
+
+void client_explain_failure(const struct client_answer *a, struct err_note *note)
+{
+    str body = buf_str(&a->body);
+    json_t *doc = body.n > 0 ? json_loadb(body.p, body.n, 0, NULL) : NULL;
+    const char *detail = json_string_value(json_object_get(doc, "detail"));
+    const char *title = json_string_value(json_object_get(doc, "title"));
+    const char *message = json_string_value(json_object_get(doc, "message"));
+    if (detail == NULL)
+        detail = message;
+    err_note_set(note, "the server answered %ld%s%s%s%s", a->status, title != NULL ? " " : "",
+                 title != NULL ? title : "", detail != NULL ? ": " : "", detail != NULL ? detail : "");
+    json_decref(doc);
+}
+
+bool client_ask(struct client *c, const struct client_request *r, struct client_answer *out)
+{
+    struct err_note note;
+    if (client_send(c, r, out, &note) != ERR_OK) {
+        cli_error("%s", note.text);
+        return false;
+    }
+    if (out->status >= 200 && out->status < 300)
+        return true;
+    client_explain_failure(out, &note);
+    fputs("palimpsest: ", stderr);
+    out_text(stderr, str_of(note.text));
+    fputc('\n', stderr);
+    return false;
+}
+
+json_t *client_ask_json(struct client *c, const struct client_request *r)
+{
+    struct client_answer a;
+    json_t *doc = NULL;
+    if (client_ask(c, r, &a)) {
+        str body = buf_str(&a.body);
+        doc = json_loadb(body.p != NULL ? body.p : "", body.n, JSON_DECODE_ANY, NULL);
+        if (doc == NULL)
+            cli_error("the server's answer is not JSON");
+    }
+    client_answer_fini(&a);
+    return doc;
+}

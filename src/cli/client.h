@@ -1,0 +1,68 @@
+/* client.h - one request at a time to a Palimpsest server, over libcurl. Private to cli.
+ *
+ * Never follows redirects, uses no proxy, sends paths as they are. Thread: one. */
+#ifndef CLI_CLIENT_H
+#define CLI_CLIENT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "cli/cli.h"
+
+#include <curl/curl.h>
+#include <jansson.h>
+#include <stdio.h>
+
+#define CLIENT_SERVER_DEFAULT "http://127.0.0.1:7231"
+enum {
+    CLIENT_ANSWER_BYTES_MAX = 128 << 20,  /* an answer kept in memory */
+    CLIENT_CONNECT_TIMEOUT_S = 10,
+    CLIENT_STALL_TIMEOUT_S = 300,         /* without a byte */
+    CLIENT_FIELD_BYTES_MAX = 512,         /* of a header kept */
+};
+
+struct client {
+    CURL *curl;
+    const char *server, *domain, *bucket, *token; /* borrowed from the call and the environment */
+    bool json;
+};
+/* Reads --server, --token, --domain, --bucket, --json. Prints what is wrong. Owner: caller, client_close. */
+MUST_CHECK enum cli_exit client_open(struct client *c, const struct cli_call *call);
+void client_close(struct client *c);
+/* Options all requests share, for handles of others too. headers: NULL or extra fields, borrowed. */
+void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers);
+
+/* Paths start with '/'. The path of something in the client's domain and bucket: "/localhost/v1/page". */
+void client_path_bucket(const struct client *c, struct buf *out);
+/* Appends '/' and the percent-encoded segment. */
+void client_path_segment(struct buf *out, str segment);
+/* "/localhost/v1/page/{what}/{title}[/{rev}[/{tid}]]"; rev and tid NULL when absent. */
+void client_path_render(const struct client *c, struct buf *out, str what, str title, const char *const *name);
+
+struct client_request {
+    const char *method;
+    str path;                     /* encoded, with its query */
+    bool has_body;
+    str body;
+    const char *content_type;
+    const char *accept;           /* Accept-Encoding is never sent */
+    FILE *to;                     /* where a 2xx body goes; NULL: into the answer */
+};
+struct client_answer {
+    long status;
+    struct buf body;
+    char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX];
+};
+/* ERR_OK for every answer that arrived whole, whatever its status. Owner: client_answer_fini, also after an
+ * error. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_LIMIT, ERR_IO with a note. */
+MUST_CHECK err client_send(struct client *c, const struct client_request *r, struct client_answer *out,
+                           struct err_note *note);
+void client_answer_fini(struct client_answer *a);
+
+/* Sends, and prints what went wrong; true: a 2xx answer. */
+bool client_ask(struct client *c, const struct client_request *r, struct client_answer *out);
+/* The same, and reads the body as JSON. NULL: it was said why. Owner: caller, json_decref. */
+MUST_CHECK json_t *client_ask_json(struct client *c, const struct client_request *r);
+/* "404 Not Found: detail" of a problem document or of plain text, into note. */
+void client_explain_failure(const struct client_answer *a, struct err_note *note);
+
+#endif

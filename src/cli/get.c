@@ -1,0 +1,118 @@
+/* get.c - palimpsest get: one content of a render. */
+#include "cli/client.h"
+#include "cli/out.h"
+#include "cli/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <unistr.h>
+
+static void query_of(const struct client *c, const struct cli_call *call, struct buf *path)
+{
+    const char *content = cli_value(call, "content");
+    const char *name[2] = { call->operands[1], call->operands[2] };
+    client_path_render(c, path, content != NULL ? str_of(content) : STR("html"), str_of(call->operands[0]), name);
+    const char *at = cli_value(call, "at");
+    if (at != NULL) {
+        struct buf encoded;
+        buf_init(&encoded, 4096);
+        client_path_segment(&encoded, str_of(at));
+        buf_put(path, STR("?at="));
+        buf_put(path, str_skip(buf_str(&encoded), 1));
+        buf_fini(&encoded);
+    }
+}
+
+static void print_json(const struct cli_call *call, const struct client_answer *a)
+{
+    str body = buf_str(&a->body);
+    str tag = str_of(a->etag);
+    if (str_starts(tag, STR("W/")))
+        tag = str_skip(tag, 2);
+    if (tag.n >= 2 && tag.p[0] == '"')
+        tag = (str){ .p = tag.p + 1, .n = tag.n - 2 };
+    str tid = tag;
+    str rev = str_split(&tid, '/');
+    uint64_t number = 0;
+    (void)str_to_u64(rev, &number); /* 0 when the server has no revisions to tell */
+    json_t *doc = json_pack("{s:s, s:I, s:s%, s:s, s:I}", "title", call->operands[0], "rev", (json_int_t)number,
+                            "tid", tid.p != NULL ? tid.p : "", tid.n, "content_type", a->content_type, "bytes",
+                            (json_int_t)body.n);
+    if (u8_check((const uint8_t *)body.p, body.n) == NULL)
+        json_object_set_new(doc, "body", json_stringn(body.p != NULL ? body.p : "", body.n));
+    out_json(stdout, doc);
+    json_decref(doc);
+}
+
+static bool ask_into(struct client *c, str path, FILE *to)
+{
+    struct client_answer a;
+    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .to = to }, &a);
+    client_answer_fini(&a);
+    return ok;
+}
+
+/* A file appears whole or not at all. */
+static bool get_to_file(struct client *c, str path, const char *file)
+{
+    struct buf part;
+    buf_init(&part, 8192);
+    buf_printf(&part, "%s.part", file);
+    buf_put_c(&part, '\0');
+    FILE *to = buf_status(&part) == ERR_OK ? fopen(part.p, "wbx") : NULL;
+    bool ok = to != NULL;
+    if (!ok)
+        cli_error("cannot create %s.part: %s", file, strerror(errno));
+    else
+        ok = ask_into(c, path, to);
+    if (to != NULL && fclose(to) != 0 && ok) {
+        cli_error("cannot write %s: %s", file, strerror(errno));
+        ok = false;
+    }
+    if (ok && rename(part.p, file) != 0) {
+        cli_error("cannot name the file %s: %s", file, strerror(errno));
+        ok = false;
+    }
+    if (!ok && to != NULL)
+        (void)unlink(part.p); /* it was ours; nothing more to do when it stays */
+    buf_fini(&part);
+    return ok;
+}
+
+static bool get_json(struct client *c, const struct cli_call *call, str path)
+{
+    struct client_answer a;
+    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path }, &a);
+    if (ok)
+        print_json(call, &a);
+    client_answer_fini(&a);
+    return ok;
+}
+
+enum cli_exit verb_get(struct cli_call *call)
+{
+    const char *file = cli_value(call, "output");
+    if (file != NULL && cli_flag(call, "json")) {
+        cli_error("get: --output and --json exclude each other");
+        return CLI_USAGE;
+    }
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    struct buf path;
+    buf_init(&path, 8192);
+    query_of(&c, call, &path);
+    bool ok;
+    if (c.json)
+        ok = get_json(&c, call, buf_str(&path));
+    else if (file != NULL)
+        ok = get_to_file(&c, buf_str(&path), file);
+    else
+        ok = ask_into(&c, buf_str(&path), stdout);
+    buf_fini(&path);
+    client_close(&c);
+    return ok ? CLI_OK : CLI_FAILED;
+}

@@ -1,0 +1,134 @@
+#include "cli/help.h"
+
+#include <string.h>
+
+static const struct cli_option help_option = { "help", 'h', NULL, "Print this help" };
+static const struct cli_option no_options = { NULL, 0, NULL, NULL };
+
+/* The options of a verb, its own first; calls each. */
+static void each_option(const struct cli_verb *v, void (*each)(FILE *to, const struct cli_option *o), FILE *to)
+{
+    for (const struct cli_option *o = v->options != NULL ? v->options : &no_options; o->name != NULL; o++)
+        each(to, o);
+    for (const struct cli_option *o = v->client ? cli_client_options : &no_options; o->name != NULL; o++)
+        each(to, o);
+    each(to, &help_option);
+}
+
+void help_overview(FILE *to)
+{
+    fputs("Usage: palimpsest VERB [OPTION]... [OPERAND]...\n\n", to);
+    size_t widest = 0;
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
+        widest = strlen(v->name) > widest ? strlen(v->name) : widest;
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
+        fprintf(to, "  %-*s  %s\n", (int)widest, v->name, v->summary);
+    fputs("\npalimpsest help VERB tells more.\n", to);
+}
+
+static void help_option_line(FILE *to, const struct cli_option *o)
+{
+    char left[64];
+    char letter[8] = "    ";
+    if (o->letter != 0)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->value != NULL ? " " : "",
+             o->value != NULL ? o->value : "");
+    fprintf(to, "  %-28s  %s\n", left, o->prose);
+}
+
+void cli_print_help(const struct cli_verb *v)
+{
+    printf("Usage: palimpsest %s [OPTION]...%s%s\n\n%s\n\nOptions:\n", v->name, v->usage[0] != '\0' ? " " : "",
+           v->usage, v->prose);
+    each_option(v, help_option_line, stdout);
+}
+
+/* ---- man pages ---- */
+
+/* Text as roff: no line of it is a request, no backslash an escape, no dash a hyphen. */
+static void man_text(FILE *to, const char *text)
+{
+    bool line_start = true;
+    for (const char *p = text; *p != '\0'; p++) {
+        if (p[0] == '\n' && p[1] == '\n') {
+            fputs("\n.PP\n", to);
+            p++;
+            line_start = true;
+            continue;
+        }
+        if (line_start && (*p == '.' || *p == '\''))
+            fputs("\\&", to);
+        if (*p == '\\')
+            fputs("\\e", to);
+        else if (*p == '-')
+            fputs("\\-", to);
+        else
+            fputc(*p, to);
+        line_start = *p == '\n';
+    }
+}
+
+static void man_option(FILE *to, const struct cli_option *o)
+{
+    fputs(".TP\n", to);
+    if (o->letter != 0)
+        fprintf(to, "\\fB\\-%c\\fR, ", o->letter);
+    fputs("\\fB", to);
+    man_text(to, "--");
+    man_text(to, o->name);
+    fputs("\\fR", to);
+    if (o->value != NULL)
+        fprintf(to, " \\fI%s\\fR", o->value);
+    fputc('\n', to);
+    man_text(to, o->prose);
+    fputs(".\n", to);
+}
+
+/* "import git" is palimpsest-import-git(1). */
+static void man_name(FILE *to, const char *name, bool roff)
+{
+    for (const char *p = name; *p != '\0'; p++) {
+        if (*p == ' ' || *p == '-')
+            fputs(roff ? "\\-" : "-", to);
+        else
+            fputc(*p, to);
+    }
+}
+
+void help_man_verb(FILE *to, const struct cli_verb *v)
+{
+    fputs(".TH PALIMPSEST 1\n.SH NAME\npalimpsest\\-", to);
+    man_name(to, v->name, true);
+    fputs(" \\- ", to);
+    man_text(to, v->summary);
+    fprintf(to, "\n.SH SYNOPSIS\n\\fBpalimpsest %s\\fR [\\fIOPTION\\fR]... ", v->name);
+    man_text(to, v->usage);
+    fputs("\n.SH DESCRIPTION\n", to);
+    man_text(to, v->prose);
+    fputs("\n.SH OPTIONS\n", to);
+    each_option(v, man_option, to);
+    fputs(".SH SEE ALSO\n\\fBpalimpsest\\fR(1)\n", to);
+}
+
+void help_man_overview(FILE *to)
+{
+    fputs(".TH PALIMPSEST 1\n.SH NAME\npalimpsest \\- a revisioned render store\n"
+          ".SH SYNOPSIS\n\\fBpalimpsest\\fR \\fIVERB\\fR [\\fIOPTION\\fR]... [\\fIOPERAND\\fR]...\n"
+          ".SH DESCRIPTION\n"
+          "Keeps the newest render of every page at hand, and what it replaced for as long as somebody may\n"
+          "still need it. One binary is server and client.\n.SH VERBS\n", to);
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++) {
+        fprintf(to, ".TP\n\\fB%s\\fR ", v->name);
+        man_text(to, v->usage);
+        fputc('\n', to);
+        man_text(to, v->summary);
+        fputs(" (see \\fBpalimpsest\\-", to);
+        man_name(to, v->name, true);
+        fputs("\\fR(1))\n", to);
+    }
+    fputs(".SH EXIT STATUS\n0 fine, 1 failed while running, 2 usage or configuration, 3 the store is damaged or\n"
+          "of another version.\n.SH ENVIRONMENT\n"
+          "\\fBPALIMPSEST_SERVER\\fR, \\fBPALIMPSEST_TOKEN\\fR: as the options of the client verbs.\n"
+          "\\fBNO_COLOR\\fR: no colours, also on a terminal.\n", to);
+}

@@ -1,0 +1,86 @@
+/* ls.c - palimpsest ls: the titles of a bucket, page by page of the server's listing. */
+#include "cli/client.h"
+#include "cli/out.h"
+#include "cli/verbs.h"
+
+#include <string.h>
+
+enum { LS_PAGE = 500 };
+
+/* Titles may come as text or as objects with a title; borrowed from item. */
+static str title_of(const json_t *item)
+{
+    const json_t *t = json_is_string(item) ? item : json_object_get(item, "title");
+    return (str){ .p = json_string_value(t), .n = json_string_length(t) };
+}
+
+static void print_items(const struct client *c, const json_t *items, str prefix)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item) {
+        str title = title_of(item);
+        if (title.p == NULL || !str_starts(title, prefix))
+            continue;
+        if (c->json)
+            out_json(stdout, item);
+        else if (out_is_terminal(stdout))
+            out_text(stdout, title);
+        else
+            fwrite(title.p, 1, title.n, stdout);
+        if (!c->json)
+            fputc('\n', stdout);
+    }
+}
+
+/* Past the prefix in key order: nothing more can match. */
+static bool past(const json_t *items, str prefix)
+{
+    size_t n = json_array_size(items);
+    if (n == 0 || prefix.n == 0)
+        return false;
+    str last = str_take(title_of(json_array_get(items, n - 1)), prefix.n);
+    return str_cmp(last, prefix) > 0;
+}
+
+static void list_path(const struct client *c, struct buf *path, const char *next)
+{
+    client_path_bucket(c, path);
+    buf_printf(path, "/title/?limit=%d", LS_PAGE);
+    if (next == NULL)
+        return;
+    struct buf token;
+    buf_init(&token, 8192);
+    client_path_segment(&token, str_of(next));
+    buf_put(path, STR("&page="));
+    buf_put(path, str_skip(buf_str(&token), 1));
+    buf_fini(&token);
+}
+
+enum cli_exit verb_ls(struct cli_call *call)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    str prefix = call->operands_count > 0 ? str_of(call->operands[0]) : STR("");
+    json_t *doc = NULL;
+    bool more = true;
+    while (code == CLI_OK && more) {
+        struct buf path;
+        buf_init(&path, 16384);
+        list_path(&c, &path, json_string_value(json_object_get(doc, "next")));
+        json_t *page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path) });
+        buf_fini(&path);
+        json_decref(doc);
+        doc = page;
+        if (doc == NULL)
+            code = CLI_FAILED;
+        const json_t *items = json_object_get(doc, "items");
+        print_items(&c, items, prefix);
+        more = json_object_get(doc, "next") != NULL && !past(items, prefix);
+    }
+    json_decref(doc);
+    client_close(&c);
+    return code;
+}

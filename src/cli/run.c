@@ -1,0 +1,83 @@
+/* run.c - from the command line to the verb. */
+#include "cli/args.h"
+#include "cli/help.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void cli_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("palimpsest: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+static enum cli_exit run_help(int argc, char **argv)
+{
+    if (argc == 0) {
+        help_overview(stdout);
+        return CLI_OK;
+    }
+    int words;
+    const struct cli_verb *v = args_verb(cli_verbs, argc, argv, &words);
+    if (v == NULL) {
+        cli_error("no verb \"%s\"; try palimpsest help", argv[0]);
+        return CLI_USAGE;
+    }
+    cli_print_help(v);
+    return CLI_OK;
+}
+
+static enum cli_exit run_verb(const struct cli_verb *v, int argc, char **argv)
+{
+    struct cli_call call;
+    struct err_note note;
+    if (args_parse(v, argc, argv, &call, &note) != ERR_OK) {
+        cli_error("%s: %s", v->name, note.text);
+        return CLI_USAGE;
+    }
+    if (call.help) {
+        cli_print_help(v);
+        return CLI_OK;
+    }
+    return v->run(&call);
+}
+
+/* What was printed must have arrived: a full disk behind stdout is a failure. */
+static enum cli_exit flushed(enum cli_exit code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    if (code == CLI_OK) {
+        cli_error("cannot write to standard output");
+        return CLI_FAILED;
+    }
+    return code;
+}
+
+enum cli_exit cli_run(int argc, char **argv)
+{
+    if (argc < 2) {
+        help_overview(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return flushed(run_help(argc - 2, argv + 2));
+    char version[] = "version";
+    char *version_argv[] = { version };
+    bool asks_version = strcmp(argv[1], "--version") == 0;
+    int words;
+    const struct cli_verb *v = asks_version ? args_verb(cli_verbs, 1, version_argv, &words)
+                                            : args_verb(cli_verbs, argc - 1, argv + 1, &words);
+    if (v == NULL) {
+        cli_error("no verb \"%s\"; try palimpsest help", argv[1]);
+        return CLI_USAGE;
+    }
+    if (v->run_raw != NULL)
+        return flushed(v->run_raw(argc - words, argv + words));
+    return flushed(run_verb(v, argc - 1 - words, argv + 1 + words));
+}
