@@ -34,6 +34,7 @@ struct config {
     int64_t drain_timeout_ms;
     int64_t write_timeout_ms;         /* of one put or order */
     uint64_t segment_bytes, index_bytes_max, free_bytes_min;
+    unsigned pool_threads;            /* for what blocks */
     enum log_level log_level;
     enum log_format log_format;
     bool access_log;

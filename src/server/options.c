@@ -1,0 +1,341 @@
+/* options.c - names to rows, the sources in their order, and what options say together.
+ *
+ * Invariants: 1. a row's origin is set exactly when a source named it. 2. bucket 0 is "page". 3. nothing of
+ * the config points outside options->texts, contents and static text. */
+#include "server/options_impl.h"
+
+#include "base/units.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct options_from from_default = { .file = "default" };
+static const struct options_from from_environment = { .file = "environment" };
+static const struct options_from from_arguments = { .file = "command line" };
+static const char prefix_environment[] = "PALIMPSEST_";
+
+/* ---- names ---- */
+
+/* Defaults go the way of every other value, so that they are within their limits too. */
+static void set_defaults(struct options *o, const struct option *rows, void *base, unsigned bucket)
+{
+    for (const struct option *r = rows; r->name != NULL; r++) {
+        if (r->initial[0] == '\0' || r->type == OPTION_DOMAINS)
+            continue;
+        struct option_value v = { .row = r, .base = base, .name = str_of(r->name), .text = str_of(r->initial),
+                                  .from = from_default, .bucket = bucket };
+        struct err_note note;
+        err why = option_store(o, &v, &note);
+        if (why != ERR_OK)
+            check_failed(__FILE__, __LINE__, note.text);
+    }
+}
+
+struct options *options_new(void)
+{
+    struct options *o = calloc(1, sizeof *o);
+    INVARIANT(o != NULL);
+    arena_init(&o->texts, OPTIONS_TEXT_BYTES_MAX);
+    set_defaults(o, option_rows, &o->config, 0);
+    o->config.buckets_count = 1;
+    o->config.buckets[0].page.name = "page";
+    set_defaults(o, option_bucket_rows, &o->config.buckets[0], 0);
+    return o;
+}
+
+void options_free(struct options **op)
+{
+    if (*op == NULL)
+        return;
+    arena_fini(&(*op)->texts);
+    free((*op)->config.domains);
+    free(*op);
+    *op = NULL;
+}
+
+const struct config *options_config(const struct options *o)
+{
+    INVARIANT(o->finished);
+    return &o->config;
+}
+
+static bool is_plain_name(str s, size_t bytes_max, const char *extra)
+{
+    if (s.n == 0 || s.n > bytes_max)
+        return false;
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!plain && (c == '\0' || strchr(extra, c) == NULL))
+            return false;
+    }
+    return true;
+}
+
+static bool is_one_of(str s, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(s, str_of(names[i])))
+            return true;
+    return false;
+}
+
+err option_add_domain(struct options *o, str name, struct options_from from, struct err_note *note)
+{
+    static const char *const reserved[] = { "v1", "health", "healthz", "readyz", "metrics", ".", "..", "_system" };
+    struct config *c = &o->config;
+    if (!is_plain_name(name, CONFIG_NAME_BYTES_MAX, "-._"))
+        return option_fail(from, STR("domains"), note, "\"%.*s\" is no name of a domain", STR_ARG(str_take(name, 60)));
+    if (is_one_of(name, reserved, COUNT_OF(reserved)))
+        return option_fail(from, STR("domains"), note, "\"%.*s\" is a reserved name", STR_ARG(name));
+    for (unsigned i = 0; i < c->domains_count; i++)
+        if (str_eq(str_of(c->domains[i].name), name))
+            return ERR_OK;
+    if (c->domains_count == CONFIG_DOMAINS_MAX)
+        return option_fail(from, STR("domains"), note, "more than %d domains", CONFIG_DOMAINS_MAX);
+    if (c->domains_count == o->domains_size) {
+        o->domains_size = o->domains_size == 0 ? 16 : 2 * o->domains_size;
+        c->domains = realloc(c->domains, o->domains_size * sizeof c->domains[0]);
+        INVARIANT(c->domains != NULL);
+    }
+    const char *copy = arena_cstr(&o->texts, name);
+    if (copy == NULL)
+        return option_fail(from, STR("domains"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
+    c->domains[c->domains_count++] = (struct config_domain){ .name = copy };
+    return ERR_OK;
+}
+
+err option_bucket(struct options *o, str name, struct options_from from, unsigned *index, struct err_note *note)
+{
+    static const char *const reserved[] = { "page", "v1", "table", "batch", "key_value", "key_rev_value",
+                                            "multi_content", "lists" };
+    struct config *c = &o->config;
+    for (unsigned i = 1; i < c->buckets_count; i++)
+        if (str_eq(str_of(c->buckets[i].page.name), name)) {
+            *index = i;
+            return ERR_OK;
+        }
+    if (!is_plain_name(name, 32, "-_"))
+        return option_fail(from, STR("buckets"), note, "\"%.*s\" is no name of a bucket", STR_ARG(str_take(name, 60)));
+    if (is_one_of(name, reserved, COUNT_OF(reserved)))
+        return option_fail(from, STR("buckets"), note, "\"%.*s\" is a reserved name", STR_ARG(name));
+    if (c->buckets_count == CONFIG_BUCKETS_MAX)
+        return option_fail(from, STR("buckets"), note, "more than %d buckets", CONFIG_BUCKETS_MAX);
+    const char *copy = arena_cstr(&o->texts, name);
+    if (copy == NULL)
+        return option_fail(from, STR("buckets"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
+    *index = c->buckets_count++;
+    c->buckets[*index].page.name = copy;
+    set_defaults(o, option_bucket_rows, &c->buckets[*index], *index);
+    return ERR_OK;
+}
+
+static err set_field(struct options *o, struct option_value *v, str field, struct err_note *note)
+{
+    if (str_eq(field, STR("kind"))) { /* the only kind there is */
+        if (v->bucket > 0 && str_eq(v->text, STR("page")))
+            return ERR_OK;
+        return option_fail(v->from, v->name, note, "\"%.*s\" is none of: page", STR_ARG(str_take(v->text, 60)));
+    }
+    v->row = option_find(option_bucket_rows, field);
+    if (v->row == NULL)
+        return option_fail(v->from, v->name, note, "there is no such option");
+    v->base = &o->config.buckets[v->bucket];
+    err why = option_store(o, v, note);
+    if (why == ERR_OK)
+        o->bucket_from[v->bucket][v->row - option_bucket_rows] = v->from;
+    return why;
+}
+
+err options_set(struct options *o, str name, str value, struct options_from from, struct err_note *note)
+{
+    struct option_value v = { .base = &o->config, .name = name, .text = value, .from = from };
+    str rest = name;
+    v.row = option_find(option_rows, name);
+    if (v.row == NULL && str_starts(name, STR("page.")))
+        return set_field(o, &v, str_skip(name, 5), note);
+    if (v.row == NULL && str_eq(str_split(&rest, '.'), STR("buckets")) && str_find(rest, '.') < rest.n) {
+        err why = option_bucket(o, str_split(&rest, '.'), from, &v.bucket, note);
+        return why != ERR_OK ? why : set_field(o, &v, rest, note);
+    }
+    if (v.row == NULL || (v.row->type == OPTION_HOOKS && from.file != from_arguments.file))
+        return option_fail(from, name, note, v.row == NULL ? "there is no such option" : "only as a flag");
+    const char *shown = arena_cstr(&o->texts, str_take(value, OPTIONS_VALUE_BYTES_MAX));
+    if (shown == NULL)
+        return option_fail(from, name, note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
+    err why = option_store(o, &v, note);
+    if (why == ERR_OK) {
+        o->from[v.row - option_rows] = from;
+        o->shown[v.row - option_rows] = shown;
+    }
+    return why;
+}
+
+/* ---- sources ---- */
+
+err options_read_file(struct options *o, const char *path, struct err_note *note)
+{
+    struct options_from from = { .file = path };
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return option_fail(from, STR_NONE, note, "cannot be opened: %s", strerror(errno));
+    char *text = malloc(OPTIONS_FILE_BYTES_MAX + 1);
+    INVARIANT(text != NULL);
+    size_t n = 0;
+    ssize_t got;
+    do {
+        got = read(fd, text + n, OPTIONS_FILE_BYTES_MAX + 1 - n);
+        n += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+    err why;
+    if (got < 0)
+        why = option_fail(from, STR_NONE, note, "cannot be read: %s", strerror(errno));
+    else if (n > OPTIONS_FILE_BYTES_MAX)
+        why = option_fail(from, STR_NONE, note, "is larger than %d bytes", OPTIONS_FILE_BYTES_MAX);
+    else
+        why = options_yaml(o, (str){ .p = text, .n = n }, path, note);
+    free(text);
+    (void)close(fd); /* was only read */
+    return why;
+}
+
+/* "page.grace_ttl" is PAGE_GRACE_TTL. */
+static bool is_variable_of(str variable, const char *prefix, const char *name)
+{
+    str p = str_of(prefix), n = str_of(name);
+    if (variable.n != p.n + n.n)
+        return false;
+    for (size_t i = 0; i < variable.n; i++) {
+        char c = i < p.n ? p.p[i] : n.p[i - p.n];
+        char upper = c == '.' ? '_' : c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+        if (variable.p[i] != upper)
+            return false;
+    }
+    return true;
+}
+
+static bool variable_name(str variable, char *out, size_t size)
+{
+    static const struct { const struct option *rows; const char *prefix; } tables[] = {
+        { option_rows, "" }, { option_bucket_rows, "page." } };
+    for (size_t t = 0; t < COUNT_OF(tables); t++)
+        for (const struct option *r = tables[t].rows; r->name != NULL; r++)
+            if (r->type != OPTION_HOOKS && is_variable_of(variable, tables[t].prefix, r->name)) {
+                (void)snprintf(out, size, "%s%s", tables[t].prefix, r->name); /* names of ours fit */
+                return true;
+            }
+    return false;
+}
+
+/* Read by other parts of the program, not by the table. */
+static bool is_other_variable(str variable)
+{
+    return str_eq(variable, STR("CONFIG")) || str_eq(variable, STR("SERVER")) || str_eq(variable, STR("TOKEN"));
+}
+
+err options_environment(struct options *o, char *const *envp, void (*unknown)(void *ctx, const char *variable),
+                        void *ctx, struct err_note *note)
+{
+    for (; *envp != NULL; envp++) {
+        str value = str_of(*envp);
+        if (!str_starts(value, STR("PALIMPSEST_")))
+            continue;
+        str variable = str_skip(str_split(&value, '='), sizeof prefix_environment - 1);
+        char name[128];
+        if (variable_name(variable, name, sizeof name)) {
+            err why = options_set(o, str_of(name), value, from_environment, note);
+            if (why != ERR_OK)
+                return why;
+        } else if (!is_other_variable(variable) && unknown != NULL) {
+            unknown(ctx, *envp);
+        }
+    }
+    return ERR_OK;
+}
+
+/* One argument, split at '=' or completed by the next one. */
+struct argument { str flag, value; bool has_value; };
+
+static struct argument argument_at(int argc, char **argv, int *i)
+{
+    struct argument a = { .value = str_of(argv[*i]) };
+    a.has_value = str_find(a.value, '=') < a.value.n;
+    a.flag = str_split(&a.value, '=');
+    if (!a.has_value && !str_eq(a.flag, STR("--test-hooks")) && *i + 1 < argc) {
+        a.value = str_of(argv[++*i]);
+        a.has_value = true;
+    }
+    return a;
+}
+
+static err take_argument(struct options *o, struct argument a, struct err_note *note)
+{
+    if (str_eq(a.flag, STR("--test-hooks")))
+        return options_set(o, STR("test_hooks"), a.has_value ? a.value : STR("true"), from_arguments, note);
+    const struct option *row = NULL;
+    for (const struct option *r = option_rows; r->name != NULL; r++)
+        if (r->flag != NULL && str_starts(a.flag, STR("--")) && str_eq(str_skip(a.flag, 2), str_of(r->flag)))
+            row = r;
+    bool is_set = str_eq(a.flag, STR("--set")), is_config = str_eq(a.flag, STR("--config"));
+    if (row == NULL && !is_set && !is_config)
+        return option_fail(from_arguments, a.flag, note, "there is no such option");
+    if (!a.has_value)
+        return option_fail(from_arguments, a.flag, note, "wants a value");
+    if (is_config)
+        return ERR_OK;
+    if (row != NULL)
+        return options_set(o, str_of(row->name), a.value, from_arguments, note);
+    str value = a.value;
+    if (str_find(value, '=') == value.n)
+        return option_fail(from_arguments, a.value, note, "--set wants NAME=VALUE");
+    str name = str_split(&value, '=');
+    if (str_eq(name, STR("test_hooks")))
+        return option_fail(from_arguments, name, note, "only as --test-hooks");
+    return options_set(o, name, value, from_arguments, note);
+}
+
+err options_arguments(struct options *o, int argc, char **argv, struct err_note *note)
+{
+    for (int i = 0; i < argc; i++) {
+        err why = take_argument(o, argument_at(argc, argv, &i), note);
+        if (why != ERR_OK)
+            return why;
+    }
+    return ERR_OK;
+}
+
+err options_config_path(int argc, char **argv, char *const *envp, const char **path, struct err_note *note)
+{
+    const char *found = NULL;
+    for (int i = 0; i < argc; i++) {
+        struct argument a = argument_at(argc, argv, &i);
+        if (!str_eq(a.flag, STR("--config")) || !a.has_value)
+            continue;
+        if (found != NULL)
+            return option_fail(from_arguments, STR("--config"), note, "is there twice");
+        found = a.value.p; /* to the end of its argument */
+    }
+    for (; found == NULL && *envp != NULL; envp++)
+        if (str_starts(str_of(*envp), STR("PALIMPSEST_CONFIG=")))
+            found = *envp + sizeof "PALIMPSEST_CONFIG=" - 1;
+    *path = found;
+    return ERR_OK;
+}
+
+err options_load(struct options *o, int argc, char **argv, char *const *envp,
+                 void (*unknown)(void *ctx, const char *variable), void *ctx, struct err_note *note)
+{
+    const char *path;
+    err why = options_config_path(argc, argv, envp, &path, note);
+    if (why == ERR_OK && path != NULL)
+        why = options_read_file(o, path, note);
+    if (why == ERR_OK)
+        why = options_environment(o, envp, unknown, ctx, note);
+    if (why == ERR_OK)
+        why = options_arguments(o, argc, argv, note);
+    return why != ERR_OK ? why : options_finish(o, note);
+}

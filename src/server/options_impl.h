@@ -1,0 +1,43 @@
+/* options_impl.h - the options while they are filled in. Private to server/options*.c. */
+#ifndef SERVER_OPTIONS_IMPL_H
+#define SERVER_OPTIONS_IMPL_H
+
+#include "base/arena.h"
+#include "server/options.h"
+#include "server/options_table.h"
+
+struct options {
+    struct config config;
+    struct arena texts;
+    struct options_from from[OPTION_ROWS_MAX];                             /* file NULL: the default stands */
+    struct options_from bucket_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];
+    const char *shown[OPTION_ROWS_MAX];                                    /* last value as written */
+    const char *contents[CONFIG_BUCKETS_MAX][PAGE_CONTENTS_MAX];
+    unsigned domains_size;
+    bool finished;
+};
+
+/* One value on its way to its place. */
+struct option_value {
+    const struct option *row;
+    void *base;             /* the struct that row->offset counts in */
+    str name;               /* as the operator wrote it, for messages */
+    str text;
+    struct options_from from;
+    unsigned bucket;        /* for bucket rows */
+};
+MUST_CHECK err option_store(struct options *o, const struct option_value *v, struct err_note *note);
+/* Formats "FILE:LINE: NAME: " and the rest, control bytes replaced; always returns ERR_BAD. */
+err option_fail(struct options_from from, str name, struct err_note *note, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+/* One "ADDR:PORT" into *out. false: no such thing. */
+MUST_CHECK bool option_parse_listen(struct options *o, str text, struct http_listen *out);
+/* The row of this name, or NULL. */
+const struct option *option_find(const struct option *rows, str name);
+/* Adds a domain unless it is there. */
+MUST_CHECK err option_add_domain(struct options *o, str name, struct options_from from, struct err_note *note);
+/* Finds or adds the bucket; *index. */
+MUST_CHECK err option_bucket(struct options *o, str name, struct options_from from, unsigned *index,
+                             struct err_note *note);
+
+#endif

@@ -1,0 +1,112 @@
+#include "server/options_table.h"
+
+#include "app/config.h"
+#include "engine/engine.h"
+
+static const char *const auths[] = { "open", "internal", NULL };               /* enum config_auth */
+static const char *const levels[] = { "debug", "info", "warn", "error", NULL }; /* enum log_level */
+static const char *const formats[] = { "text", "json", NULL };                 /* enum log_format */
+static const char *const policies[] = { "app_ttl", "all", "latest_hash", "latest", "interval", "ttl", NULL };
+static const char *const codecs[] = { "identity", "gzip", "zstd", NULL };      /* enum page_codec */
+_Static_assert(COUNT_OF(auths) == AUTH_INTERNAL + 2, "a name each");
+_Static_assert(COUNT_OF(levels) == LOG_LEVELS + 1, "a name each");
+_Static_assert(COUNT_OF(formats) == LOG_JSON + 2, "a name each");
+_Static_assert(COUNT_OF(policies) == POLICY_KINDS + 1, "a name each");
+_Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
+
+#define KI ((uint64_t)1 << 10)
+#define MI ((uint64_t)1 << 20)
+#define GI ((uint64_t)1 << 30)
+#define TI ((uint64_t)1 << 40)
+#define MS ((uint64_t)1000000)
+#define SECOND (1000 * MS)
+#define HOUR (3600 * SECOND)
+#define DAY (24 * HOUR)
+#define NEVER ((uint64_t)INT64_MAX)
+#define AT(field) .offset = offsetof(struct config, field), .width = sizeof(((struct config *)NULL)->field)
+#define OF(field) .offset = offsetof(struct config_bucket, field), .width = sizeof(((struct config_bucket *)NULL)->field)
+
+const struct option option_rows[] = {
+    { "listen", "listen", OPTION_LISTENS, .initial = "127.0.0.1:7231",
+      .prose = "Addresses to answer on, ADDR:PORT or [ADDR]:PORT; port 0 is any free one", AT(listens) },
+    { "admin_listen", "admin-listen", OPTION_LISTEN_ADMIN, .initial = "",
+      .prose = "Address for the admin routes alone; without it they answer on loopback listeners", AT(listens) },
+    { "data", "data", OPTION_TEXT, .initial = "data", .prose = "Directory of the store, made when missing",
+      AT(data_dir) },
+    { "domains", "domain", OPTION_DOMAINS, .initial = "localhost",
+      .prose = "Names of the domains served; file, environment and flags add up", AT(domains) },
+    { "auth", NULL, OPTION_CHOICE, .choices = auths, .initial = "open",
+      .prose = "Who may do what: open to everybody (loopback only), or keys, roles and bindings", AT(auth) },
+    { "drain_timeout", NULL, OPTION_MS, 0, HOUR, .initial = "10s",
+      .prose = "After SIGTERM, how long requests already read may take", AT(drain_timeout_ms) },
+    { "write_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s",
+      .prose = "How long a write may wait for its turn before it is refused", AT(write_timeout_ms) },
+    { "hot_bytes", NULL, OPTION_SIZE, 0, TI, .initial = "64M",
+      .prose = "Memory for answers kept ready", AT(hot_bytes) },
+    { "pool_threads", NULL, OPTION_COUNT, 1, 128, .initial = "4",
+      .prose = "Threads for work that blocks: cold reads, upkeep, checks", AT(pool_threads) },
+    { "page.body_bytes_max", NULL, OPTION_SIZE, KI, ENGINE_BLOB_BYTES_MAX, .initial = "8M",
+      .prose = "Largest body of a PUT", AT(page_body_bytes_max) },
+    { "http.threads", NULL, OPTION_COUNT, 0, 256, .initial = "0",
+      .prose = "HTTP workers; 0 is one for each core", AT(http.threads) },
+    { "http.connections_max", NULL, OPTION_COUNT, 16, 1000000, .initial = "10000",
+      .prose = "Connections open at once", AT(http.connections_max) },
+    { "http.head_bytes_max", NULL, OPTION_SIZE, KI, MI, .initial = "16k",
+      .prose = "Largest request head", AT(http.head_bytes_max) },
+    { "http.body_drain_bytes_max", NULL, OPTION_SIZE, 1, GI, .initial = "1M",
+      .prose = "How much of a refused body is read before the answer", AT(http.body_drain_bytes_max) },
+    { "http.arena_bytes_max", NULL, OPTION_SIZE, MI, 4 * GI, .initial = "64M",
+      .prose = "Memory of one request", AT(http.arena_bytes_max) },
+    { "http.head_timeout", NULL, OPTION_MS, 100 * MS, HOUR, .initial = "10s",
+      .prose = "From the first byte of a request to the end of its head", AT(http.head_timeout_ms) },
+    { "http.idle_timeout", NULL, OPTION_MS, 100 * MS, DAY, .initial = "60s",
+      .prose = "How long a connection may rest between requests", AT(http.idle_timeout_ms) },
+    { "http.body_bytes_per_s_min", NULL, OPTION_SIZE, 1, GI, .initial = "1k",
+      .prose = "Slowest body accepted, in bytes a second", AT(http.body_bytes_per_s_min) },
+    { "http.send_bytes_per_s_min", NULL, OPTION_SIZE, 1, GI, .initial = "1k",
+      .prose = "Slowest reader accepted, in bytes a second", AT(http.send_bytes_per_s_min) },
+    { "store.segment_bytes", NULL, OPTION_SIZE, MI, 4 * GI - MI, .initial = "256M",
+      .prose = "Size of one file of the value log", AT(segment_bytes) },
+    { "store.index_bytes_max", NULL, OPTION_SIZE, 16 * MI, 64 * TI, .initial = "256G",
+      .prose = "Address space for the index; no disk is taken before it is needed", AT(index_bytes_max) },
+    { "store.free_bytes_min", NULL, OPTION_SIZE, MI, TI, .initial = "64M",
+      .prose = "Puts are refused when the disk has less than this left", AT(free_bytes_min) },
+    { "log.level", NULL, OPTION_CHOICE, .choices = levels, .initial = "info",
+      .prose = "Least level that is logged; read again on SIGHUP", AT(log_level) },
+    { "log.format", NULL, OPTION_CHOICE, .choices = formats, .initial = "text",
+      .prose = "Form of a log line", AT(log_format) },
+    { "log.access", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "A line for each request answered, failed ones aside, which are logged anyway", AT(access_log) },
+    { "test_hooks", "test-hooks", OPTION_HOOKS, .initial = "",
+      .prose = "Routes that move the clock, for tests; loopback only, command line only; an instant freezes it there",
+      AT(test_hooks) },
+    { .name = NULL },
+};
+
+const struct option option_bucket_rows[] = {
+    { "policy", NULL, OPTION_CHOICE, .choices = policies, .initial = "app_ttl",
+      .prose = "What is kept of superseded renders", OF(page.policy.kind) },
+    { "grace_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
+      .prose = "How long a superseded render stays readable", OF(page.policy.grace_ttl_ns) },
+    { "historical_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
+      .prose = "How long a render stays after the last request that named it", OF(page.policy.historical_ttl_ns) },
+    { "stash_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
+      .prose = "How long ?stash=true pins a render", OF(page.policy.stash_ttl_ns) },
+    { "ledger_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "30d",
+      .prose = "How long it is known that a render was there", OF(page.policy.ledger_ttl_ns) },
+    { "count", NULL, OPTION_COUNT, 1, 1000000, .initial = "1",
+      .prose = "Policies latest and interval: renders kept of a revision, of an interval", OF(page.policy.count) },
+    { "interval", NULL, OPTION_NS, SECOND, NEVER, .initial = "1d",
+      .prose = "Policy interval: its length", OF(page.policy.interval_ns) },
+    { "ttl", NULL, OPTION_NS, 0, NEVER, .initial = "30d",
+      .prose = "Policy ttl: how long a render stays, superseded or not", OF(page.policy.ttl_ns) },
+    { "codec", NULL, OPTION_CHOICE, .choices = codecs, .initial = "gzip",
+      .prose = "How contents are stored", OF(page.codec) },
+    { "contents", NULL, OPTION_NAMES, .initial = "",
+      .prose = "Names of contents that are accepted; none given: any", OF(page.contents) },
+    { "cache_control", NULL, OPTION_TEXT, .initial = "no-cache",
+      .prose = "Cache-Control of answers with content", OF(cache_control) },
+    { .name = NULL },
+};
+_Static_assert(COUNT_OF(option_rows) <= OPTION_ROWS_MAX, "origins are kept in arrays");
+_Static_assert(COUNT_OF(option_bucket_rows) <= OPTION_ROWS_MAX, "origins are kept in arrays");

@@ -1,0 +1,40 @@
+/* options_table.h - the rows of every option. Private to server/options. */
+#ifndef SERVER_OPTIONS_TABLE_H
+#define SERVER_OPTIONS_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum option_type {
+    OPTION_TEXT,        /* const char *; not empty */
+    OPTION_CHOICE,      /* an enum: index in choices */
+    OPTION_FLAG,        /* bool: true, false */
+    OPTION_COUNT,       /* unsigned */
+    OPTION_SIZE,        /* bytes; uint64_t, size_t or int64_t */
+    OPTION_MS,          /* a duration kept in milliseconds, int64_t */
+    OPTION_NS,          /* a duration kept in nanoseconds, int64_t */
+    OPTION_NAMES,       /* names: pointer and count of struct page_bucket_opts.contents */
+    OPTION_LISTENS,     /* ADDR:PORT, several */
+    OPTION_LISTEN_ADMIN,
+    OPTION_DOMAINS,     /* names that add up */
+    OPTION_HOOKS,       /* test hooks: on, off or an instant; command line only */
+};
+
+/* min and max: count, bytes, or nanoseconds of a duration (whatever unit it is kept in). max INT64_MAX allows
+ * "never". offset: in struct config, or in struct config_bucket for bucket rows. */
+struct option {
+    const char *name;
+    const char *flag;             /* also a flag of its own: "data" is --data VALUE */
+    enum option_type type;
+    uint64_t min, max;
+    const char *const *choices;   /* ends with NULL */
+    const char *initial;          /* the default as one would write it; "" where there is none */
+    const char *prose;            /* one sentence without the full stop */
+    size_t offset, width;
+};
+
+extern const struct option option_rows[];        /* ends with name NULL */
+extern const struct option option_bucket_rows[]; /* fields of buckets; ends with name NULL */
+enum { OPTION_ROWS_MAX = 64 };                   /* of each table */
+
+#endif

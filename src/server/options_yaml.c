@@ -1,0 +1,199 @@
+/* options_yaml.c - the configuration file, through libyaml's documents: at most three levels are looked at,
+ * so nothing here recurses on what a file says. */
+#include "server/options_impl.h"
+
+#include <string.h>
+#include <yaml.h>
+
+enum { PAIRS_MAX = CONFIG_DOMAINS_MAX + 64, SEQUENCE_MAX = CONFIG_DOMAINS_MAX, NAME_BYTES_MAX = 512 };
+
+struct yaml_walk {
+    struct options *o;
+    yaml_document_t *doc;
+    const char *file;
+    struct err_note *note;
+};
+
+static struct options_from from_node(const struct yaml_walk *w, const yaml_node_t *n)
+{
+    return (struct options_from){ .file = w->file, .line = (unsigned)n->start_mark.line + 1 };
+}
+
+static str scalar_text(const yaml_node_t *n)
+{
+    return (str){ .p = (const char *)n->data.scalar.value, .n = n->data.scalar.length };
+}
+
+/* "", ~ and null, unquoted. */
+static bool is_null(const yaml_node_t *n)
+{
+    if (n->type != YAML_SCALAR_NODE || n->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+        return false;
+    str s = scalar_text(n);
+    return s.n == 0 || str_eq(s, STR("~")) || str_eq(s, STR("null"));
+}
+
+/* Walks the pairs of a mapping: keys are scalars, each there once. */
+static err each_pair(const struct yaml_walk *w, const yaml_node_t *map, str prefix,
+                     err (*each)(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value))
+{
+    const yaml_node_pair_t *first = map->data.mapping.pairs.start, *end = map->data.mapping.pairs.top;
+    if (end - first > PAIRS_MAX)
+        return option_fail(from_node(w, map), prefix, w->note, "more than %d entries", PAIRS_MAX);
+    for (const yaml_node_pair_t *p = first; p < end; p++) {
+        const yaml_node_t *key = yaml_document_get_node(w->doc, p->key);
+        if (key->type != YAML_SCALAR_NODE)
+            return option_fail(from_node(w, key), prefix, w->note, "a name is no plain text");
+        for (const yaml_node_pair_t *q = first; q < p; q++) {
+            const yaml_node_t *earlier = yaml_document_get_node(w->doc, q->key);
+            if (str_eq(scalar_text(earlier), scalar_text(key)))
+                return option_fail(from_node(w, key), scalar_text(key), w->note, "is there twice, first on line %u",
+                                   from_node(w, earlier).line);
+        }
+        err why = each(w, prefix, key, yaml_document_get_node(w->doc, p->value));
+        if (why != ERR_OK)
+            return why;
+    }
+    return ERR_OK;
+}
+
+/* The texts of a list, joined by commas, in *out. */
+static err join_sequence(const struct yaml_walk *w, str name, const yaml_node_t *list, struct buf *out)
+{
+    const yaml_node_item_t *first = list->data.sequence.items.start, *end = list->data.sequence.items.top;
+    if (end - first > SEQUENCE_MAX)
+        return option_fail(from_node(w, list), name, w->note, "more than %d entries", SEQUENCE_MAX);
+    for (const yaml_node_item_t *i = first; i < end; i++) {
+        const yaml_node_t *item = yaml_document_get_node(w->doc, *i);
+        if (item->type != YAML_SCALAR_NODE || str_find(scalar_text(item), ',') < scalar_text(item).n)
+            return option_fail(from_node(w, item), name, w->note, "an entry is no plain text");
+        if (i > first)
+            buf_put_c(out, ',');
+        buf_put(out, scalar_text(item));
+    }
+    return buf_status(out) == ERR_OK ? ERR_OK : option_fail(from_node(w, list), name, w->note, "is too long");
+}
+
+static err set_node(const struct yaml_walk *w, str name, const yaml_node_t *value)
+{
+    if (value->type == YAML_MAPPING_NODE)
+        return option_fail(from_node(w, value), name, w->note, "there is no such section");
+    if (is_null(value))
+        return option_fail(from_node(w, value), name, w->note, "has no value");
+    if (value->type == YAML_SCALAR_NODE)
+        return options_set(w->o, name, scalar_text(value), from_node(w, value), w->note);
+    struct buf joined;
+    buf_init(&joined, OPTIONS_TEXT_BYTES_MAX);
+    err why = join_sequence(w, name, value, &joined);
+    if (why == ERR_OK)
+        why = options_set(w->o, name, buf_str(&joined), from_node(w, value), w->note);
+    buf_fini(&joined);
+    return why;
+}
+
+/* prefix "page": one entry of a section. */
+static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+{
+    struct buf name;
+    buf_init(&name, NAME_BYTES_MAX);
+    buf_printf(&name, "%.*s.%.*s", STR_ARG(prefix), STR_ARG(str_take(scalar_text(key), NAME_BYTES_MAX)));
+    err why = buf_status(&name) != ERR_OK
+                  ? option_fail(from_node(w, key), scalar_text(key), w->note, "there is no such option")
+                  : set_node(w, buf_str(&name), value);
+    buf_fini(&name);
+    return why;
+}
+
+/* An entry of buckets: its name, and its fields. */
+static err take_bucket(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+{
+    (void)prefix; /* "buckets" */
+    unsigned index;
+    err why = option_bucket(w->o, scalar_text(key), from_node(w, key), &index, w->note);
+    if (why != ERR_OK || is_null(value))
+        return why;
+    if (value->type != YAML_MAPPING_NODE)
+        return option_fail(from_node(w, value), scalar_text(key), w->note, "a bucket is a section, not a value");
+    char name[64];
+    struct err_note full;
+    err_note_set(&full, "buckets.%s", w->o->config.buckets[index].page.name);
+    if (!str_to_cstr(str_of(full.text), name, sizeof name))
+        return option_fail(from_node(w, key), scalar_text(key), w->note, "is no name of a bucket");
+    return each_pair(w, value, str_of(name), take_field);
+}
+
+/* An entry of domains: a name, with nothing or an empty section behind it. */
+static err take_domain(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+{
+    (void)prefix; /* "domains" */
+    if (value->type == YAML_MAPPING_NODE)
+        for (const yaml_node_pair_t *p = value->data.mapping.pairs.start; p < value->data.mapping.pairs.top; p++) {
+            const yaml_node_t *field = yaml_document_get_node(w->doc, p->key);
+            str name = field->type == YAML_SCALAR_NODE ? scalar_text(field) : STR("domains");
+            return option_fail(from_node(w, field), name, w->note, "there is no such option of a domain");
+        }
+    else if (!is_null(value))
+        return option_fail(from_node(w, value), scalar_text(key), w->note, "a domain is a section, not a value");
+    return option_add_domain(w->o, scalar_text(key), from_node(w, key), w->note);
+}
+
+static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+{
+    str name = scalar_text(key);
+    bool is_map = value->type == YAML_MAPPING_NODE;
+    (void)prefix; /* empty: this is the top */
+    if (is_map && str_eq(name, STR("domains")))
+        return each_pair(w, value, name, take_domain);
+    if (str_eq(name, STR("buckets")))
+        return is_map       ? each_pair(w, value, name, take_bucket)
+               : is_null(value) ? ERR_OK
+                                : option_fail(from_node(w, value), name, w->note, "is a section, not a value");
+    if (is_map && option_find(option_rows, name) == NULL)
+        return each_pair(w, value, name, take_field);
+    return set_node(w, name, value);
+}
+
+static err take_document(const struct yaml_walk *w)
+{
+    const yaml_node_t *root = yaml_document_get_root_node(w->doc);
+    if (root == NULL || is_null(root))
+        return ERR_OK; /* an empty file */
+    if (root->type != YAML_MAPPING_NODE)
+        return option_fail(from_node(w, root), STR_NONE, w->note, "expected NAME: VALUE");
+    return each_pair(w, root, STR_NONE, take_top);
+}
+
+static err parse_failed(const yaml_parser_t *p, const char *file, struct err_note *note)
+{
+    struct options_from from = { .file = file, .line = (unsigned)p->problem_mark.line + 1 };
+    return option_fail(from, STR_NONE, note, "not YAML: %s", p->problem != NULL ? p->problem : "cannot be parsed");
+}
+
+err options_yaml(struct options *o, str text, const char *file_name, struct err_note *note)
+{
+    /* Origins outlive this call. */
+    const char *file = arena_cstr(&o->texts, str_of(file_name));
+    if (file == NULL)
+        return ERR_LIMIT;
+    yaml_parser_t parser;
+    INVARIANT(yaml_parser_initialize(&parser) == 1);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
+    yaml_document_t doc;
+    err why;
+    if (yaml_parser_load(&parser, &doc) == 0) {
+        why = parse_failed(&parser, file, note);
+    } else {
+        struct yaml_walk w = { .o = o, .doc = &doc, .file = file, .note = note };
+        why = take_document(&w);
+        yaml_document_delete(&doc);
+        if (why == ERR_OK && yaml_parser_load(&parser, &doc) == 0) {
+            why = parse_failed(&parser, file, note);
+        } else if (why == ERR_OK) {
+            if (yaml_document_get_root_node(&doc) != NULL)
+                why = option_fail((struct options_from){ .file = file }, STR_NONE, note, "more than one document");
+            yaml_document_delete(&doc);
+        }
+    }
+    yaml_parser_delete(&parser);
+    return why;
+}
