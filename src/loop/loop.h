@@ -14,13 +14,14 @@ struct loop_timer;
 
 /* Dies when out of memory. threads: of the pool, set once per process (UV_THREADPOOL_SIZE). */
 struct loop *loop_new(unsigned threads);
-/* All timers are closed and all jobs done by then. */
+/* After loop_run returned, on any thread, when nobody else posts any more. Runs what is posted, takes back
+ * jobs that have not begun (done gets canceled) and waits for the others. Invariant: no timer is left. */
 void loop_free(struct loop **lp);
 /* Until loop_stop; on the calling thread, which becomes the loop thread. */
 void loop_run(struct loop *l);
-/* Thread: any. */
+/* What was posted before is run before loop_run returns. Thread: any. */
 void loop_stop(struct loop *l);
-/* INVARIANT: called on the loop thread. */
+/* INVARIANT: called on the loop thread; until loop_run that is the one which called loop_new. */
 void loop_assert_here(const struct loop *l);
 uint64_t loop_stalls(const struct loop *l);
 
@@ -38,8 +39,7 @@ struct loop_job {
     void (*run)(struct loop_job *j);                 /* pool thread */
     void (*done)(struct loop_job *j, bool canceled); /* loop thread; canceled: run was never called */
     struct loop *loop;                               /* the loop's from here on */
-    void *req;
-    struct loop_job *next;
+    void *req;                                       /* as above */
 };
 void loop_job_start(struct loop *l, struct loop_job *j);
 

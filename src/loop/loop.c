@@ -1,0 +1,328 @@
+/* Invariants:
+ * 1. Handles of libuv are touched on the loop thread only; other threads reach it through posts.
+ * 2. Every started job stands in jobs from loop_job_start's turn on the loop until its done.
+ * 3. done is called once, from the loop, never inside loop_job_start. */
+#include "loop/loop.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#define LOOP_MAGIC 0x100b100bu
+#define TIMER_MAGIC 0x71e3e71eu
+#define LOOP_STALL_NS 5000000u
+enum { LOOP_THREADS_MAX = 1024 }; /* of libuv */
+
+struct post {
+    struct post *next;
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
+struct request {
+    uv_work_t work;
+    struct loop_job *job;
+    struct request *prev, *next;
+};
+
+struct loop {
+    uint32_t magic;
+    uv_loop_t uv;
+    uv_async_t wake;
+    uv_signal_t signals[3];
+    void (*got)(void *ctx, int signal_number); /* NULL until loop_signals */
+    void *got_ctx;
+    pthread_mutex_t lock; /* of the two below */
+    struct post *posts, **posts_end;
+    struct request *jobs;
+    size_t timers_count;
+    bool ending;
+    atomic_bool stopping, running;
+    _Atomic pthread_t thread; /* the creator's until loop_run */
+    _Atomic uint64_t stalls;
+};
+
+struct loop_timer {
+    uint32_t magic;
+    uv_timer_t uv;
+    struct loop *loop;
+    void (*fired)(void *ctx);
+    void *ctx;
+};
+
+static uint64_t turn_begin(void)
+{
+    return uv_hrtime();
+}
+
+static void turn_end(struct loop *l, uint64_t began)
+{
+    if (uv_hrtime() - began > LOOP_STALL_NS)
+        (void)atomic_fetch_add(&l->stalls, 1); /* the old value is of no use */
+}
+
+static void posts_run(struct loop *l)
+{
+    INVARIANT(pthread_mutex_lock(&l->lock) == 0);
+    struct post *p = l->posts;
+    l->posts = NULL;
+    l->posts_end = &l->posts;
+    INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
+    while (p != NULL) {
+        struct post *next = p->next;
+        uint64_t began = turn_begin();
+        p->fn(p->ctx);
+        turn_end(l, began);
+        free(p);
+        p = next;
+    }
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct loop *l = wake->data;
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    bool stop = atomic_load(&l->stopping); /* before: what was posted before the stop is run */
+    posts_run(l);
+    if (stop && !l->ending)
+        uv_stop(&l->uv);
+}
+
+struct loop *loop_new(unsigned threads)
+{
+    INVARIANT(threads > 0);
+    INVARIANT(threads <= LOOP_THREADS_MAX);
+    char digits[16];
+    (void)snprintf(digits, sizeof digits, "%u", threads); /* four digits at most */
+    INVARIANT(setenv("UV_THREADPOOL_SIZE", digits, 1) == 0);
+    struct loop *l = calloc(1, sizeof *l);
+    INVARIANT(l != NULL);
+    l->magic = LOOP_MAGIC;
+    l->posts_end = &l->posts;
+    atomic_store(&l->thread, pthread_self());
+    INVARIANT(pthread_mutex_init(&l->lock, NULL) == 0);
+    INVARIANT(uv_loop_init(&l->uv) == 0);
+    INVARIANT(uv_async_init(&l->uv, &l->wake, on_wake) == 0);
+    l->wake.data = l;
+    return l;
+}
+
+static bool posts_waiting(struct loop *l)
+{
+    INVARIANT(pthread_mutex_lock(&l->lock) == 0);
+    bool waiting = l->posts != NULL;
+    INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
+    return waiting;
+}
+
+/* What has not begun is taken back; its done is told so. What has begun is waited for. */
+static void jobs_finish(struct loop *l)
+{
+    for (struct request *r = l->jobs; r != NULL; r = r->next)
+        (void)uv_cancel((uv_req_t *)&r->work); /* EBUSY: it runs, and ends by itself */
+    while (l->jobs != NULL || posts_waiting(l))
+        (void)uv_run(&l->uv, UV_RUN_ONCE); /* says whether handles are open: they are */
+}
+
+void loop_free(struct loop **lp)
+{
+    struct loop *l = *lp;
+    if (l == NULL)
+        return;
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    INVARIANT(!atomic_load(&l->running));
+    atomic_store(&l->thread, pthread_self());
+    l->ending = true;
+    jobs_finish(l);
+    INVARIANT(l->timers_count == 0);
+    uv_close((uv_handle_t *)&l->wake, NULL);
+    for (size_t i = 0; l->got != NULL && i < COUNT_OF(l->signals); i++)
+        uv_close((uv_handle_t *)&l->signals[i], NULL);
+    INVARIANT(uv_run(&l->uv, UV_RUN_DEFAULT) == 0);
+    INVARIANT(uv_loop_close(&l->uv) == 0);
+    INVARIANT(pthread_mutex_destroy(&l->lock) == 0);
+    l->magic = 0;
+    free(l);
+    *lp = NULL;
+}
+
+void loop_run(struct loop *l)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    INVARIANT(!atomic_exchange(&l->running, true));
+    atomic_store(&l->thread, pthread_self());
+    (void)uv_run(&l->uv, UV_RUN_DEFAULT); /* always by uv_stop: the async handle stays open */
+    atomic_store(&l->stopping, false);
+    atomic_store(&l->running, false);
+}
+
+void loop_stop(struct loop *l)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    atomic_store(&l->stopping, true);
+    INVARIANT(uv_async_send(&l->wake) == 0);
+}
+
+static bool is_here(const struct loop *l)
+{
+    return pthread_equal(atomic_load(&l->thread), pthread_self()) != 0;
+}
+
+void loop_assert_here(const struct loop *l)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    INVARIANT(is_here(l));
+}
+
+uint64_t loop_stalls(const struct loop *l)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    return atomic_load(&l->stalls);
+}
+
+void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    struct post *p = malloc(sizeof *p);
+    INVARIANT(p != NULL);
+    *p = (struct post){ .fn = fn, .ctx = ctx };
+    INVARIANT(pthread_mutex_lock(&l->lock) == 0);
+    *l->posts_end = p;
+    l->posts_end = &p->next;
+    /* Under the lock: once the loop has run the last post its owner may free it. */
+    INVARIANT(uv_async_send(&l->wake) == 0);
+    INVARIANT(pthread_mutex_unlock(&l->lock) == 0);
+}
+
+static void on_timer(uv_timer_t *uv)
+{
+    struct loop_timer *t = uv->data;
+    MAGIC_CHECK(t, TIMER_MAGIC);
+    struct loop *l = t->loop; /* fired may free the timer */
+    uint64_t began = turn_begin();
+    t->fired(t->ctx);
+    turn_end(l, began);
+}
+
+static void on_timer_closed(uv_handle_t *uv)
+{
+    free(uv->data);
+}
+
+struct loop_timer *loop_timer_new(struct loop *l, void (*fired)(void *ctx), void *ctx)
+{
+    loop_assert_here(l);
+    struct loop_timer *t = malloc(sizeof *t);
+    INVARIANT(t != NULL);
+    *t = (struct loop_timer){ .magic = TIMER_MAGIC, .loop = l, .fired = fired, .ctx = ctx };
+    INVARIANT(uv_timer_init(&l->uv, &t->uv) == 0);
+    t->uv.data = t;
+    l->timers_count++;
+    return t;
+}
+
+void loop_timer_start(struct loop_timer *t, int64_t first_ms, int64_t repeat_ms)
+{
+    MAGIC_CHECK(t, TIMER_MAGIC);
+    loop_assert_here(t->loop);
+    uv_update_time(&t->loop->uv); /* else it counts from the start of this turn */
+    INVARIANT(uv_timer_start(&t->uv, on_timer, first_ms > 0 ? (uint64_t)first_ms : 0,
+                             repeat_ms > 0 ? (uint64_t)repeat_ms : 0) == 0);
+}
+
+void loop_timer_stop(struct loop_timer *t)
+{
+    MAGIC_CHECK(t, TIMER_MAGIC);
+    loop_assert_here(t->loop);
+    INVARIANT(uv_timer_stop(&t->uv) == 0);
+}
+
+void loop_timer_free(struct loop_timer **tp)
+{
+    struct loop_timer *t = *tp;
+    if (t == NULL)
+        return;
+    MAGIC_CHECK(t, TIMER_MAGIC);
+    loop_assert_here(t->loop);
+    INVARIANT(t->loop->timers_count > 0);
+    t->loop->timers_count--;
+    t->magic = 0;
+    uv_close((uv_handle_t *)&t->uv, on_timer_closed);
+    *tp = NULL;
+}
+
+static void on_work(uv_work_t *work)
+{
+    struct request *r = work->data;
+    r->job->run(r->job);
+}
+
+static void on_worked(uv_work_t *work, int status)
+{
+    struct request *r = work->data;
+    struct loop_job *job = r->job;
+    struct loop *l = job->loop;
+    if (r->prev != NULL)
+        r->prev->next = r->next;
+    else
+        l->jobs = r->next;
+    if (r->next != NULL)
+        r->next->prev = r->prev;
+    job->req = NULL;
+    free(r);
+    uint64_t began = turn_begin();
+    job->done(job, status == UV_ECANCELED); /* may free the job */
+    turn_end(l, began);
+}
+
+static void job_begin(void *ctx)
+{
+    struct loop_job *job = ctx;
+    struct loop *l = job->loop;
+    struct request *r = malloc(sizeof *r);
+    INVARIANT(r != NULL);
+    *r = (struct request){ .job = job, .next = l->jobs };
+    r->work.data = r;
+    if (l->jobs != NULL)
+        l->jobs->prev = r;
+    l->jobs = r;
+    job->req = r;
+    INVARIANT(uv_queue_work(&l->uv, &r->work, on_work, on_worked) == 0);
+    if (l->ending)
+        (void)uv_cancel((uv_req_t *)&r->work); /* as in jobs_finish */
+}
+
+void loop_job_start(struct loop *l, struct loop_job *j)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    j->loop = l;
+    if (atomic_load(&l->running) && is_here(l))
+        job_begin(j);
+    else
+        loop_post(l, job_begin, j);
+}
+
+static void on_signal(uv_signal_t *uv, int signal_number)
+{
+    struct loop *l = uv->data;
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    uint64_t began = turn_begin();
+    l->got(l->got_ctx, signal_number);
+    turn_end(l, began);
+}
+
+void loop_signals(struct loop *l, void (*got)(void *ctx, int signal_number), void *ctx)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
+    loop_assert_here(l);
+    INVARIANT(l->got == NULL);
+    l->got = got;
+    l->got_ctx = ctx;
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        INVARIANT(uv_signal_init(&l->uv, &l->signals[i]) == 0);
+        l->signals[i].data = l;
+        INVARIANT(uv_signal_start(&l->signals[i], on_signal, numbers[i]) == 0);
+    }
+}
