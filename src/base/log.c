@@ -4,6 +4,7 @@
 #include "base/date.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 struct log {
     uint32_t magic;
     int fd;
-    enum log_level least;
+    _Atomic(enum log_level) least;
     enum log_format format;
     struct clock *clock;
 };
@@ -50,12 +51,18 @@ void log_free(struct log **lp)
     *lp = NULL;
 }
 
+void log_level_set(struct log *l, enum log_level least)
+{
+    MAGIC_CHECK(l, LOG_MAGIC);
+    atomic_store_explicit(&l->least, least, memory_order_relaxed);
+}
+
 bool log_enabled(const struct log *l, enum log_level level)
 {
     if (l == NULL)
         return false;
     MAGIC_CHECK(l, LOG_MAGIC);
-    return level >= l->least;
+    return level >= atomic_load_explicit(&l->least, memory_order_relaxed);
 }
 
 static bool line_put(struct line *line, str s)

@@ -29,6 +29,8 @@ struct log;
 /* fd is borrowed. clock gives the wall time of each line. Owner: caller. Dies when out of memory. */
 struct log *log_new(int fd, enum log_level least, enum log_format format, struct clock *clock);
 void log_free(struct log **lp);
+/* From here on lines below least are left out. Thread: any. */
+void log_level_set(struct log *l, enum log_level least);
 bool log_enabled(const struct log *l, enum log_level level);
 /* l may be NULL: nothing is logged. A line that cannot be written is dropped. */
 void log_write(struct log *l, enum log_level level, const char *event, const struct log_field *fields,
