@@ -1,0 +1,249 @@
+/* operations.c - the seed's table "Comparison: Operation counts", measured: one edit trace through every
+ * strategy, counted, with latency and bytes beside.
+ *
+ *   bench_operations DIR [EDITS]
+ *
+ * Trace: titles drawn with a skew (u^3), 30 % of the updates are new renders of the same revision, a minute
+ * apart on the given clock with pauses, so that a part of them finds something older than grace_ttl (1 d).
+ * After each update: eight reads of latest, and for one in four a read of the previous render (an editor), for
+ * one in fifty one of an old revision, rendered and stored as historical on a miss. A bundle is html 20 KB,
+ * data-parsoid 6 KB, section offsets 300 B. Every strategy sees the same trace; the store syncs each batch. */
+#include "base/arena.h"
+#include "base/rng.h"
+#include "engine/engine.h"
+#include "strategy/strategy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define GRACE_NS (86400 * NS_PER_S)
+#define START_NS (1767225600 * NS_PER_S)
+#define STEP_NS (60 * NS_PER_S)
+
+enum { TITLES = 500, CONTENTS = 3, EDITS = 4000, READS_A_PUT = 8, ARENA_BYTES = 64 << 20 };
+
+struct column { const char *name; enum strategy_kind kind; bool together; double probability; };
+static const struct column columns[] = {
+    { "app_ttl, bundle, p 0.10", STRATEGY_APP_TTL, true, 0.10 },
+    { "app_ttl, bundle, p 1.0", STRATEGY_APP_TTL, true, 1.0 },
+    { "app_ttl, apart, p 0.10", STRATEGY_APP_TTL, false, 0.10 },
+    { "app_ttl, apart, p 1.0", STRATEGY_APP_TTL, false, 1.0 },
+    { "two_table, p 0.10", STRATEGY_TWO_TABLE, false, 0.10 },
+    { "two_table, p 1.0", STRATEGY_TWO_TABLE, false, 1.0 },
+    { "table_per_query A", STRATEGY_PER_QUERY_A, false, 1.0 },
+    { "table_per_query B, p 0.10", STRATEGY_PER_QUERY_B, false, 0.10 },
+    { "table_per_query B, p 1.0", STRATEGY_PER_QUERY_B, false, 1.0 },
+};
+
+struct title { struct strategy_name_of latest, before; unsigned renders; };
+
+struct trace {
+    struct strategy *s;
+    struct rng rng;
+    struct arena arena;
+    struct title titles[TITLES];
+    char *bodies[CONTENTS];
+    double *put_us, *get_us;
+    unsigned puts, gets, misses;
+    store_time now;
+};
+
+static const size_t body_bytes[CONTENTS] = { 20000, 6000, 300 };
+
+static double now_us(void)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_MONOTONIC, &t) != 0)
+        abort();
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static void bodies_make(struct trace *t)
+{
+    static const char *const words[] = { "<p>", "the ", "render ", "of ", "a ", "page ", "</p>\n", "<a href=\"#\">", "</a>",
+                                         "revision ", "title ", "is ", "kept " };
+    for (unsigned i = 0; i < CONTENTS; i++) {
+        t->bodies[i] = malloc(body_bytes[i]);
+        if (t->bodies[i] == NULL)
+            abort();
+        for (size_t n = 0; n < body_bytes[i];) {
+            const char *w = words[rng_below(&t->rng, COUNT_OF(words))];
+            size_t take = strlen(w) < body_bytes[i] - n ? strlen(w) : body_bytes[i] - n;
+            memcpy(t->bodies[i] + n, w, take);
+            n += take;
+        }
+    }
+}
+
+static void check(err why, const char *what)
+{
+    if (why == ERR_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", what, err_name(why));
+    exit(1);
+}
+
+static str title_text(unsigned i, char out[16])
+{
+    int n = snprintf(out, 16, "Title_%u", i);
+    return (str){ .p = out, .n = (size_t)n };
+}
+
+static void put(struct trace *t, unsigned i)
+{
+    char text[16];
+    struct title *title = &t->titles[i];
+    bool rerender = title->renders > 0 && rng_unit(&t->rng) < 0.3;
+    struct strategy_render r = {
+        .domain = 1, .title = title_text(i, text), .has_previous = title->renders > 0, .previous = title->latest,
+        .name = { .rev = title->latest.rev + (rerender ? 0 : 1),
+                  .tid = tid_make(tid_ticks(t->now), rng_next(&t->rng)) } };
+    for (unsigned c = 0; c < CONTENTS; c++)
+        r.contents[c] = (str){ .p = t->bodies[c], .n = body_bytes[c] };
+    memcpy(t->bodies[0], &r.name.tid.ticks, sizeof r.name.tid.ticks); /* no two renders are equal */
+    double began = now_us();
+    check(strategy_put(t->s, &r, t->now), "put");
+    t->put_us[t->puts++] = now_us() - began;
+    title->before = title->latest;
+    title->latest = r.name;
+    title->renders++;
+}
+
+static void get(struct trace *t, unsigned i, enum strategy_select select, struct strategy_name_of name)
+{
+    char text[16];
+    str value;
+    struct strategy_name_of got;
+    struct strategy_which w = { .domain = 1, .title = title_text(i, text), .select = select, .name = name };
+    double began = now_us();
+    err why = strategy_get(t->s, &w, t->now, &t->arena, &got, &value);
+    t->get_us[t->gets++] = now_us() - began;
+    arena_reset(&t->arena);
+    if (why == ERR_NOT_FOUND && select == STRATEGY_REV) {
+        struct strategy_render r = { .domain = 1, .title = w.title,
+                                     .name = { .rev = name.rev, .tid = tid_make(tid_ticks(t->now), 1) } };
+        for (unsigned c = 0; c < CONTENTS; c++)
+            r.contents[c] = (str){ .p = t->bodies[c], .n = body_bytes[c] };
+        t->misses++;
+        why = strategy_put_historical(t->s, &r, t->now);
+    }
+    if (why == ERR_NOT_FOUND && select == STRATEGY_EXACT)
+        why = ERR_OK; /* an editor that stayed longer than grace_ttl */
+    check(why, "get");
+}
+
+static void step(struct trace *t)
+{
+    double u = rng_unit(&t->rng);
+    unsigned i = (unsigned)(u * u * u * TITLES);
+    const struct title *title = &t->titles[i];
+    t->now = store_time_add(t->now, STEP_NS);
+    put(t, i);
+    for (unsigned n = 0; n < READS_A_PUT; n++)
+        get(t, i, STRATEGY_LATEST, title->latest);
+    if (title->renders > 1 && rng_below(&t->rng, 4) == 0)
+        get(t, i, STRATEGY_EXACT, title->before);
+    if (title->latest.rev > 1 && rng_below(&t->rng, 50) == 0)
+        get(t, i, STRATEGY_REV, (struct strategy_name_of){ .rev = 1 + rng_below(&t->rng, title->latest.rev) });
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(double *values, unsigned count, double q)
+{
+    qsort(values, count, sizeof values[0], by_value);
+    return values[(unsigned)(q * (count - 1))];
+}
+
+static void print_row(struct trace *t, const struct column *col)
+{
+    const struct strategy_counts *c = strategy_counts_of(t->s);
+    uint64_t rows, bytes, removed;
+    double n = (double)c->updates, g = (double)c->gets;
+    double get_reads = (double)c->reads;
+    check(strategy_expire(t->s, t->now, &removed), "expire");
+    check(strategy_size(t->s, &rows, &bytes), "size");
+    if (col->kind != STRATEGY_APP_TTL)
+        get_reads -= n * CONTENTS; /* the read before each update */
+    printf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f | %.0f / %.0f | %.1f / %.1f | %.1f |\n", col->name,
+           get_reads / g, col->kind == STRATEGY_APP_TTL ? 0.0 : (double)CONTENTS, (double)c->writes / n,
+           (double)c->index_writes / n, (double)c->index_reads / n, (double)c->range_deletes / n,
+           (double)c->batches / n, (double)c->bytes_written / n / 1024, quantile(t->put_us, t->puts, 0.5),
+           quantile(t->put_us, t->puts, 0.99), quantile(t->get_us, t->gets, 0.5), quantile(t->get_us, t->gets, 0.99),
+           (double)bytes / (1 << 20));
+    fflush(stdout);
+}
+
+static void run(struct engine *e, const struct column *col, uint8_t instance, unsigned edits)
+{
+    struct trace *t = calloc(1, sizeof *t);
+    if (t == NULL || (t->put_us = calloc(edits, sizeof(double))) == NULL
+        || (t->get_us = calloc((size_t)edits * (READS_A_PUT + 2), sizeof(double))) == NULL)
+        abort();
+    rng_init(&t->rng, 42);
+    arena_init(&t->arena, ARENA_BYTES);
+    bodies_make(t);
+    t->now = (store_time){ .ns = START_NS };
+    t->s = strategy_new(&(struct strategy_opts){
+        .engine = e, .kind = col->kind, .instance = instance, .contents = CONTENTS, .together = col->together,
+        .delete_probability = col->probability, .grace_ttl_ns = GRACE_NS, .historical_ttl_ns = GRACE_NS,
+        .seed = 7 });
+    for (unsigned i = 0; i < edits; i++)
+        step(t);
+    print_row(t, col);
+    strategy_free(&t->s);
+    arena_fini(&t->arena);
+    for (unsigned i = 0; i < CONTENTS; i++)
+        free(t->bodies[i]);
+    free(t->put_us);
+    free(t->get_us);
+    free(t);
+}
+
+static store_time bench_store(struct clock *c)
+{
+    (void)c;
+    return (store_time){ .ns = (int64_t)(now_us() * 1e3) };
+}
+
+static mono bench_mono(struct clock *c)
+{
+    return (mono){ .ns = bench_store(c).ns };
+}
+
+static wall bench_wall(struct clock *c)
+{
+    return (wall){ .ns = bench_store(c).ns };
+}
+
+int main(int argc, char **argv)
+{
+    struct clock clock = { bench_store, bench_mono, bench_wall };
+    struct engine *e;
+    struct err_note note = { "" };
+    store_time greatest;
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s DIR [EDITS]\n", argv[0]);
+        return 2;
+    }
+    unsigned edits = argc > 2 ? (unsigned)strtod(argv[2], NULL) : EDITS;
+    struct engine_opts opts = { .dir = argv[1] };
+    if (engine_open(&opts, &e, &greatest, &note) != ERR_OK || engine_start(e, &clock, &note) != ERR_OK) {
+        fprintf(stderr, "%s\n", note.text);
+        return 1;
+    }
+    printf("%u updates of a bundle of %d contents; figures a get or an update\n\n", edits, CONTENTS);
+    printf("| strategy | reads a get | reads an update | writes | index writes | index reads | range deletes | round trips |"
+           " KB written | put p50 / p99 us | get p50 / p99 us | MB kept at the end |\n"
+           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    for (unsigned i = 0; i < COUNT_OF(columns); i++)
+        run(e, &columns[i], (uint8_t)i, edits);
+    engine_close(&e);
+    return 0;
+}
