@@ -112,3 +112,98 @@ err options_finish(struct options *o, struct err_note *note)
     o->finished = why == ERR_OK;
     return why;
 }
+
+/* ---- what changed ---- */
+
+static bool same_listens(const struct config *a, const struct config *b)
+{
+    if (a->listens_count != b->listens_count)
+        return false;
+    for (unsigned i = 0; i < a->listens_count; i++) {
+        const struct http_listen *x = &a->listens[i], *y = &b->listens[i];
+        if (strcmp(x->address, y->address) != 0 || x->port != y->port || x->admin != y->admin)
+            return false;
+    }
+    return true;
+}
+
+static bool same_domains(const struct config *a, const struct config *b)
+{
+    if (a->domains_count != b->domains_count)
+        return false;
+    for (unsigned i = 0; i < a->domains_count; i++) {
+        bool found = false;
+        for (unsigned k = 0; k < b->domains_count && !found; k++)
+            found = strcmp(a->domains[i].name, b->domains[k].name) == 0;
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+static bool same_contents(const struct page_bucket_opts *a, const struct page_bucket_opts *b)
+{
+    if (a->contents_count != b->contents_count)
+        return false;
+    for (unsigned i = 0; i < a->contents_count; i++)
+        if (strcmp(a->contents[i], b->contents[i]) != 0)
+            return false;
+    return true;
+}
+
+static bool same_text(const struct option *r, const void *a, const void *b)
+{
+    const char *x, *y;
+    memcpy(&x, (const char *)a + r->offset, sizeof x);
+    memcpy(&y, (const char *)b + r->offset, sizeof y);
+    return strcmp(x, y) == 0;
+}
+
+static bool same_row(const struct option *r, const struct config *a, const struct config *b)
+{
+    switch (r->type) {
+    case OPTION_LISTENS: return same_listens(a, b);
+    case OPTION_DOMAINS: return same_domains(a, b);
+    case OPTION_TEXT: return same_text(r, a, b);
+    case OPTION_LISTEN_ADMIN: /* seen with the listeners */
+    case OPTION_NAMES:        /* of buckets only */
+    case OPTION_HOOKS:        /* the command line stays as it is */
+        return true;
+    case OPTION_CHOICE:
+    case OPTION_FLAG:
+    case OPTION_COUNT:
+    case OPTION_SIZE:
+    case OPTION_MS:
+    case OPTION_NS: break;
+    }
+    return memcmp((const char *)a + r->offset, (const char *)b + r->offset, r->width) == 0;
+}
+
+static bool same_bucket(const struct config_bucket *a, const struct config_bucket *b)
+{
+    if (strcmp(a->page.name, b->page.name) != 0 || !same_contents(&a->page, &b->page))
+        return false;
+    for (const struct option *r = option_bucket_rows; r->name != NULL; r++) {
+        if (r->type == OPTION_NAMES)
+            continue;
+        if (r->type == OPTION_TEXT
+                ? !same_text(r, a, b)
+                : memcmp((const char *)a + r->offset, (const char *)b + r->offset, r->width) != 0)
+            return false;
+    }
+    return true;
+}
+
+void options_differences(const struct options *a, const struct options *b, void (*each)(void *ctx, const char *name),
+                         void *ctx)
+{
+    const struct config *x = options_config(a), *y = options_config(b);
+    for (const struct option *r = option_rows; r->name != NULL; r++)
+        if (strcmp(r->name, "log.level") != 0 && !same_row(r, x, y))
+            each(ctx, r->name);
+    if (x->buckets_count != y->buckets_count)
+        each(ctx, "buckets");
+    for (unsigned i = 0; i < x->buckets_count && i < y->buckets_count; i++)
+        if (!same_bucket(&x->buckets[i], &y->buckets[i]))
+            each(ctx, x->buckets[i].page.name);
+}

@@ -173,8 +173,10 @@ err options_yaml(struct options *o, str text, const char *file_name, struct err_
 {
     /* Origins outlive this call. */
     const char *file = arena_cstr(&o->texts, str_of(file_name));
-    if (file == NULL)
+    if (file == NULL) {
+        err_note_set(note, "the configuration is too long");
         return ERR_LIMIT;
+    }
     yaml_parser_t parser;
     INVARIANT(yaml_parser_initialize(&parser) == 1);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);

@@ -1,0 +1,270 @@
+/* Order: clock, log, metrics, engine, buckets, tables, authority, loop, handlers, upkeep, listeners. The store
+ * is open before anything listens. */
+#include "server/boot.h"
+
+#include "auth/auth.h"
+#include "bucket/page.h"
+#include "engine/engine.h"
+#include "loop/entropy.h"
+#include "loop/loop.h"
+#include "loop/sysclock.h"
+#include "server/options.h"
+#include "table/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_BESIDE_CONNECTIONS = 512 }; /* segments, index, pipes, logs */
+
+static enum server_exit exit_of(err why)
+{
+    return why == ERR_CORRUPT || why == ERR_BAD ? SERVER_DAMAGED : SERVER_FAILED;
+}
+
+/* ---- the parts, in order; each may fail with *status set ---- */
+
+static void open_clock(struct server *s)
+{
+    s->app.sysclock = sysclock_new();
+    s->app.clock = sysclock_clock(s->app.sysclock);
+    s->app.log = log_new(STDERR_FILENO, s->config->log_level, s->config->log_format, s->app.clock);
+    s->app.metrics = metrics_new();
+    struct err_note note;
+    /* The first freeze may name any instant. */
+    if (s->config->test_frozen)
+        INVARIANT(sysclock_freeze(s->app.sysclock, s->config->test_instant, &note) == ERR_OK);
+}
+
+/* A store that cannot write can promise nothing any more: the process ends, the next start replays. */
+static void engine_failed(void *ctx, const char *what)
+{
+    struct server *s = ctx;
+    log_event(s->app.log, LOG_ERROR, "store.failed", LOG_CSTR("what", what));
+    _exit(SERVER_FAILED);
+}
+
+static err open_engine(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    struct engine_opts opts = { .dir = s->config->data_dir,
+                                .segment_bytes = s->config->segment_bytes,
+                                .index_bytes_max = s->config->index_bytes_max,
+                                .free_bytes_min = s->config->free_bytes_min };
+    store_time greatest = STORE_TIME_ZERO;
+    err why = engine_open(&opts, &s->app.engine, &greatest, note);
+    if (why != ERR_OK) {
+        *status = exit_of(why);
+        return why;
+    }
+    sysclock_start(s->app.sysclock, greatest);
+    engine_on_failure(s->app.engine, engine_failed, s);
+    why = engine_start(s->app.engine, s->app.clock, note);
+    *status = exit_of(why);
+    return why;
+}
+
+static err open_pages(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX];
+    for (unsigned i = 0; i < s->config->buckets_count; i++)
+        buckets[i] = s->config->buckets[i].page;
+    err why = pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, s->config->buckets_count, &s->app.pages,
+                        note);
+    if (why == ERR_OK)
+        why = tables_new(s->app.engine, s->app.clock, &s->app.tables, note);
+    *status = exit_of(why);
+    return why;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct app_domain *x = a, *y = b;
+    return str_cmp(x->name, y->name);
+}
+
+static err open_domains(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    unsigned count = s->config->domains_count;
+    struct app_domain *domains = calloc(count, sizeof *domains);
+    INVARIANT(domains != NULL);
+    s->app.domains = domains;
+    for (unsigned i = 0; i < count; i++) {
+        domains[i].name = str_of(s->config->domains[i].name);
+        err why = pages_domain(s->app.pages, domains[i].name, &domains[i].number);
+        if (why != ERR_OK) {
+            err_note_set(note, "domain %s has no place in the store: %s", s->config->domains[i].name, err_name(why));
+            *status = exit_of(why);
+            return why;
+        }
+    }
+    qsort(domains, count, sizeof *domains, by_name);
+    s->app.domains_count = count;
+    return ERR_OK;
+}
+
+static err open_auth(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    struct auth_opts opts = { .engine = s->app.engine, .clock = s->app.clock, .entropy = entropy_bytes,
+                              .enabled = s->config->auth == AUTH_INTERNAL };
+    err why = auth_new(&opts, &s->app.auth, note);
+    *status = exit_of(why);
+    bool door_open = false;
+    if (why == ERR_OK && opts.enabled)
+        why = auth_door_open(s->app.auth, &door_open);
+    if (why != ERR_OK || !door_open)
+        return why;
+    for (unsigned i = 0; i < s->config->listens_count; i++) {
+        if (options_is_loopback(s->config->listens[i].address))
+            continue;
+        err_note_set(note, "anonymous may still do everything here, so %s is refused as a listener; make a key and "
+                     "close that door: palimpsest token create --role admin --data %s; palimpsest token lock --data %s",
+                     s->config->listens[i].address, s->config->data_dir, s->config->data_dir);
+        *status = SERVER_USAGE;
+        return ERR_DENIED;
+    }
+    log_event(s->app.log, LOG_WARN, "auth.door_open",
+              LOG_CSTR("what", "anonymous holds a binding; palimpsest token lock takes it away"));
+    return ERR_OK;
+}
+
+/* ---- listeners ---- */
+
+/* As many files as connections need, or as many connections as there are files for. */
+static void fit_connections(struct server *s, struct http_limits *limits)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    rlim_t wanted = limits->connections_max + FILES_BESIDE_CONNECTIONS;
+    if (files.rlim_cur < wanted) {
+        files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* what was got is read back */
+    }
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
+        return;
+    unsigned fit = files.rlim_cur > 2 * FILES_BESIDE_CONNECTIONS
+                       ? (unsigned)(files.rlim_cur - FILES_BESIDE_CONNECTIONS)
+                       : (unsigned)(files.rlim_cur / 2);
+    log_event(s->app.log, LOG_WARN, "serve.connections_cut", LOG_INT("wanted", limits->connections_max),
+              LOG_INT("now", fit), LOG_INT("nofile", files.rlim_cur));
+    limits->connections_max = fit;
+}
+
+static void check_permissions(const struct http_route *table)
+{
+    for (; table->pattern != NULL; table++)
+        if (table->permission != NULL && !auth_permission_known(table->permission))
+            check_failed(table->pattern, 0, "a route asks for a permission nobody can have");
+}
+
+static err open_http(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    const struct http_route *tables[8];
+    unsigned count = 0;
+    tables[count++] = app_page_routes;
+    tables[count++] = app_table_routes;
+    tables[count++] = app_value_routes;
+    tables[count++] = app_admin_routes;
+    tables[count++] = app_key_routes;
+    if (s->config->test_hooks)
+        tables[count++] = app_hook_routes;
+    for (unsigned i = 0; i < count; i++)
+        check_permissions(tables[i]);
+    struct http_server_opts opts = {
+        .listens = s->config->listens, .listens_count = s->config->listens_count,
+        .tables = tables, .tables_count = count, .limits = s->config->http,
+        .hooks = { .app = &s->app, .early = app_early, .authorize = app_authorize, .refuse = app_refuse,
+                   .finished = app_finished },
+        .clock = s->app.clock, .log = s->app.log };
+    fit_connections(s, &opts.limits);
+    err why = http_server_new(&opts, &s->app.http, note);
+    *status = why == ERR_BAD ? SERVER_USAGE : SERVER_FAILED;
+    if (why == ERR_OK)
+        why = http_server_start(s->app.http, note);
+    return why;
+}
+
+static void run_upkeep(struct app *app)
+{
+    upkeep_all(CONTAINER_OF(app, struct server, app)->upkeep);
+}
+
+static void open_app(struct server *s)
+{
+    s->app.loop = loop_new(s->config->pool_threads);
+    s->app.upkeep_all = run_upkeep;
+    app_start(&s->app);
+    s->upkeep = upkeep_new(&s->app);
+}
+
+err server_boot(struct server *s, const struct config *config, enum server_exit *status, struct err_note *note)
+{
+    *s = (struct server){ .config = config, .app = { .config = config } };
+    (void)umask(0077); /* returns the old one; it never fails */
+    err_note_set(note, "no reason was given");
+    open_clock(s);
+    err why = open_engine(s, status, note);
+    if (why == ERR_OK)
+        why = open_pages(s, status, note);
+    if (why == ERR_OK)
+        why = open_domains(s, status, note);
+    if (why == ERR_OK)
+        why = open_auth(s, status, note);
+    if (why == ERR_OK) {
+        open_app(s);
+        why = open_http(s, status, note);
+    }
+    if (why != ERR_OK)
+        server_unboot(s);
+    return why;
+}
+
+void server_unboot(struct server *s)
+{
+    http_server_free(&s->app.http);
+    upkeep_free(&s->upkeep);
+    if (s->app.loop != NULL) {
+        loop_free(&s->app.loop);
+        app_stop(&s->app);
+    }
+    auth_free(&s->app.auth);
+    tables_free(&s->app.tables);
+    pages_free(&s->app.pages);
+    engine_close(&s->app.engine);
+    /* calloc'd in open_domains; handlers see it const */
+    struct app_domain *domains;
+    memcpy(&domains, &s->app.domains, sizeof domains);
+    free(domains);
+    metrics_free(&s->app.metrics);
+    log_free(&s->app.log);
+    sysclock_free(&s->app.sysclock);
+}
+
+/* ---- without serving ---- */
+
+err offline_open(struct offline *f, const char *dir, enum server_exit *status, struct err_note *note)
+{
+    *f = (struct offline){ .sysclock = sysclock_new() };
+    f->clock = sysclock_clock(f->sysclock);
+    (void)umask(0077); /* returns the old one; it never fails */
+    struct engine_opts opts = { .dir = dir };
+    store_time greatest = STORE_TIME_ZERO;
+    err why = engine_open(&opts, &f->engine, &greatest, note);
+    if (why == ERR_OK) {
+        sysclock_start(f->sysclock, greatest);
+        why = engine_start(f->engine, f->clock, note);
+    }
+    *status = exit_of(why);
+    if (why != ERR_OK)
+        offline_close(f);
+    return why;
+}
+
+void offline_close(struct offline *f)
+{
+    engine_close(&f->engine);
+    sysclock_free(&f->sysclock);
+}

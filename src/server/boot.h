@@ -1,0 +1,33 @@
+/* boot.h - the object graph of a server: built in order, torn down in reverse. Private to server. */
+#ifndef SERVER_BOOT_H
+#define SERVER_BOOT_H
+
+#include "app/app.h"
+#include "server/upkeep.h"
+
+enum server_exit { SERVER_FINE = 0, SERVER_FAILED = 1, SERVER_USAGE = 2, SERVER_DAMAGED = 3 };
+
+struct server {
+    const struct config *config;   /* borrowed */
+    struct app app;                /* its members are the parts; handlers see this alone */
+    struct upkeep *upkeep;
+};
+
+/* Builds everything up to listeners that are bound and answer. On failure what was built is gone again and
+ * *status says with what to exit. s is filled in place. Thread: the one that will run the loop. */
+MUST_CHECK err server_boot(struct server *s, const struct config *config, enum server_exit *status,
+                           struct err_note *note);
+/* The loop has stopped and no request is open. */
+void server_unboot(struct server *s);
+
+/* Opens the store of a directory without serving it, for tools: engine started, clock running.
+ * Teardown: offline_close. */
+struct offline {
+    struct sysclock *sysclock;
+    struct clock *clock;
+    struct engine *engine;
+};
+MUST_CHECK err offline_open(struct offline *f, const char *dir, enum server_exit *status, struct err_note *note);
+void offline_close(struct offline *f);
+
+#endif

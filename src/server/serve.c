@@ -1,0 +1,200 @@
+/* States: SERVING -> DRAINING -> over.
+ * Invariants: 1. draining begins once. 2. the loop stops when every request read before the signal is
+ * answered and no upkeep job is in the air, or at the drain deadline. */
+#include "server/serve.h"
+
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "loop/sysclock.h"
+#include "server/boot.h"
+#include "server/options.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SWEEP_MS = 250, TICK_MS = 1000, DRAIN_POLL_MS = 5 };
+
+struct serve {
+    struct server server;
+    struct options *options;
+    int argc;
+    char **argv;
+    char *const *envp;
+    struct loop_timer *sweep, *tick, *drain;
+    bool draining, cut;
+    mono drain_deadline;
+    struct metric *stalls;
+};
+
+static void warn_unknown(void *ctx, const char *variable)
+{
+    (void)ctx; /* there is no log yet */
+    str name = str_of(variable);
+    name = str_split(&name, '=');
+    (void)fprintf(stderr, "palimpsest: environment: %.*s: there is no such option; ignored\n", STR_ARG(name));
+}
+
+/* ---- signals ---- */
+
+struct reload {
+    struct log *log;
+    bool changed;
+};
+
+static void say_not_reloaded(void *ctx, const char *name)
+{
+    struct reload *r = ctx;
+    r->changed = true;
+    log_event(r->log, LOG_WARN, "reload.needs_restart", LOG_CSTR("option", name));
+}
+
+static void reload(struct serve *v)
+{
+    struct log *log = v->server.app.log;
+    struct err_note note;
+    struct options *fresh = options_new();
+    if (options_load(fresh, v->argc, v->argv, v->envp, NULL, NULL, &note) == ERR_OK) {
+        struct reload r = { .log = log };
+        log_level_set(log, options_config(fresh)->log_level);
+        options_differences(v->options, fresh, say_not_reloaded, &r);
+        log_event(log, LOG_INFO, "reload.done", LOG_CSTR("log_level_option", "log.level"),
+                  LOG_INT("log_level", options_config(fresh)->log_level), LOG_INT("needs_restart", r.changed));
+    } else {
+        log_event(log, LOG_ERROR, "reload.refused", LOG_CSTR("why", note.text));
+    }
+    options_free(&fresh);
+}
+
+static void drain_fired(void *ctx)
+{
+    struct serve *v = ctx;
+    unsigned open = http_server_open_requests(v->server.app.http);
+    if (open == 0 && !upkeep_busy(v->server.upkeep)) {
+        loop_stop(v->server.app.loop);
+    } else if (clock_mono(v->server.app.clock).ns >= v->drain_deadline.ns) {
+        log_event(v->server.app.log, LOG_WARN, "serve.drain_cut", LOG_INT("requests", open));
+        v->cut = true;
+        loop_stop(v->server.app.loop);
+    }
+}
+
+static void signalled(void *ctx, int signal_number)
+{
+    struct serve *v = ctx;
+    struct server *s = &v->server;
+    if (signal_number == SIGHUP) {
+        reload(v);
+        return;
+    }
+    if (v->draining) { /* asked twice: no more patience */
+        v->drain_deadline = clock_mono(s->app.clock);
+        return;
+    }
+    v->draining = true;
+    log_event(s->app.log, LOG_INFO, "serve.drain", LOG_INT("signal", signal_number),
+              LOG_INT("requests", http_server_open_requests(s->app.http)));
+    v->drain_deadline = mono_add_ms(clock_mono(s->app.clock), s->config->drain_timeout_ms);
+    upkeep_stop(s->upkeep);
+    http_server_drain(s->app.http);
+    loop_timer_start(v->drain, 0, DRAIN_POLL_MS);
+}
+
+/* ---- timers ---- */
+
+static void sweep_fired(void *ctx)
+{
+    struct serve *v = ctx;
+    http_server_sweep(v->server.app.http);
+}
+
+static void tick_fired(void *ctx)
+{
+    struct serve *v = ctx;
+    sysclock_tick(v->server.app.sysclock);
+    metric_set(v->stalls, (int64_t)loop_stalls(v->server.app.loop));
+}
+
+static void timers_new(struct serve *v)
+{
+    struct loop *l = v->server.app.loop;
+    v->sweep = loop_timer_new(l, sweep_fired, v);
+    v->tick = loop_timer_new(l, tick_fired, v);
+    v->drain = loop_timer_new(l, drain_fired, v);
+    v->stalls = metric_of(metrics_family(v->server.app.metrics, METRIC_GAUGE, "palimpsest_loop_stalls",
+                                         "Turns of the loop that took over 5 ms.", NULL), NULL);
+    loop_timer_start(v->sweep, SWEEP_MS, SWEEP_MS);
+    loop_timer_start(v->tick, TICK_MS, TICK_MS);
+}
+
+static void timers_free(struct serve *v)
+{
+    loop_timer_free(&v->sweep);
+    loop_timer_free(&v->tick);
+    loop_timer_free(&v->drain);
+}
+
+/* ---- life ---- */
+
+/* The main listener first, the admin one last: so they stand in the config. */
+static void announce(const struct server *s)
+{
+    for (unsigned i = 0; i < s->config->listens_count; i++) {
+        const struct http_listen *l = &s->config->listens[i];
+        bool v6 = strchr(l->address, ':') != NULL;
+        (void)printf("%s on http://%s%s%s:%u\n", l->content ? "listening" : "admin", v6 ? "[" : "", l->address,
+                     v6 ? "]" : "", http_server_port(s->app.http, i));
+    }
+    (void)fflush(stdout); /* who closed stdout does not want the line */
+    log_event(s->app.log, LOG_INFO, "serve.ready", LOG_CSTR("data", s->config->data_dir),
+              LOG_INT("domains", s->config->domains_count), LOG_INT("port", http_server_port(s->app.http, 0)));
+    if (s->config->test_hooks)
+        log_event(s->app.log, LOG_WARN, "serve.test_hooks",
+                  LOG_CSTR("what", "anybody on this machine may move the clock of this store"));
+}
+
+static int run(struct serve *v, const struct config *config)
+{
+    enum server_exit status = SERVER_FAILED;
+    struct err_note note;
+    if (server_boot(&v->server, config, &status, &note) != ERR_OK) {
+        (void)fprintf(stderr, "palimpsest: %s\n", note.text);
+        return status;
+    }
+    timers_new(v);
+    loop_signals(v->server.app.loop, signalled, v);
+    upkeep_begin(v->server.upkeep);
+    announce(&v->server);
+    loop_run(v->server.app.loop);
+    if (v->cut) {
+        /* Somebody still waits, so memory in use cannot be taken down; what was acknowledged is on disk. */
+        (void)fflush(NULL);
+        _exit(SERVER_FINE);
+    }
+    log_note(v->server.app.log, LOG_INFO, "serve.stop");
+    timers_free(v);
+    server_unboot(&v->server);
+    return SERVER_FINE;
+}
+
+int serve_main(int argc, char **argv, char *const *envp)
+{
+    struct serve *v = calloc(1, sizeof *v);
+    INVARIANT(v != NULL);
+    v->options = options_new();
+    v->argc = argc;
+    v->argv = argv;
+    v->envp = envp;
+    int status = SERVER_USAGE;
+    struct err_note note;
+    INVARIANT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    if (options_load(v->options, argc, argv, envp, warn_unknown, NULL, &note) == ERR_OK)
+        status = run(v, options_config(v->options));
+    else
+        (void)fprintf(stderr, "palimpsest: %s\n", note.text);
+    options_free(&v->options);
+    free(v);
+    return status;
+}

@@ -1,0 +1,186 @@
+/* Invariants: 1. each job is in the air at most once (busy). 2. rounds of culling hold lock, so that the timer's
+ * and the clock hook's never mix. 3. after stopped no timer is started. */
+#include "server/upkeep.h"
+
+#include "engine/engine.h"
+#include "loop/loop.h"
+#include "table/table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define UPKEEP_MAGIC 0x0fbeeb01u
+
+struct upkeep {
+    uint32_t magic;
+    struct app *app;
+    pthread_mutex_t lock;                /* of one round */
+    struct loop_timer *cull_timer, *reclaim_timer;
+    struct loop_job cull, reclaim;
+    bool cull_busy, reclaim_busy, stopped;
+    bool cull_more, reclaim_more;        /* the job's result */
+    store_time cull_next;
+    struct metric *failures, *rounds, *overdue;
+};
+
+static void count_overdue(struct upkeep *u)
+{
+    struct pages_stats stats;
+    pages_stats_get(u->app->pages, &stats);
+    metric_set(u->overdue, (int64_t)(stats.overdue_ns_max / (uint64_t)NS_PER_MS));
+}
+
+/* One batch of everything; false when it failed, which is logged: a full disk must not stop the server. */
+static bool batch(struct upkeep *u, bool *more, store_time *next)
+{
+    bool pages_more = false, tables_more = false;
+    store_time pages_next = STORE_TIME_NEVER, tables_next = STORE_TIME_NEVER;
+    err pages_why = pages_upkeep(u->app->pages, &pages_more, &pages_next);
+    err tables_why = tables_upkeep(u->app->tables, &tables_more, &tables_next);
+    metric_add(u->rounds, 1);
+    err why = pages_why != ERR_OK ? pages_why : tables_why;
+    if (why != ERR_OK && why != ERR_SHUTDOWN) {
+        metric_add(u->failures, 1);
+        log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", pages_why != ERR_OK ? "pages" : "tables"),
+                  LOG_CSTR("why", err_name(why)));
+    }
+    *more = pages_more || tables_more;
+    *next = store_time_before(pages_next, tables_next) ? pages_next : tables_next;
+    return why == ERR_OK;
+}
+
+void upkeep_all(struct upkeep *u)
+{
+    MAGIC_CHECK(u, UPKEEP_MAGIC);
+    bool more = true;
+    store_time next = STORE_TIME_NEVER;
+    INVARIANT(pthread_mutex_lock(&u->lock) == 0);
+    while (more || store_time_before(next, clock_store(u->app->clock)))
+        if (!batch(u, &more, &next))
+            break;
+    INVARIANT(pthread_mutex_unlock(&u->lock) == 0);
+}
+
+static void cull_run(struct loop_job *j)
+{
+    struct upkeep *u = CONTAINER_OF(j, struct upkeep, cull);
+    mono until = mono_add_ms(clock_mono(u->app->clock), UPKEEP_ROUND_MS_MAX);
+    INVARIANT(pthread_mutex_lock(&u->lock) == 0);
+    bool went = true;
+    do {
+        went = batch(u, &u->cull_more, &u->cull_next);
+    } while (went && u->cull_more && clock_mono(u->app->clock).ns < until.ns);
+    INVARIANT(pthread_mutex_unlock(&u->lock) == 0);
+    u->cull_more = u->cull_more && went;
+    count_overdue(u);
+}
+
+static int64_t cull_wait_ms(const struct upkeep *u)
+{
+    if (u->cull_more)
+        return 0;
+    if (u->cull_next.ns == INT64_MAX)
+        return UPKEEP_PERIOD_MS;
+    int64_t left_ms = (u->cull_next.ns - clock_store(u->app->clock).ns) / NS_PER_MS + 1;
+    return left_ms < 10 ? 10 : left_ms > UPKEEP_PERIOD_MS ? UPKEEP_PERIOD_MS : left_ms;
+}
+
+static void cull_done(struct loop_job *j, bool canceled)
+{
+    struct upkeep *u = CONTAINER_OF(j, struct upkeep, cull);
+    u->cull_busy = false;
+    if (!u->stopped && !canceled)
+        loop_timer_start(u->cull_timer, cull_wait_ms(u), 0);
+}
+
+static void reclaim_run(struct loop_job *j)
+{
+    struct upkeep *u = CONTAINER_OF(j, struct upkeep, reclaim);
+    u->reclaim_more = false;
+    err why = engine_reclaim(u->app->engine, &u->reclaim_more);
+    if (why == ERR_OK || why == ERR_SHUTDOWN)
+        return;
+    u->reclaim_more = false;
+    metric_add(u->failures, 1);
+    log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", "reclaim"), LOG_CSTR("why", err_name(why)));
+}
+
+static void reclaim_done(struct loop_job *j, bool canceled)
+{
+    struct upkeep *u = CONTAINER_OF(j, struct upkeep, reclaim);
+    u->reclaim_busy = false;
+    if (!u->stopped && !canceled)
+        loop_timer_start(u->reclaim_timer, u->reclaim_more ? 10 : RECLAIM_PERIOD_MS, 0);
+}
+
+static void cull_fired(void *ctx)
+{
+    struct upkeep *u = ctx;
+    MAGIC_CHECK(u, UPKEEP_MAGIC);
+    INVARIANT(!u->cull_busy);
+    u->cull_busy = true;
+    loop_job_start(u->app->loop, &u->cull);
+}
+
+static void reclaim_fired(void *ctx)
+{
+    struct upkeep *u = ctx;
+    MAGIC_CHECK(u, UPKEEP_MAGIC);
+    INVARIANT(!u->reclaim_busy);
+    u->reclaim_busy = true;
+    loop_job_start(u->app->loop, &u->reclaim);
+}
+
+struct upkeep *upkeep_new(struct app *app)
+{
+    struct upkeep *u = calloc(1, sizeof *u);
+    INVARIANT(u != NULL);
+    u->magic = UPKEEP_MAGIC;
+    u->app = app;
+    INVARIANT(pthread_mutex_init(&u->lock, NULL) == 0);
+    u->cull = (struct loop_job){ .run = cull_run, .done = cull_done };
+    u->reclaim = (struct loop_job){ .run = reclaim_run, .done = reclaim_done };
+    u->cull_timer = loop_timer_new(app->loop, cull_fired, u);
+    u->reclaim_timer = loop_timer_new(app->loop, reclaim_fired, u);
+    u->rounds = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "palimpsest_upkeep_batches_total",
+                                         "Batches of culling and forgetting.", NULL), NULL);
+    u->failures = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "palimpsest_upkeep_failures_total",
+                                           "Upkeep that failed and will be tried again.", NULL), NULL);
+    u->overdue = metric_of(metrics_family(app->metrics, METRIC_GAUGE, "palimpsest_overdue_ms_max",
+                                          "How late the latest cull came, at most.", NULL), NULL);
+    return u;
+}
+
+void upkeep_begin(struct upkeep *u)
+{
+    loop_timer_start(u->cull_timer, 0, 0);
+    loop_timer_start(u->reclaim_timer, RECLAIM_PERIOD_MS, 0);
+}
+
+void upkeep_stop(struct upkeep *u)
+{
+    MAGIC_CHECK(u, UPKEEP_MAGIC);
+    u->stopped = true;
+    loop_timer_stop(u->cull_timer);
+    loop_timer_stop(u->reclaim_timer);
+}
+
+bool upkeep_busy(const struct upkeep *u)
+{
+    return u->cull_busy || u->reclaim_busy;
+}
+
+void upkeep_free(struct upkeep **up)
+{
+    struct upkeep *u = *up;
+    if (u == NULL)
+        return;
+    MAGIC_CHECK(u, UPKEEP_MAGIC);
+    INVARIANT(!upkeep_busy(u));
+    loop_timer_free(&u->cull_timer);
+    loop_timer_free(&u->reclaim_timer);
+    INVARIANT(pthread_mutex_destroy(&u->lock) == 0);
+    u->magic = 0;
+    free(u);
+    *up = NULL;
+}

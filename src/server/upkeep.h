@@ -1,0 +1,28 @@
+/* upkeep.h - what must happen without anybody asking: culls when due, space given back.
+ *
+ * Model. A round is a pool job that runs pages_upkeep and tables_upkeep, batch after batch, as long as there
+ * is more to do, up to a time. The next round is when the next row falls due, and at least every
+ * UPKEEP_PERIOD_MS of real time, because a put may bring an earlier due time; so a due row goes about a second
+ * late at most while the disk keeps up. Reclaiming space is a job of its own: copying segments must
+ * not hold up culls. Both run one at a time. Thread: as said. */
+#ifndef SERVER_UPKEEP_H
+#define SERVER_UPKEEP_H
+
+#include "app/app.h"
+
+enum { UPKEEP_PERIOD_MS = 500, UPKEEP_ROUND_MS_MAX = 100, RECLAIM_PERIOD_MS = 5000 };
+
+struct upkeep;
+/* Owner: caller. Stands still until upkeep_begin. Thread: loop (or before loop_run). */
+struct upkeep *upkeep_new(struct app *app);
+void upkeep_begin(struct upkeep *u);
+/* No new rounds. Thread: loop. */
+void upkeep_stop(struct upkeep *u);
+/* A job is running. Thread: loop. */
+bool upkeep_busy(const struct upkeep *u);
+/* Not busy, and the loop does not run any more. */
+void upkeep_free(struct upkeep **up);
+/* Does all that is due now and returns when it is done. Blocks: a pool thread. */
+void upkeep_all(struct upkeep *u);
+
+#endif
