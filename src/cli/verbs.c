@@ -26,6 +26,19 @@ static const struct cli_option put_options[] = {
     OPTIONS_END,
 };
 
+#define OPTIONS_IMPORT                                                                               \
+    { "parallel", 0, "N", "Requests in the air at once [8]" },                                       \
+    { "state", 0, "FILE", "Keep in FILE how far it came [below $XDG_STATE_HOME/palimpsest]" },        \
+    { "restart", 0, NULL, "Send everything again" },                                                 \
+    { "quiet", 'q', NULL, "No progress bar, no word on what is left out" }
+
+static const struct cli_option import_git_options[] = {
+    { "ref", 0, "REF", "Branch, tag or commit whose history it is [HEAD]" },
+    { "match", 0, "PATTERN", "Only paths that match, as in '*.md'" },
+    OPTIONS_IMPORT,
+    OPTIONS_END,
+};
+
 static const struct cli_option json_options[] = { OPTION_JSON, OPTIONS_END };
 
 const struct cli_verb cli_verbs[] = {
@@ -55,6 +68,14 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Says for the latest render of TITLE, for a revision or for one render, also one already gone: its "
                "state, which policy decided it and when it is due to go.",
       .operands_min = 1, .operands_max = 3, .client = true, .run = verb_explain },
+    { .name = "import git", .usage = "[PATH]", .summary = "import the history of a repository's documents",
+      .prose = "Makes each commit that touches a text document in the repository at PATH (the current one) a revision "
+               "of the page named like the document. The revision is the number of the commit, oldest first; the time "
+               "of its render is the commit's; content html is Markdown rendered, or the text escaped, and content "
+               "source the document as it is. Binary files, files over 2 MiB and names that are not UTF-8 are left out; "
+               "a deletion stores nothing; a rename is a new page.\n\nAn import goes on where the last one to the same "
+               "server ended. What is there already is not stored again.",
+      .options = import_git_options, .operands_max = 1, .client = true, .run = verb_import_git },
     { .name = "version", .usage = "", .summary = "print the version",
       .prose = "Prints the version of the program; with --json also of libraries it runs on.",
       .options = json_options, .run = verb_version },

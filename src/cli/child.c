@@ -1,0 +1,100 @@
+#include "cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static err spawn(struct child *c, const char *const *argv, int in, int out, struct err_note *note)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    int e = posix_spawn_file_actions_init(&actions);
+    INVARIANT(e == 0);
+    e = posix_spawnattr_init(&attr);
+    INVARIANT(e == 0);
+    (void)posix_spawnattr_setsigdefault(&attr, &defaults);            /* fail only on a bad attr */
+    (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
+    e = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    if (e == 0)
+        e = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    if (e == 0)
+        e = posix_spawnp(&c->pid, argv[0], &actions, &attr, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+    if (e == 0)
+        return ERR_OK;
+    err_note_set(note, "cannot run %s: %s", argv[0], strerror(e));
+    return ERR_UNAVAILABLE;
+}
+
+static void close_pair(int pair[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (pair[i] >= 0)
+            close(pair[i]);
+}
+
+err child_start(struct child *c, const char *const *argv, int stdin_fd, struct err_note *note)
+{
+    int in[2] = { -1, -1 }, out[2] = { -1, -1 };
+    *c = (struct child){ .name = argv[0] };
+    if (pipe2(out, O_CLOEXEC) != 0 || (stdin_fd < 0 && pipe2(in, O_CLOEXEC) != 0)) {
+        err_note_set(note, "cannot make a pipe: %s", strerror(errno));
+        close_pair(in);
+        close_pair(out);
+        return ERR_UNAVAILABLE;
+    }
+    err e = spawn(c, argv, stdin_fd < 0 ? in[0] : stdin_fd, out[1], note);
+    close(out[1]);
+    if (in[0] >= 0)
+        close(in[0]);
+    if (e != ERR_OK) {
+        close(out[0]);
+        if (in[1] >= 0)
+            close(in[1]);
+        return e;
+    }
+    c->from = fdopen(out[0], "rb");
+    c->to = stdin_fd < 0 ? fdopen(in[1], "wb") : NULL;
+    INVARIANT(c->from != NULL);
+    INVARIANT(stdin_fd >= 0 || c->to != NULL);
+    return ERR_OK;
+}
+
+err child_end(struct child *c, struct err_note *note)
+{
+    if (c->to != NULL)
+        fclose(c->to);
+    if (c->from != NULL)
+        fclose(c->from);
+    int status = 0;
+    pid_t got;
+    do {
+        got = waitpid(c->pid, &status, 0);
+    } while (got < 0 && errno == EINTR);
+    if (got != c->pid || (WIFEXITED(status) && WEXITSTATUS(status) != 0)) {
+        err_note_set(note, "%s exited with %d", c->name, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+        return ERR_IO;
+    }
+    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGPIPE) {
+        err_note_set(note, "%s was ended by signal %d", c->name, WTERMSIG(status));
+        return ERR_IO;
+    }
+    return ERR_OK;
+}
+
+void child_drop(struct child *c)
+{
+    err e = child_end(c, NULL);
+    (void)e; /* what matters of its output was checked when it was read */
+}

@@ -1,0 +1,88 @@
+#include "cli/import.h"
+#include "loop/sysclock.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void on_refused(void *ctx, str title, uint64_t rev, const char *why)
+{
+    import_skipped(ctx, title, rev, why);
+}
+
+void import_skipped(struct import *im, str title, uint64_t rev, const char *why)
+{
+    if (im->quiet)
+        return;
+    if (im->progress.shown)
+        fputs("\r\033[K", stderr);
+    fputs("palimpsest: left out: ", stderr);
+    out_text(stderr, title);
+    fprintf(stderr, " revision %llu: ", (unsigned long long)rev);
+    out_text(stderr, str_of(why));
+    fputc('\n', stderr);
+}
+
+void import_absolute(const char *path, struct buf *out)
+{
+    char *real = realpath(path, NULL);
+    buf_put(out, str_of(real != NULL ? real : path));
+    free(real);
+}
+
+enum cli_exit import_open(struct import *im, const struct cli_call *call, str what)
+{
+    *im = (struct import){ .call = call, .parallel = UPLOAD_PARALLEL, .quiet = cli_flag(call, "quiet") };
+    const char *parallel = cli_value(call, "parallel");
+    uint64_t n = UPLOAD_PARALLEL;
+    if (parallel != NULL && (!str_to_u64(str_of(parallel), &n) || n < 1 || n > UPLOAD_PARALLEL_MAX)) {
+        cli_error("--parallel wants a number from 1 to %d, not \"%s\"", UPLOAD_PARALLEL_MAX, parallel);
+        return CLI_USAGE;
+    }
+    im->parallel = (unsigned)n;
+    enum cli_exit code = client_open(&im->client, call);
+    if (code != CLI_OK)
+        return code;
+    (void)signal(SIGPIPE, SIG_IGN); /* a child that ends early is told by the write itself */
+    im->sysclock = sysclock_new();
+    im->clock = sysclock_clock(im->sysclock);
+    resume_open(&im->resume, &im->client, cli_value(call, "state"), what, cli_flag(call, "restart"));
+    return CLI_OK;
+}
+
+err import_resume(struct import *im, struct err_note *note)
+{
+    return resume_verify(&im->resume, &im->client, note);
+}
+
+void import_begin(struct import *im, const char *progress_what, const char *progress_unit)
+{
+    im->uploads = uploads_new(&(struct uploads_opts){ .client = &im->client, .clock = im->clock,
+        .parallel = im->parallel, .first = im->resume.done + 1, .refused = on_refused, .ctx = im });
+    out_progress_begin(&im->progress, progress_what, progress_unit, clock_mono(im->clock));
+    if (im->quiet)
+        im->progress.shown = false;
+}
+
+void import_step(struct import *im, uint64_t done, uint64_t total)
+{
+    mono now = clock_mono(im->clock);
+    out_progress_step(&im->progress, done, total, now);
+    resume_save(&im->resume, im->uploads, now, false);
+}
+
+err import_finish(struct import *im, err e, struct err_note *note)
+{
+    if (e == ERR_OK)
+        e = uploads_finish(im->uploads, note);
+    out_progress_end(&im->progress);
+    resume_save(&im->resume, im->uploads, clock_mono(im->clock), true);
+    return e;
+}
+
+void import_close(struct import *im)
+{
+    uploads_free(&im->uploads);
+    sysclock_free(&im->sysclock);
+    client_close(&im->client);
+}

@@ -1,0 +1,41 @@
+/* import.h - what the imports share: client, upload, state, progress. Private to cli. Thread: one. */
+#ifndef CLI_IMPORT_H
+#define CLI_IMPORT_H
+
+#include "cli/out.h"
+#include "cli/resume.h"
+#include "cli/upload.h"
+
+enum { IMPORT_HTML_BYTES_MAX = 32 << 20 };
+
+struct sysclock;
+struct import {
+    const struct cli_call *call;
+    struct client client;
+    struct sysclock *sysclock;
+    struct clock *clock;
+    struct uploads *uploads;
+    struct resume resume;
+    struct out_progress progress;
+    unsigned parallel;
+    bool quiet;
+};
+/* Reads the options all imports take (--parallel, --state, --restart, --quiet). what names this import among
+ * all that go to this server. Prints what is wrong. Owner: import_close; it works on a half-opened one. */
+MUST_CHECK enum cli_exit import_open(struct import *im, const struct cli_call *call, str what);
+/* Asks the server whether it knows what the state file says. */
+MUST_CHECK err import_resume(struct import *im, struct err_note *note);
+/* From here on items may be put; the first has the number resume.done + 1. */
+void import_begin(struct import *im, const char *progress_what, const char *progress_unit);
+/* After each item: draws and saves. */
+void import_step(struct import *im, uint64_t done, uint64_t total);
+/* Waits for what is in the air (unless e says that it went wrong) and saves. Returns the first error. */
+MUST_CHECK err import_finish(struct import *im, err e, struct err_note *note);
+void import_close(struct import *im);
+
+/* Tells on stderr that something is left out, unless quiet. */
+void import_skipped(struct import *im, str title, uint64_t rev, const char *why);
+/* Appends the absolute name of path. */
+void import_absolute(const char *path, struct buf *out);
+
+#endif

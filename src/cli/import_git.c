@@ -1,0 +1,231 @@
+/* import_git.c - palimpsest import git: each commit that touches a text document is a revision of its page. */
+#include "base/map.h"
+#include "cli/git.h"
+#include "cli/import.h"
+#include "cli/render.h"
+#include "cli/verbs.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistr.h>
+
+struct import_git {
+    struct import im;
+    const char *repository, *ref, *match;
+    struct git_history history;
+    struct git_changes *changes;
+    struct git_blobs blobs;
+    struct map *tree;          /* path -> oid of the blob last seen there, in the order of commits */
+    struct buf source, html;
+    uint64_t item;             /* number of the last one seen */
+    uint64_t binary, too_large, odd_name, deleted;
+};
+
+/* What the random part of a tid is made of: the same commit gives the same tid again. */
+static uint64_t oid_number(const char *oid)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < 16; i++) {
+        char c = oid[i];
+        n = n << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return n;
+}
+
+static struct tid commit_tid(const struct git_commit *c)
+{
+    store_time at = { .ns = c->time_s * NS_PER_S };
+    return tid_make(tid_ticks(at), oid_number(c->oid));
+}
+
+/* Keeps the tree as of this change. True: the document is new or another than the one last imported. */
+static bool note_change(struct import_git *g, const struct git_change *change)
+{
+    char *old = change->deleted ? map_remove(g->tree, change->path) : map_get(g->tree, change->path);
+    bool news = !change->deleted && (!change->merge || old == NULL || strcmp(old, change->oid) != 0);
+    if (change->deleted) {
+        g->deleted += old != NULL;
+    } else {
+        char *oid = strdup(change->oid);
+        INVARIANT(oid != NULL);
+        old = map_put(g->tree, change->path, oid);
+    }
+    free(old);
+    return news;
+}
+
+static bool wanted(const struct import_git *g, str path)
+{
+    char name[GIT_PATH_BYTES_MAX];
+    if (g->match == NULL)
+        return true;
+    return str_to_cstr(path, name, sizeof name) && fnmatch(g->match, name, 0) == 0;
+}
+
+/* Reads and renders; parts_count stays 0 when there is nothing to store. */
+static err render_item(struct import_git *g, const struct git_change *change, struct upload_item *item,
+                       struct err_note *note)
+{
+    err e = git_blob_read(&g->blobs, change->oid, &g->source, note);
+    if (e == ERR_LIMIT) {
+        import_skipped(&g->im, item->title, item->rev, note->text);
+        g->too_large++;
+        return ERR_OK;
+    }
+    if (e != ERR_OK)
+        return e;
+    str source = buf_str(&g->source);
+    enum render_kind kind = render_kind_of(change->path, source);
+    if (kind == RENDER_BINARY) {
+        g->binary++;
+        return ERR_OK;
+    }
+    buf_clear(&g->html);
+    if (render_html(kind, change->path, source, &g->html) != ERR_OK) {
+        import_skipped(&g->im, item->title, item->rev, "its HTML is too large");
+        g->too_large++;
+        return ERR_OK;
+    }
+    item->parts[item->parts_count++] =
+        (struct upload_part){ .content = "html", .type = "text/html; charset=utf-8", .bytes = buf_str(&g->html) };
+    item->parts[item->parts_count++] = (struct upload_part){
+        .content = "source", .type = render_source_type(change->path, kind), .bytes = source };
+    return ERR_OK;
+}
+
+static err take_change(struct import_git *g, const struct git_change *change, struct err_note *note)
+{
+    const struct git_commit *commit = &g->history.commits[change->commit_index];
+    bool news = note_change(g, change);
+    if (!news || !wanted(g, change->path) || ++g->item <= g->im.resume.done)
+        return ERR_OK;
+    struct upload_item item = { .title = change->path, .rev = change->commit_index + 1, .tid = commit_tid(commit),
+                                .mark = str_of(commit->oid) };
+    if (u8_check((const uint8_t *)change->path.p, change->path.n) != NULL) {
+        import_skipped(&g->im, item.title, item.rev, "its name is not UTF-8");
+        g->odd_name++;
+    } else {
+        err e = render_item(g, change, &item, note);
+        if (e != ERR_OK)
+            return e;
+    }
+    err e = uploads_put(g->im.uploads, &item, note);
+    import_step(&g->im, change->commit_index + 1, g->history.count);
+    return e;
+}
+
+static err run_changes(struct import_git *g, struct err_note *note)
+{
+    struct git_change change;
+    err e;
+    while ((e = git_changes_next(g->changes, &change, note)) == ERR_OK) {
+        e = take_change(g, &change, note);
+        if (e != ERR_OK)
+            return e;
+    }
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* What the state file says must be of this history; else everything is sent again, which does no harm. */
+static void match_resume(struct import_git *g)
+{
+    struct resume *r = &g->im.resume;
+    if (r->done == 0)
+        return;
+    if (r->rev <= g->history.count && strcmp(g->history.commits[r->rev - 1].oid, r->mark) == 0)
+        return;
+    cli_error("import git: the history was rewritten since the last import; sending all of it");
+    resume_forget(r);
+}
+
+static err run_import(struct import_git *g, struct err_note *note)
+{
+    err e = git_history_read(g->repository, g->ref, &g->history, note);
+    if (e != ERR_OK)
+        return e;
+    e = import_resume(&g->im, note);
+    if (e != ERR_OK)
+        return e;
+    match_resume(g);
+    import_begin(&g->im, "importing", "commits");
+    e = git_changes_begin(g->repository, &g->history, &g->changes, note);
+    if (e != ERR_OK)
+        return e;
+    e = git_blobs_begin(g->repository, &g->blobs, note);
+    if (e != ERR_OK)
+        return e;
+    e = run_changes(g, note);
+    git_blobs_end(&g->blobs);
+    return import_finish(&g->im, e, note);
+}
+
+static void print_result(const struct import_git *g)
+{
+    struct upload_counts n = uploads_counts(g->im.uploads);
+    uint64_t before = g->im.resume.done;
+    if (g->im.client.json) {
+        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "commits", (json_int_t)g->history.count,
+                                "documents", (json_int_t)map_count(g->tree), "stored", (json_int_t)n.stored, "already",
+                                (json_int_t)n.already, "imported_before", (json_int_t)before, "refused",
+                                (json_int_t)n.refused, "binary", (json_int_t)g->binary, "too_large",
+                                (json_int_t)g->too_large, "deleted", (json_int_t)g->deleted);
+        out_json(stdout, doc);
+        json_decref(doc);
+        return;
+    }
+    printf("%zu commits: %llu revisions stored, %llu already there", g->history.count, (unsigned long long)n.stored,
+           (unsigned long long)(n.already + before));
+    if (n.refused > 0)
+        printf(", %llu refused", (unsigned long long)n.refused);
+    if (g->binary > 0)
+        printf(", %llu binary left out", (unsigned long long)g->binary);
+    if (g->too_large > 0)
+        printf(", %llu too large left out", (unsigned long long)g->too_large);
+    fputc('\n', stdout);
+}
+
+static void free_oid(void *ctx, str key, void *value)
+{
+    (void)ctx;
+    (void)key;
+    free(value);
+}
+
+static void fini(struct import_git *g)
+{
+    git_changes_end(&g->changes);
+    git_history_fini(&g->history);
+    map_each(g->tree, free_oid, NULL);
+    map_free(&g->tree);
+    buf_fini(&g->source);
+    buf_fini(&g->html);
+    import_close(&g->im);
+}
+
+enum cli_exit verb_import_git(struct cli_call *call)
+{
+    const char *ref = cli_value(call, "ref");
+    struct import_git g = { .repository = call->operands_count > 0 ? call->operands[0] : ".",
+                            .ref = ref != NULL ? ref : "HEAD", .match = cli_value(call, "match") };
+    struct buf what;
+    buf_init(&what, 16384);
+    buf_put(&what, STR("git\n"));
+    import_absolute(g.repository, &what);
+    buf_printf(&what, "\n%s\n%s", g.ref, g.match != NULL ? g.match : "");
+    enum cli_exit code = import_open(&g.im, call, buf_str(&what));
+    buf_fini(&what);
+    if (code != CLI_OK)
+        return code;
+    g.tree = map_new(0);
+    buf_init(&g.source, GIT_BLOB_BYTES_MAX);
+    buf_init(&g.html, IMPORT_HTML_BYTES_MAX);
+    struct err_note note;
+    err e = run_import(&g, &note);
+    if (e == ERR_OK)
+        print_result(&g);
+    else
+        cli_error("import git: %s", note.text);
+    fini(&g);
+    return e == ERR_OK ? CLI_OK : CLI_FAILED;
+}

@@ -1,0 +1,421 @@
+#include "cli/upload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOB_MAGIC = 0x0b10ad01, UPLOADS_MAGIC = 0x0b10ad02, NAME_BYTES = 1024 };
+
+/* A job waits, is in the air, or is answered; it leaves the list when it and all before it are answered. */
+struct job {
+    uint32_t magic;
+    struct job *next;
+    uint64_t number;
+    struct buf body, url, answer;
+    char title[NAME_BYTES], mark[NAME_BYTES];
+    size_t title_n, mark_n;
+    uint64_t rev;
+    struct tid tid;
+    CURL *curl;          /* in the air; NULL: not */
+    bool answered, accepted;
+    unsigned tries;
+    mono not_before;
+};
+
+struct uploads {
+    uint32_t magic;
+    struct uploads_opts opts;
+    CURLM *multi;
+    struct curl_slist *headers;
+    CURL *idle[UPLOAD_PARALLEL_MAX];
+    unsigned idle_count, flying;
+    struct job *head, *tail;
+    unsigned jobs_count;
+    size_t jobs_bytes;
+    uint64_t last_number, done_through;
+    struct upload_counts counts;
+    struct upload_last last;
+    char last_title[NAME_BYTES], last_mark[NAME_BYTES];
+    err failed;
+    struct err_note why;
+};
+
+struct uploads *uploads_new(const struct uploads_opts *opts)
+{
+    INVARIANT(opts->parallel >= 1);
+    INVARIANT(opts->parallel <= UPLOAD_PARALLEL_MAX);
+    struct uploads *u = calloc(1, sizeof *u);
+    INVARIANT(u != NULL);
+    *u = (struct uploads){ .magic = UPLOADS_MAGIC, .opts = *opts, .multi = curl_multi_init(),
+                           .last_number = opts->first - 1, .done_through = opts->first - 1 };
+    u->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    u->headers = curl_slist_append(u->headers, "Expect:");
+    INVARIANT(u->multi != NULL && u->headers != NULL);
+    for (unsigned i = 0; i < opts->parallel; i++) {
+        u->idle[u->idle_count++] = curl_easy_init();
+        INVARIANT(u->idle[i] != NULL);
+    }
+    curl_multi_setopt(u->multi, CURLMOPT_MAXCONNECTS, (long)opts->parallel);
+    return u;
+}
+
+static void job_free(struct job *j)
+{
+    buf_fini(&j->body);
+    buf_fini(&j->url);
+    buf_fini(&j->answer);
+    j->magic = 0;
+    free(j);
+}
+
+static void land(struct uploads *u, struct job *j)
+{
+    curl_multi_remove_handle(u->multi, j->curl);
+    u->idle[u->idle_count++] = j->curl;
+    u->flying--;
+    j->curl = NULL;
+}
+
+void uploads_free(struct uploads **up)
+{
+    struct uploads *u = *up;
+    if (u == NULL)
+        return;
+    MAGIC_CHECK(u, UPLOADS_MAGIC);
+    while (u->head != NULL) {
+        struct job *j = u->head;
+        u->head = j->next;
+        if (j->curl != NULL)
+            land(u, j);
+        job_free(j);
+    }
+    for (unsigned i = 0; i < u->idle_count; i++)
+        curl_easy_cleanup(u->idle[i]);
+    curl_multi_cleanup(u->multi);
+    curl_slist_free_all(u->headers);
+    u->magic = 0;
+    free(u);
+    *up = NULL;
+}
+
+/* ---- what is sent ---- */
+
+static void put_json_text(struct buf *out, str s)
+{
+    buf_put_c(out, '"');
+    size_t from = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        buf_put(out, (str){ .p = s.p + from, .n = i - from });
+        if (c == '\n')
+            buf_put(out, STR("\\n"));
+        else if (c == '"' || c == '\\')
+            buf_printf(out, "\\%c", c);
+        else
+            buf_printf(out, "\\u%04x", c);
+        from = i + 1;
+    }
+    buf_put(out, str_skip(s, from));
+    buf_put_c(out, '"');
+}
+
+void upload_bundle_json(const struct upload_item *item, struct buf *out)
+{
+    for (unsigned i = 0; i < item->parts_count; i++) {
+        const struct upload_part *p = &item->parts[i];
+        buf_put_c(out, i == 0 ? '{' : ',');
+        put_json_text(out, str_of(p->content));
+        buf_put(out, STR(":{\"headers\":{\"content-type\":"));
+        put_json_text(out, str_of(p->type));
+        buf_put(out, STR("},\"body\":"));
+        put_json_text(out, p->bytes);
+        buf_put_c(out, '}');
+    }
+    buf_put_c(out, '}');
+}
+
+static void put_url(const struct client *c, const struct upload_item *item, struct buf *out)
+{
+    char rev[24], tid[TID_TEXT_BYTES + 1];
+    snprintf(rev, sizeof rev, "%llu", (unsigned long long)item->rev);
+    tid_format(item->tid, tid);
+    str server = str_of(c->server);
+    while (str_ends(server, STR("/")))
+        server.n--;
+    buf_put(out, server);
+    client_path_render(c, out, STR("all"), item->title, (const char *const[]){ rev, tid });
+    buf_put_c(out, '\0');
+}
+
+static struct job *job_new(const struct uploads *u, const struct upload_item *item)
+{
+    struct job *j = calloc(1, sizeof *j);
+    INVARIANT(j != NULL);
+    j->magic = JOB_MAGIC;
+    j->rev = item->rev;
+    j->tid = item->tid;
+    j->title_n = item->title.n < NAME_BYTES ? item->title.n : NAME_BYTES;
+    j->mark_n = item->mark.n < NAME_BYTES ? item->mark.n : NAME_BYTES;
+    if (j->title_n > 0)
+        memcpy(j->title, item->title.p, j->title_n);
+    if (j->mark_n > 0)
+        memcpy(j->mark, item->mark.p, j->mark_n);
+    buf_init(&j->body, UPLOAD_BODY_BYTES_MAX);
+    buf_init(&j->url, 16384);
+    buf_init(&j->answer, 65536);
+    if (item->parts_count > 0) {
+        upload_bundle_json(item, &j->body);
+        put_url(u->opts.client, item, &j->url);
+    }
+    return j;
+}
+
+static str job_title(const struct job *j)
+{
+    return (str){ .p = j->title, .n = j->title_n };
+}
+
+static void refuse(struct uploads *u, struct job *j, const char *why)
+{
+    j->answered = true;
+    u->counts.refused++;
+    if (u->opts.refused != NULL)
+        u->opts.refused(u->opts.ctx, job_title(j), j->rev, why);
+}
+
+/* ---- into the air ---- */
+
+static size_t on_answer(char *p, size_t size, size_t n, void *ctx)
+{
+    struct job *j = ctx;
+    MAGIC_CHECK(j, JOB_MAGIC);
+    buf_put(&j->answer, (str){ .p = p, .n = size * n }); /* too long: cut off, it is read for its detail only */
+    return size * n;
+}
+
+static void fly(struct uploads *u, struct job *j)
+{
+    CURL *curl = u->idle[--u->idle_count];
+    j->curl = curl;
+    j->tries++;
+    buf_clear(&j->answer);
+    curl_easy_reset(curl);
+    client_setup(u->opts.client, curl, u->headers);
+    curl_easy_setopt(curl, CURLOPT_URL, j->url.p);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)j->body.n);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, j->body.p);
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PUT");
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, j);
+    curl_easy_setopt(curl, CURLOPT_PRIVATE, j);
+    CURLMcode code = curl_multi_add_handle(u->multi, curl);
+    INVARIANT(code == CURLM_OK);
+    u->flying++;
+}
+
+/* Is an earlier render of the same title still to be answered? */
+static bool must_wait(const struct uploads *u, const struct job *j)
+{
+    for (const struct job *k = u->head; k != j; k = k->next)
+        if (!k->answered && str_eq(job_title(k), job_title(j)))
+            return true;
+    return false;
+}
+
+static void launch(struct uploads *u, mono now)
+{
+    for (struct job *j = u->head; j != NULL && u->idle_count > 0; j = j->next) {
+        bool ready = j->curl == NULL && !j->answered && j->not_before.ns <= now.ns;
+        if (ready && !must_wait(u, j))
+            fly(u, j);
+    }
+}
+
+/* ---- answers ---- */
+
+static void fail(struct uploads *u, err code, const char *text)
+{
+    if (u->failed != ERR_OK)
+        return;
+    u->failed = code;
+    err_note_set(&u->why, "%s", text);
+}
+
+static void again_or_fail(struct uploads *u, struct job *j, const char *why)
+{
+    if (j->tries >= UPLOAD_TRIES) {
+        fail(u, ERR_UNAVAILABLE, why);
+        return;
+    }
+    int64_t pause_ms = (int64_t)100 << j->tries;
+    if (pause_ms > UPLOAD_PAUSE_MS_MAX)
+        pause_ms = UPLOAD_PAUSE_MS_MAX;
+    j->not_before = mono_add_ms(clock_mono(u->opts.clock), pause_ms);
+}
+
+static void take_status(struct uploads *u, struct job *j, long status)
+{
+    struct client_answer a = { .status = status, .body = j->answer };
+    struct err_note note;
+    client_explain_failure(&a, &note);
+    switch (status) {
+    case 200:
+    case 201:
+        j->answered = j->accepted = true;
+        u->counts.bytes_sent += j->body.n;
+        if (status == 201)
+            u->counts.stored++;
+        else
+            u->counts.already++;
+        return;
+    case 400:
+    case 409:
+    case 410:
+    case 413:
+        refuse(u, j, note.text);
+        return;
+    case 401:
+    case 403:
+        fail(u, ERR_DENIED, note.text);
+        return;
+    case 404:
+    case 405:
+        fail(u, ERR_NOT_FOUND, note.text);
+        return;
+    default:
+        again_or_fail(u, j, note.text);
+    }
+}
+
+static void take_messages(struct uploads *u)
+{
+    int left;
+    const CURLMsg *m;
+    while ((m = curl_multi_info_read(u->multi, &left)) != NULL) {
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        char *private = NULL;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &private);
+        struct job *j = (void *)private;
+        MAGIC_CHECK(j, JOB_MAGIC);
+        CURLcode code = m->data.result;
+        long status = 0;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_RESPONSE_CODE, &status);
+        land(u, j);
+        if (code == CURLE_OK)
+            take_status(u, j, status);
+        else
+            again_or_fail(u, j, curl_easy_strerror(code));
+    }
+}
+
+static void keep_last(struct uploads *u, const struct job *j)
+{
+    memcpy(u->last_title, j->title, j->title_n);
+    memcpy(u->last_mark, j->mark, j->mark_n);
+    u->last = (struct upload_last){ .title = { .p = u->last_title, .n = j->title_n },
+                                    .mark = { .p = u->last_mark, .n = j->mark_n }, .rev = j->rev, .tid = j->tid };
+}
+
+static void drop_answered(struct uploads *u)
+{
+    while (u->head != NULL && u->head->answered) {
+        struct job *j = u->head;
+        u->head = j->next;
+        if (u->head == NULL)
+            u->tail = NULL;
+        u->jobs_count--;
+        u->jobs_bytes -= j->body.n;
+        u->done_through = j->number;
+        if (j->accepted)
+            keep_last(u, j);
+        job_free(j);
+    }
+}
+
+/* Until when nothing can happen by itself. */
+static int poll_ms(const struct uploads *u, mono now)
+{
+    int64_t soonest_ms = 1000;
+    for (const struct job *j = u->head; j != NULL; j = j->next) {
+        int64_t ms = (j->not_before.ns - now.ns + NS_PER_MS - 1) / NS_PER_MS;
+        if (j->curl == NULL && !j->answered && ms > 0 && ms < soonest_ms)
+            soonest_ms = ms;
+    }
+    return (int)soonest_ms;
+}
+
+/* One turn; wait: until something happened or may be tried again. */
+static err turn(struct uploads *u, bool wait, struct err_note *note)
+{
+    int running;
+    launch(u, clock_mono(u->opts.clock));
+    CURLMcode code = curl_multi_perform(u->multi, &running);
+    INVARIANT(code == CURLM_OK);
+    unsigned before = u->flying;
+    take_messages(u);
+    drop_answered(u);
+    if (u->failed != ERR_OK) {
+        err_note_set(note, "%s", u->why.text);
+        return u->failed;
+    }
+    if (wait && u->flying == before && u->head != NULL) {
+        code = curl_multi_poll(u->multi, NULL, 0, poll_ms(u, clock_mono(u->opts.clock)), NULL);
+        INVARIANT(code == CURLM_OK);
+    }
+    return ERR_OK;
+}
+
+err uploads_put(struct uploads *u, const struct upload_item *item, struct err_note *note)
+{
+    MAGIC_CHECK(u, UPLOADS_MAGIC);
+    INVARIANT(item->parts_count <= UPLOAD_PARTS_MAX);
+    while (u->failed == ERR_OK && (u->jobs_count >= UPLOAD_WINDOW || u->jobs_bytes >= UPLOAD_WINDOW_BYTES)) {
+        err e = turn(u, true, note);
+        if (e != ERR_OK)
+            return e;
+    }
+    struct job *j = job_new(u, item);
+    j->number = ++u->last_number;
+    if (u->tail != NULL)
+        u->tail->next = j;
+    else
+        u->head = j;
+    u->tail = j;
+    u->jobs_count++;
+    u->jobs_bytes += j->body.n;
+    if (item->parts_count == 0)
+        j->answered = true;
+    else if (item->title.n > NAME_BYTES || buf_status(&j->url) != ERR_OK)
+        refuse(u, j, "the title is too long");
+    else if (buf_status(&j->body) != ERR_OK)
+        refuse(u, j, "the render is too large");
+    return turn(u, false, note);
+}
+
+err uploads_finish(struct uploads *u, struct err_note *note)
+{
+    MAGIC_CHECK(u, UPLOADS_MAGIC);
+    while (u->head != NULL) {
+        err e = turn(u, true, note);
+        if (e != ERR_OK)
+            return e;
+    }
+    return ERR_OK;
+}
+
+struct upload_counts uploads_counts(const struct uploads *u)
+{
+    return u->counts;
+}
+
+uint64_t uploads_done_through(const struct uploads *u)
+{
+    return u->done_through;
+}
+
+struct upload_last uploads_last(const struct uploads *u)
+{
+    return u->last;
+}
