@@ -14,6 +14,8 @@ typedef struct str {
 } str;
 
 #define STR(literal) ((str){ .p = "" literal "", .n = sizeof("" literal "") - 1 })
+/* The same where C wants a constant: in static tables. */
+#define STR_INIT(literal) { .p = "" literal "", .n = sizeof("" literal "") - 1 }
 #define STR_NONE ((str){ .p = NULL, .n = 0 })
 #define STR_ARG(s) (int)(s).n, (s).p
 

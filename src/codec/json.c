@@ -1,0 +1,166 @@
+#include "codec/json.h"
+
+/* Whether brackets outside texts nest deeper than the limit. Pairing is left to the parser. */
+static bool too_deep(str text)
+{
+    size_t depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        if (quoted) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                quoted = false;
+            continue;
+        }
+        if (c == '"')
+            quoted = true;
+        else if (c == '[' || c == '{')
+            depth++;
+        else if ((c == ']' || c == '}') && depth > 0)
+            depth--;
+        if (depth > JSON_BODY_DEPTH_MAX)
+            return true;
+    }
+    return false;
+}
+
+err json_body_parse(str text, json_t **out, struct err_note *note)
+{
+    json_error_t error;
+    if (too_deep(text)) {
+        err_note_set(note, "JSON nested deeper than %d", JSON_BODY_DEPTH_MAX);
+        return ERR_BAD;
+    }
+    json_t *root = json_loadb(text.n == 0 ? "" : text.p, text.n,
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (root == NULL) {
+        err_note_set(note, "not JSON: %s, line %d, column %d", error.text, error.line,
+                     error.column);
+        return ERR_BAD;
+    }
+    *out = root;
+    return ERR_OK;
+}
+
+/* The member, ERR_NOT_FOUND, or ERR_BAD when it is not what is wanted (whose phrase is for the note). */
+static err member(const json_t *object, const char *key, bool (*wanted)(const json_t *value),
+                  const char *phrase, const json_t **out, struct err_note *note)
+{
+    const json_t *value = json_object_get(object, key);
+    if (value == NULL || json_is_null(value)) {
+        err_note_set(note, "%s is missing", key);
+        return ERR_NOT_FOUND;
+    }
+    if (!wanted(value)) {
+        err_note_set(note, "%s must be %s", key, phrase);
+        return ERR_BAD;
+    }
+    *out = value;
+    return ERR_OK;
+}
+
+static bool is_text(const json_t *value)
+{
+    return json_is_string(value);
+}
+
+static bool is_bool(const json_t *value)
+{
+    return json_is_boolean(value);
+}
+
+static bool is_whole(const json_t *value)
+{
+    return json_is_integer(value);
+}
+
+static bool is_object(const json_t *value)
+{
+    return json_is_object(value);
+}
+
+static bool is_array(const json_t *value)
+{
+    return json_is_array(value);
+}
+
+str json_body_text(const json_t *value)
+{
+    if (!json_is_string(value))
+        return STR_NONE;
+    return (str){ .p = json_string_value(value), .n = json_string_length(value) };
+}
+
+err json_body_str(const json_t *object, const char *key, str *out, struct err_note *note)
+{
+    const json_t *value;
+    err e = member(object, key, is_text, "a text", &value, note);
+    if (e == ERR_OK)
+        *out = json_body_text(value);
+    return e;
+}
+
+err json_body_bool(const json_t *object, const char *key, bool *out, struct err_note *note)
+{
+    const json_t *value;
+    err e = member(object, key, is_bool, "true or false", &value, note);
+    if (e == ERR_OK)
+        *out = json_is_true(value);
+    return e;
+}
+
+err json_body_i64(const json_t *object, const char *key, int64_t least, int64_t most, int64_t *out,
+                  struct err_note *note)
+{
+    const json_t *value;
+    err e = member(object, key, is_whole, "a whole number", &value, note);
+    if (e != ERR_OK)
+        return e;
+    int64_t number = json_integer_value(value);
+    if (number < least || number > most) {
+        err_note_set(note, "%s must be from %lld to %lld", key, (long long)least, (long long)most);
+        return ERR_BAD;
+    }
+    *out = number;
+    return ERR_OK;
+}
+
+err json_body_object(const json_t *object, const char *key, const json_t **out,
+                     struct err_note *note)
+{
+    return member(object, key, is_object, "an object", out, note);
+}
+
+err json_body_array(const json_t *object, const char *key, const json_t **out, struct err_note *note)
+{
+    return member(object, key, is_array, "an array", out, note);
+}
+
+static bool is_among(str name, const char *const *known)
+{
+    for (; *known != NULL; known++)
+        if (str_eq(name, str_of(*known)))
+            return true;
+    return false;
+}
+
+err json_body_only(const json_t *object, const char *const *known, struct err_note *note)
+{
+    json_t *root;
+    const char *key;
+    json_t *value;
+    if (!json_is_object(object))
+        return ERR_OK;
+    root = json_incref((json_t *)(uintptr_t)object); /* jansson's iteration is not const */
+    err e = ERR_OK;
+    json_object_foreach(root, key, value) {
+        if (e == ERR_OK && !is_among(str_of(key), known)) {
+            err_note_set(note, "%s is not known here", key);
+            e = ERR_BAD;
+        }
+    }
+    json_decref(root);
+    return e;
+}
