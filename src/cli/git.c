@@ -7,9 +7,10 @@
 
 static err take_commit(struct git_history *h, str line, struct err_note *note)
 {
-    str oid = line;
-    str seconds = str_split(&oid, ' ');
-    struct git_commit c;
+    str rest = line;
+    str seconds = str_split(&rest, ' ');
+    str oid = str_split(&rest, ' ');
+    struct git_commit c = { .merge = str_find(rest, ' ') < rest.n };
     if (!str_to_i64(seconds, &c.time_s) || !str_to_cstr(oid, c.oid, sizeof c.oid) || oid.n < 40) {
         err_note_set(note, "git rev-list said \"%.*s\"", STR_ARG(str_take(line, 80)));
         return ERR_BAD;
@@ -30,15 +31,17 @@ static err take_commit(struct git_history *h, str line, struct err_note *note)
 err git_history_read(const char *repository, const char *ref, struct git_history *out, struct err_note *note)
 {
     const char *const argv[] = { "git", "-C", repository, "rev-list", "--reverse", "--date-order", "--timestamp",
-                                 "--end-of-options", ref, "--", NULL };
+                                 "--parents", "--end-of-options", ref, "--", NULL };
     struct child child;
     *out = (struct git_history){ 0 };
     err e = child_start(&child, argv, -1, note);
     if (e != ERR_OK)
         return e;
-    char line[256];
-    while (e == ERR_OK && fgets(line, sizeof line, child.from) != NULL)
+    char *line = NULL;
+    size_t size = 0;
+    while (e == ERR_OK && getline(&line, &size, child.from) > 0)
         e = take_commit(out, str_take(str_of(line), str_find(str_of(line), '\n')), note);
+    free(line);
     err ended = child_end(&child, e == ERR_OK ? note : NULL);
     if (e == ERR_OK && ended != ERR_OK) {
         err_note_set(note, "git cannot list the history of %s in \"%s\"", ref, repository);
@@ -63,7 +66,7 @@ struct git_changes {
     FILE *ids;             /* stdin of diff-tree: a file without a name, so that nobody waits for anybody */
     size_t next_index;     /* the commit whose id comes next, at the earliest */
     bool any;              /* a commit's id was read */
-    bool merge;
+    bool ended;            /* the child was waited for */
     char *word;            /* as getdelim wants it */
     size_t word_size;
 };
@@ -111,7 +114,8 @@ void git_changes_end(struct git_changes **gp)
     if (g == NULL)
         return;
     MAGIC_CHECK(g, CHANGES_MAGIC);
-    child_drop(&g->child);
+    if (!g->ended)
+        child_drop(&g->child);
     fclose(g->ids);
     free(g->word);
     g->magic = 0;
@@ -134,12 +138,15 @@ bool git_raw_parse(str record, struct git_change *out)
     return true;
 }
 
-/* The next NUL-ended word; ERR_NOT_FOUND at the end. */
-static err next_word(struct git_changes *g, str *out)
+/* The next NUL-ended word; ERR_NOT_FOUND at the end of what git had to say. */
+static err next_word(struct git_changes *g, str *out, struct err_note *note)
 {
     ssize_t n = getdelim(&g->word, &g->word_size, '\0', g->child.from);
-    if (n <= 0)
-        return ferror(g->child.from) ? ERR_IO : ERR_NOT_FOUND;
+    if (n <= 0) {
+        g->ended = true;
+        err e = child_end(&g->child, note);
+        return e == ERR_OK ? ERR_NOT_FOUND : e;
+    }
     *out = (str){ .p = g->word, .n = (size_t)n - (g->word[n - 1] == '\0' ? 1 : 0) };
     return ERR_OK;
 }
@@ -147,10 +154,8 @@ static err next_word(struct git_changes *g, str *out)
 /* Ids come in the order they were sent; commits without changes are left out, merges come once a parent. */
 static bool take_id(struct git_changes *g, str id)
 {
-    if (g->any && str_eq(id, str_of(g->history->commits[g->next_index].oid))) {
-        g->merge = true;
+    if (g->any && str_eq(id, str_of(g->history->commits[g->next_index].oid)))
         return true;
-    }
     size_t i = g->any ? g->next_index + 1 : 0;
     while (i < g->history->count && !str_eq(id, str_of(g->history->commits[i].oid)))
         i++;
@@ -158,7 +163,6 @@ static bool take_id(struct git_changes *g, str id)
         return false;
     g->next_index = i;
     g->any = true;
-    g->merge = false;
     return true;
 }
 
@@ -166,20 +170,20 @@ err git_changes_next(struct git_changes *g, struct git_change *out, struct err_n
 {
     MAGIC_CHECK(g, CHANGES_MAGIC);
     str word;
-    err e;
-    while ((e = next_word(g, &word)) == ERR_OK && !str_starts(word, STR(":")))
+    err e = g->ended ? ERR_NOT_FOUND : ERR_OK;
+    while (e == ERR_OK && (e = next_word(g, &word, note)) == ERR_OK && !str_starts(word, STR(":")))
         if (!take_id(g, word)) {
             err_note_set(note, "git diff-tree said \"%.*s\"", STR_ARG(str_take(word, 80)));
             return ERR_BAD;
         }
     if (e != ERR_OK)
         return e;
-    struct git_change change = { .commit_index = g->next_index, .merge = g->merge };
+    struct git_change change = { .commit_index = g->next_index, .merge = g->history->commits[g->next_index].merge };
     if (!g->any || !git_raw_parse(word, &change)) {
         err_note_set(note, "git diff-tree said \"%.*s\"", STR_ARG(str_take(word, 80)));
         return ERR_BAD;
     }
-    if (next_word(g, &change.path) != ERR_OK) {
+    if (next_word(g, &change.path, note) != ERR_OK) {
         err_note_set(note, "git diff-tree ended within a record");
         return ERR_BAD;
     }

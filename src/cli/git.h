@@ -16,7 +16,7 @@ enum {
     GIT_BLOB_BYTES_MAX = 2 << 20,        /* a larger document is not imported */
 };
 
-struct git_commit { char oid[GIT_OID_BYTES_MAX + 1]; int64_t time_s; };
+struct git_commit { char oid[GIT_OID_BYTES_MAX + 1]; bool merge; int64_t time_s; };
 struct git_history { struct git_commit *commits; size_t count, size; };
 
 /* All commits reachable from ref, oldest first. Owner: git_history_fini, also after an error. ERR_BAD: no
