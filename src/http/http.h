@@ -22,8 +22,11 @@ struct http_exchange;
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE, HTTP_OPTIONS, HTTP_METHODS, HTTP_OTHER };
 
 /* One row of the route table. Pattern: literal segments, {name}, and [optional tails]; a pattern that ends
- * in '/' wants the empty last segment. A literal segment beats {name}, {+rest} takes all that remains
- * (still encoded). HEAD goes to GET. A path that matches with other methods only: refused 405 with Allow. */
+ * in '/' wants the empty last segment; {name} is never empty. A literal segment beats {name} beats {+rest},
+ * which takes all that remains (still encoded); the path decides alone, the method after it. HEAD goes to
+ * GET, OPTIONS of a known path is answered 204 with Allow. A path that matches with other methods only: 405
+ * with Allow. Refused with type names: "bad_request#head" and 400 (closes), "bad_request#path" 400,
+ * "not_found#route" 404, "method_not_allowed" 405, "request_too_large" 413 (body) and 431 (head; closes). */
 struct http_route {
     enum http_method method;
     const char *pattern;
@@ -31,7 +34,7 @@ struct http_route {
     size_t body_bytes_max;   /* 0: a body is refused (400 for GET and HEAD, 413 else) */
     const char *permission;  /* "page.read"; NULL: free to all */
     const char *label;       /* of metrics and logs; bounded by being static */
-    bool admin;              /* only on a listener with .admin */
+    bool admin;              /* only on a listener with .admin; label "health" or "metrics": on every one */
 };
 
 struct http_listen {
@@ -129,13 +132,16 @@ struct http_common {
 const struct http_common *http_common(const struct http_exchange *x);
 
 /* ---- the answer ---- */
-/* Adds a header to the coming answer; copied. CTL in a value is an INVARIANT: filter what clients sent. */
+/* Adds a header to the coming answer; copied. CTL in a value is an INVARIANT: filter what clients sent. Left
+ * out: empty values, and what the server sets itself (Content-Length, Transfer-Encoding, Date, Connection). */
 void http_reply_header(struct http_exchange *x, str name, str value);
 /* Answers. body is in the exchange's arena, or static, or kept by the caller until finished. Content-Length
- * and Date are the server's. HEAD sends no body. Thread: the handler, or any one thread after http_defer. */
+ * and Date are the server's. HEAD and 304 send no body, but body.n becomes Content-Length and must be that of
+ * the 200; body.p may then be NULL. Thread: the handler, or any one thread after http_defer. */
 void http_answer(struct http_exchange *x, int status, str body);
 
-/* A ready answer, shared by all workers and sent unchanged. Reference counted; bytes copied at birth. */
+/* A ready answer, shared by all workers and sent unchanged. Reference counted; bytes copied at birth. A 304
+ * may have body.p NULL and the size of the 200. */
 struct http_ready;
 struct http_ready *http_ready_new(int status, const struct http_pair *headers, unsigned count, str body);
 struct http_ready *http_ready_ref(struct http_ready *r);

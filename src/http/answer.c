@@ -1,0 +1,258 @@
+#include "http/exchange.h"
+#include "http/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Answers. An answer is stored in the exchange and queued by the worker, with one exception: a ready
+ * answer given on the worker itself is queued at once, because the library then holds its own reference. */
+
+struct http_ready {
+    uint32_t magic;
+    atomic_uint refs;
+    int status;
+    size_t bytes;                   /* of this whole block */
+    struct MHD_Response *response;  /* one reference of its own; its end frees this block */
+    str body;
+    unsigned count;
+    struct http_pair headers[];     /* texts NUL-terminated, behind the array */
+};
+#define READY_MAGIC 0x04eadc01u
+
+/* The library sets these itself; whoever replays stored headers need not filter them. */
+static bool is_servers_own(str name)
+{
+    static const str own[] = { { "content-length", 14 }, { "date", 4 }, { "connection", 10 }, { "keep-alive", 10 },
+                               { "transfer-encoding", 17 } };
+    for (size_t i = 0; i < COUNT_OF(own); i++)
+        if (name.n == own[i].n && str_eq_nocase(name, own[i]))
+            return true;
+    return false;
+}
+
+/* Neither NUL nor a line end nor another control byte may reach the wire. TAB may. */
+static void header_must_be_clean(str name, str value)
+{
+    for (size_t i = 0; i < name.n; i++)
+        INVARIANT((unsigned char)name.p[i] > ' ' && name.p[i] != 0x7f && name.p[i] != ':');
+    for (size_t i = 0; i < value.n; i++)
+        INVARIANT(((unsigned char)value.p[i] >= ' ' && value.p[i] != 0x7f) || value.p[i] == '\t');
+}
+
+static bool header_is_sent(str name, str value)
+{
+    return name.n > 0 && value.n > 0 && !is_servers_own(name); /* the library refuses empty values */
+}
+
+static void *unconst(const char *p)
+{
+    return (void *)(uintptr_t)p; /* the library's buffers are not const, though it only reads them */
+}
+
+static bool is_sent_bare(int status)
+{
+    return status == 204 || status == 304;
+}
+
+static struct MHD_Response *response_new(str body)
+{
+    /* Without a body to send (HEAD, 304) only its size counts. */
+    const char *p = body.p == NULL ? "" : body.p;
+    struct MHD_Response *r = MHD_create_response_from_buffer(body.n, unconst(p), MHD_RESPMEM_PERSISTENT);
+    INVARIANT(r != NULL); /* out of memory */
+    return r;
+}
+
+static void response_header(struct MHD_Response *r, const char *name, const char *value)
+{
+    INVARIANT(MHD_add_response_header(r, name, value) == MHD_YES);
+}
+
+enum MHD_Result exchange_queue(struct http_exchange *x)
+{
+    INVARIANT(x->status != 0);
+    if (x->stage == STAGE_SENT) /* a ready answer, queued by http_answer_ready */
+        return x->queue_failed ? MHD_NO : MHD_YES;
+    x->stage = STAGE_SENT;
+    conn_phase_set(x->conn, PHASE_SEND);
+    enum MHD_Result done = MHD_queue_response(x->mhd, (unsigned)x->status, x->response);
+    MHD_destroy_response(x->response); /* the library took its own reference */
+    x->response = NULL;
+    return done;
+}
+
+/* The answer is stored: whoever is on the worker queues it, or the worker is told to come for it. */
+static void answer_stored(struct http_exchange *x)
+{
+    if (!x->deferred)
+        return;
+    struct http_server *s = x->conn->server;
+    MHD_resume_connection(x->mhd); /* x may be gone from here on */
+    INVARIANT(atomic_fetch_sub(&s->deferred, 1) > 0);
+}
+
+static void answer_claim(struct http_exchange *x, int status)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(x->stage != STAGE_IDLE);
+    INVARIANT(status >= 200 && status <= 599);
+    INVARIANT(!atomic_exchange(&x->answered, true)); /* exactly once */
+    x->status = status;
+}
+
+static bool must_close(const struct http_exchange *x)
+{
+    return x->close || http_draining(x);
+}
+
+void http_reply_header(struct http_exchange *x, str name, str value)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    header_must_be_clean(name, value);
+    if (!header_is_sent(name, value))
+        return;
+    struct reply_header *h = arena_alloc(&x->arena, sizeof *h);
+    const char *name_copy = arena_cstr(&x->arena, name), *value_copy = arena_cstr(&x->arena, value);
+    if (h == NULL || name_copy == NULL || value_copy == NULL) {
+        x->reply_failed = true;
+        return;
+    }
+    *h = (struct reply_header){ .name = name_copy, .value = value_copy };
+    if (x->reply_first == NULL)
+        x->reply_first = h;
+    else
+        x->reply_last->next = h;
+    x->reply_last = h;
+}
+
+void http_answer(struct http_exchange *x, int status, str body)
+{
+    if (x->reply_failed) {
+        x->reply_first = NULL;
+        status = 500;
+        body = STR("");
+    }
+    answer_claim(x, status);
+    bool bare = is_sent_bare(status) || x->method == HTTP_HEAD;
+    INVARIANT(bare || body.p != NULL || body.n == 0);
+    x->answer_bytes = bare ? 0 : body.n;
+    x->response = response_new(body);
+    for (const struct reply_header *h = x->reply_first; h != NULL; h = h->next)
+        response_header(x->response, h->name, h->value);
+    if (must_close(x))
+        response_header(x->response, "Connection", "close");
+    answer_stored(x);
+}
+
+void http_defer(struct http_exchange *x)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(x->stage == STAGE_RUN);
+    INVARIANT(!x->deferred);
+    INVARIANT(!atomic_load(&x->answered));
+    x->deferred = true;
+    atomic_fetch_add(&x->conn->server->deferred, 1);
+    MHD_suspend_connection(x->mhd);
+}
+
+/* ---- ready answers ---- */
+
+static void ready_block_free(void *block)
+{
+    free(block);
+}
+
+static str ready_text(char **at, str s)
+{
+    char *to = *at;
+    if (s.n > 0)
+        memcpy(to, s.p, s.n);
+    to[s.n] = 0;
+    *at += s.n + 1;
+    return (str){ .p = to, .n = s.n };
+}
+
+struct http_ready *http_ready_new(int status, const struct http_pair *headers, unsigned count, str body)
+{
+    size_t body_copied = body.p == NULL ? 0 : body.n;
+    size_t bytes = sizeof(struct http_ready) + count * sizeof(struct http_pair) + body_copied + 1;
+    for (unsigned i = 0; i < count; i++)
+        bytes += headers[i].name.n + headers[i].value.n + 2;
+    struct http_ready *r = malloc(bytes);
+    INVARIANT(r != NULL);
+    *r = (struct http_ready){ .magic = READY_MAGIC, .status = status, .bytes = bytes };
+    atomic_init(&r->refs, 1);
+    char *at = (char *)&r->headers[count];
+    for (unsigned i = 0; i < count; i++) {
+        header_must_be_clean(headers[i].name, headers[i].value);
+        if (!header_is_sent(headers[i].name, headers[i].value))
+            continue;
+        r->headers[r->count].name = ready_text(&at, headers[i].name);
+        r->headers[r->count++].value = ready_text(&at, headers[i].value);
+    }
+    char *body_at = at;
+    (void)ready_text(&at, (str){ .p = body.p, .n = body_copied }); /* placed at body_at */
+    r->body = (str){ .p = body_at, .n = body.n };
+    INVARIANT(body.p != NULL || body.n == 0 || is_sent_bare(status));
+    r->response = MHD_create_response_from_buffer_with_free_callback_cls(body.n, body_at, ready_block_free, r);
+    INVARIANT(r->response != NULL);
+    for (unsigned i = 0; i < r->count; i++)
+        response_header(r->response, r->headers[i].name.p, r->headers[i].value.p);
+    return r;
+}
+
+struct http_ready *http_ready_ref(struct http_ready *r)
+{
+    MAGIC_CHECK(r, READY_MAGIC);
+    INVARIANT(atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed) > 0);
+    return r;
+}
+
+void http_ready_unref(struct http_ready **rp)
+{
+    if (*rp == NULL)
+        return;
+    struct http_ready *r = *rp;
+    MAGIC_CHECK(r, READY_MAGIC);
+    *rp = NULL;
+    unsigned before = atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel);
+    INVARIANT(before > 0);
+    if (before > 1)
+        return;
+    r->magic = 0;
+    MHD_destroy_response(r->response); /* the last one, ours or a worker's, frees r */
+}
+
+size_t http_ready_bytes(const struct http_ready *r)
+{
+    enum { LIBRARY_BYTES = 256, LIBRARY_HEADER_BYTES = 112 };
+    return r->bytes + LIBRARY_BYTES + r->count * (size_t)LIBRARY_HEADER_BYTES;
+}
+
+/* The same answer in a response of its own, for what the shared one cannot say. */
+static void ready_copy(struct http_exchange *x, struct http_ready *r)
+{
+    x->ready = http_ready_ref(r); /* the copy points into r */
+    x->response = response_new(r->body);
+    for (unsigned i = 0; i < r->count; i++)
+        response_header(x->response, r->headers[i].name.p, r->headers[i].value.p);
+    if (must_close(x))
+        response_header(x->response, "Connection", "close");
+}
+
+void http_answer_ready(struct http_exchange *x, struct http_ready *r)
+{
+    MAGIC_CHECK(r, READY_MAGIC);
+    INVARIANT(x->reply_first == NULL && !x->reply_failed);
+    answer_claim(x, r->status);
+    bool bare = is_sent_bare(r->status) || x->method == HTTP_HEAD;
+    x->answer_bytes = bare ? 0 : r->body.n;
+    if (x->stage == STAGE_RUN && !x->deferred && !must_close(x)) {
+        x->stage = STAGE_SENT;
+        conn_phase_set(x->conn, PHASE_SEND);
+        x->queue_failed = MHD_queue_response(x->mhd, (unsigned)r->status, r->response) != MHD_YES;
+        return;
+    }
+    ready_copy(x, r);
+    answer_stored(x);
+}

@@ -1,0 +1,219 @@
+#include "http/server.h"
+
+#include <arpa/inet.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* The table of connections. The library only knows idle time, so slowness is judged here: a sweep sees each
+ * connection's phase and cuts it by shutdown(2); the library then notices, ends the request and tells us.
+ * A descriptor in the table is open, because the library tells of a connection's end before it closes it.
+ *
+ *   IDLE   no request line complete. Bytes that arrive without completing one start head_timeout_ms.
+ *   HEAD   line read, head incomplete: head_timeout_ms.
+ *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must move:
+ *          body bytes we were given, or bytes the client's kernel acknowledged (TCP_INFO).
+ *   WORK   ours: no limit here. */
+
+enum { CONNS_PROBE_NS = 1000000000 };
+
+enum MHD_Result conns_accept(void *listener, const struct sockaddr *addr, socklen_t addr_n)
+{
+    (void)addr, (void)addr_n;
+    struct http_server *s = ((struct listener *)listener)->server;
+    return atomic_load(&s->conns_count) < s->limits.connections_max ? MHD_YES : MHD_NO;
+}
+
+static void peer_format(struct MHD_Connection *mhd, char peer[HTTP_PEER_BYTES])
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    peer[0] = 0;
+    if (info == NULL || info->client_addr == NULL)
+        return;
+    const void *at = NULL;
+    if (info->client_addr->sa_family == AF_INET)
+        at = &((const struct sockaddr_in *)(const void *)info->client_addr)->sin_addr;
+    else if (info->client_addr->sa_family == AF_INET6)
+        at = &((const struct sockaddr_in6 *)(const void *)info->client_addr)->sin6_addr;
+    if (at == NULL || inet_ntop(info->client_addr->sa_family, at, peer, HTTP_PEER_BYTES) == NULL)
+        peer[0] = 0;
+}
+
+static struct http_conn *conn_new(struct listener *l, struct MHD_Connection *mhd)
+{
+    struct http_conn *c = malloc(sizeof *c);
+    INVARIANT(c != NULL);
+    memset(c, 0, offsetof(struct http_conn, x) + offsetof(struct http_exchange, headers_inline));
+    c->magic = CONN_MAGIC;
+    c->server = l->server;
+    c->listen = &l->opts;
+    c->fd = -1;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != NULL)
+        c->fd = info->connect_fd;
+    peer_format(mhd, c->peer);
+    c->swept_phase = UINT64_MAX;
+    c->x.magic = EXCHANGE_MAGIC;
+    c->x.self = &c->x;
+    c->x.conn = c;
+    c->x.headers = c->x.headers_inline;
+    arena_init(&c->x.arena, l->server->limits.arena_bytes_max);
+    return c;
+}
+
+static void conn_add(struct http_server *s, struct http_conn *c)
+{
+    pthread_mutex_lock(&s->conns_lock);
+    c->next = s->conns;
+    if (s->conns != NULL)
+        s->conns->prev = c;
+    s->conns = c;
+    pthread_mutex_unlock(&s->conns_lock);
+    atomic_fetch_add(&s->conns_count, 1);
+}
+
+static void conn_remove(struct http_server *s, struct http_conn *c)
+{
+    pthread_mutex_lock(&s->conns_lock);
+    if (c->prev != NULL)
+        c->prev->next = c->next;
+    else
+        s->conns = c->next;
+    if (c->next != NULL)
+        c->next->prev = c->prev;
+    pthread_mutex_unlock(&s->conns_lock);
+    INVARIANT(atomic_fetch_sub(&s->conns_count, 1) > 0);
+}
+
+void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot, enum MHD_ConnectionNotificationCode code)
+{
+    struct listener *l = listener;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        struct http_conn *c = conn_new(l, mhd);
+        conn_add(l->server, c);
+        *slot = c;
+        return;
+    }
+    struct http_conn *c = *slot;
+    if (c == NULL)
+        return;
+    MAGIC_CHECK(c, CONN_MAGIC);
+    INVARIANT(c->x.stage == STAGE_IDLE);
+    conn_remove(l->server, c);
+    arena_fini(&c->x.arena);
+    c->magic = 0;
+    free(c);
+    *slot = NULL;
+}
+
+/* ---- the sweep ---- */
+
+static struct tcp_info conn_tcp(const struct http_conn *c)
+{
+    struct tcp_info info = { 0 };
+    socklen_t n = sizeof info;
+    if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0)
+        return (struct tcp_info){ 0 };
+    return info;
+}
+
+static bool idle_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
+{
+    if (now - c->phase_seen_ns >= l->idle_timeout_ms * NS_PER_MS)
+        return true;
+    int64_t head_ns = l->head_timeout_ms * NS_PER_MS;
+    int64_t every = head_ns / 4 < CONNS_PROBE_NS ? head_ns / 4 : CONNS_PROBE_NS;
+    if (now - c->probe_ns < every)
+        return false;
+    c->probe_ns = now;
+    uint64_t received = conn_tcp(c).tcpi_bytes_received;
+    bool fresh = (c->swept_phase >> PHASE_BITS) == 0; /* all bytes so far belong to its first request line */
+    if (c->idle_bytes == UINT64_MAX)
+        c->idle_bytes = fresh ? 0 : received;
+    if (received == c->idle_bytes)
+        return false;
+    if (c->window_ns == 0)
+        c->window_ns = now; /* the line is on its way since now */
+    return now - c->window_ns >= head_ns;
+}
+
+/* Did too little move in the window that ends now? Starts the next one when enough did. */
+static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t window_ns_min, int64_t rate, int64_t now)
+{
+    if (c->window_ns == 0) {
+        c->window_ns = now;
+        c->window_bytes = bytes;
+        return false;
+    }
+    int64_t elapsed = now - c->window_ns;
+    if (elapsed < window_ns_min)
+        return false;
+    uint64_t least = (uint64_t)(rate * (elapsed / NS_PER_MS) / 1000);
+    if (bytes - c->window_bytes < least)
+        return true;
+    c->window_ns = now;
+    c->window_bytes = bytes;
+    return false;
+}
+
+static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
+{
+    uint64_t phase = atomic_load_explicit(&c->phase, memory_order_relaxed);
+    if (phase != c->swept_phase) {
+        c->swept_phase = phase;
+        c->phase_seen_ns = c->probe_ns = now;
+        c->window_ns = 0;
+        c->idle_bytes = UINT64_MAX;
+    }
+    int64_t head_ns = l->head_timeout_ms * NS_PER_MS;
+    switch ((enum phase)(phase & (BIT(PHASE_BITS) - 1))) {
+    case PHASE_IDLE:
+        return idle_is_overdue(l, c, now);
+    case PHASE_HEAD:
+        return now - c->phase_seen_ns >= head_ns;
+    case PHASE_BODY:
+        return window_is_overdue(c, atomic_load_explicit(&c->body_bytes, memory_order_relaxed), head_ns,
+                                 l->body_bytes_per_s_min, now);
+    case PHASE_SEND:
+        if (c->window_ns != 0 && now - c->window_ns < head_ns)
+            return false;
+        return window_is_overdue(c, conn_tcp(c).tcpi_bytes_acked, head_ns, l->send_bytes_per_s_min, now);
+    case PHASE_WORK:
+        return false;
+    }
+    return false;
+}
+
+void http_server_sweep(struct http_server *s)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    int64_t now = clock_mono(s->clock).ns;
+    unsigned cut = 0;
+    pthread_mutex_lock(&s->conns_lock);
+    for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
+        if (c->cut || c->fd < 0 || !conn_is_overdue(&s->limits, c, now))
+            continue;
+        c->cut = true;
+        (void)shutdown(c->fd, SHUT_RDWR); /* fails only when the client is gone already */
+        cut++;
+    }
+    pthread_mutex_unlock(&s->conns_lock);
+    if (cut > 0)
+        log_event(s->log, LOG_DEBUG, "http.cut", LOG_INT("connections", cut));
+}
+
+unsigned http_server_open_requests(const struct http_server *s)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    struct http_server *self = (struct http_server *)(uintptr_t)s; /* the lock is no part of its value */
+    unsigned count = 0;
+    pthread_mutex_lock(&self->conns_lock);
+    for (const struct http_conn *c = s->conns; c != NULL; c = c->next) {
+        uint64_t phase = atomic_load_explicit(&c->phase, memory_order_relaxed) & (BIT(PHASE_BITS) - 1);
+        count += phase != PHASE_IDLE && phase != PHASE_HEAD;
+    }
+    pthread_mutex_unlock(&self->conns_lock);
+    return count;
+}

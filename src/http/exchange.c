@@ -1,0 +1,264 @@
+#include "http/exchange.h"
+#include "http/server.h"
+
+#include <string.h>
+
+void conn_phase_set(struct http_conn *c, enum phase to)
+{
+    uint64_t before = atomic_load_explicit(&c->phase, memory_order_relaxed);
+    uint64_t after = (((before >> PHASE_BITS) + 1) << PHASE_BITS) | (uint64_t)to;
+    atomic_store_explicit(&c->phase, after, memory_order_relaxed); /* one writer: the worker */
+}
+
+void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const char *line_target)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(x->stage == STAGE_IDLE);
+    x->stage = STAGE_LINE;
+    x->mhd = mhd;
+    x->line_target = line_target;
+    x->line_target_bytes = strlen(line_target);
+    const char *mark = memchr(line_target, '?', x->line_target_bytes);
+    if (mark == NULL) {
+        x->target = (str){ .p = line_target, .n = x->line_target_bytes };
+        return;
+    }
+    x->target = (str){ .p = line_target, .n = (size_t)(mark - line_target) };
+    str query = str_skip((str){ .p = line_target, .n = x->line_target_bytes }, x->target.n + 1);
+    x->query = arena_copy(&x->arena, query); /* the library cuts its own into pieces */
+    INVARIANT(x->query.p != NULL);           /* shorter than a head */
+}
+
+void exchange_end(struct http_exchange *x)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    if (x->response != NULL)
+        MHD_destroy_response(x->response);
+    if (x->ready != NULL)
+        http_ready_unref(&x->ready);
+    if (x->body_chunked.p != NULL)
+        buf_fini(&x->body_chunked);
+    if (x->arena.chunks != NULL)
+        arena_reset(&x->arena);
+    size_t from = offsetof(struct http_exchange, method), to = offsetof(struct http_exchange, arena);
+    memset((char *)x + from, 0, to - from); /* headers_inline needs none: headers_count says what is in it */
+    x->headers = x->headers_inline;
+    x->stage = STAGE_IDLE;
+}
+
+/* ---- what handlers ask ---- */
+
+enum http_method http_method(const struct http_exchange *x)
+{
+    return x->method;
+}
+
+const char *http_method_name(const struct http_exchange *x)
+{
+    return x->method_name;
+}
+
+str http_target(const struct http_exchange *x)
+{
+    return x->target;
+}
+
+str http_query_raw(const struct http_exchange *x)
+{
+    return x->query;
+}
+
+const struct http_route *http_route(const struct http_exchange *x)
+{
+    return x->routed ? x->match.row->route : NULL;
+}
+
+str http_param(const struct http_exchange *x, const char *name)
+{
+    if (!x->routed)
+        return STR_NONE;
+    const struct router_row *row = x->match.row;
+    for (unsigned i = 0; i < row->names_count; i++)
+        if (str_eq(row->names[i], str_of(name)))
+            return x->match.params[i];
+    return STR_NONE;
+}
+
+/* Decodes one piece of a query; a broken escape stays as it was sent. */
+static str query_decode(struct http_exchange *x, str raw)
+{
+    if (str_find(raw, '%') == raw.n && str_find(raw, '+') == raw.n)
+        return raw;
+    str out = raw;
+    if (http_decode(&x->arena, raw, true, &out) != ERR_OK)
+        return raw;
+    return out;
+}
+
+/* The next "name=value" of *rest, still encoded; false at the end. */
+static bool query_next(str *rest, struct http_pair *out)
+{
+    while (rest->n > 0) {
+        str piece = str_split(rest, '&');
+        if (piece.n == 0)
+            continue;
+        size_t at = str_find(piece, '=');
+        out->name = str_take(piece, at);
+        out->value = at < piece.n ? str_skip(piece, at + 1) : STR("");
+        return true;
+    }
+    return false;
+}
+
+bool http_query(struct http_exchange *x, const char *name, str *out)
+{
+    str rest = x->query;
+    struct http_pair pair;
+    while (query_next(&rest, &pair)) {
+        if (str_eq(query_decode(x, pair.name), str_of(name))) {
+            *out = query_decode(x, pair.value);
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned http_query_all(struct http_exchange *x, struct http_pair *out, unsigned max)
+{
+    str rest = x->query;
+    struct http_pair pair;
+    unsigned count = 0;
+    while (count < max && query_next(&rest, &pair)) {
+        out[count].name = query_decode(x, pair.name);
+        out[count++].value = query_decode(x, pair.value);
+    }
+    return count;
+}
+
+/* Fields that are one value, not a list: of several the first counts (the dangerous ones were refused). */
+static bool is_single(str name)
+{
+    static const str singles[] = {
+        { "content-type", 12 }, { "content-length", 14 }, { "host", 4 }, { "authorization", 13 }, { "range", 5 },
+        { "if-range", 8 }, { "if-modified-since", 17 }, { "if-unmodified-since", 19 }, { "accept-datetime", 15 },
+        { "user-agent", 10 }, { "referer", 7 }, { "from", 4 }, { "x-request-id", 12 }, { "date", 4 },
+        { "location", 8 }, { "max-forwards", 12 },
+    };
+    for (size_t i = 0; i < COUNT_OF(singles); i++)
+        if (str_eq_nocase(name, singles[i]))
+            return true;
+    return false;
+}
+
+bool http_header(const struct http_exchange *x, const char *name, str *out)
+{
+    str wanted = str_of(name), joined = STR_NONE;
+    for (unsigned i = 0; i < x->headers_count; i++) {
+        if (x->headers[i].name.n != wanted.n || !str_eq_nocase(x->headers[i].name, wanted))
+            continue;
+        if (joined.p == NULL) {
+            joined = x->headers[i].value;
+            continue;
+        }
+        if (is_single(wanted))
+            break;
+        str more = arena_printf(&x->self->arena, "%.*s, %.*s", STR_ARG(joined), STR_ARG(x->headers[i].value));
+        if (more.p != NULL)
+            joined = more;
+    }
+    if (joined.p == NULL)
+        return false;
+    *out = joined;
+    return true;
+}
+
+unsigned http_headers_all(const struct http_exchange *x, struct http_pair *out, unsigned max)
+{
+    unsigned count = x->headers_count < max ? x->headers_count : max;
+    if (count > 0)
+        memcpy(out, x->headers, count * sizeof *out);
+    return count;
+}
+
+const struct http_common *http_common(const struct http_exchange *x)
+{
+    return &x->common;
+}
+
+str http_body(const struct http_exchange *x)
+{
+    if (x->body_declared == UINT64_MAX)
+        return buf_str(&x->body_chunked);
+    return (str){ .p = x->body, .n = x->body_n };
+}
+
+struct arena *http_arena(struct http_exchange *x)
+{
+    return &x->arena;
+}
+
+bool http_draining(const struct http_exchange *x)
+{
+    return atomic_load_explicit(&x->conn->server->draining, memory_order_relaxed);
+}
+
+bool http_on_admin(const struct http_exchange *x)
+{
+    return x->conn->listen->admin;
+}
+
+str http_peer(const struct http_exchange *x)
+{
+    return str_of(x->conn->peer);
+}
+
+mono http_began(const struct http_exchange *x)
+{
+    return x->began;
+}
+
+void http_state_set(struct http_exchange *x, void *state)
+{
+    x->state = state;
+}
+
+void *http_state(const struct http_exchange *x)
+{
+    return x->state;
+}
+
+/* ---- request ids ---- */
+
+static bool id_is_sane(str id)
+{
+    for (size_t i = 0; i < id.n; i++) {
+        char c = id.p[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.' && c != ':' && c != '/')
+            return false;
+    }
+    return id.n > 0 && id.n <= HTTP_REQUEST_ID_BYTES_MAX;
+}
+
+bool http_has_request_id(const struct http_exchange *x)
+{
+    str id;
+    return http_header(x, "x-request-id", &id) && id_is_sane(id);
+}
+
+str http_request_id(struct http_exchange *x)
+{
+    if (x->request_id.p != NULL)
+        return x->request_id;
+    str id;
+    if (http_header(x, "x-request-id", &id) && id_is_sane(id))
+        return x->request_id = id;
+    struct http_server *s = x->conn->server;
+    uint64_t z = s->ids_seed + (atomic_fetch_add(&s->ids, 1) + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9); /* splitmix64: distinct for distinct counts */
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    x->request_id = arena_printf(&x->arena, "%016llx", (unsigned long long)(z ^ (z >> 31)));
+    if (x->request_id.p == NULL)
+        x->request_id = STR("-");
+    return x->request_id;
+}

@@ -1,0 +1,119 @@
+/* exchange.h - one request and its answer, and the connection it came on. Private to http.
+ *
+ * Model: each connection owns one exchange, used for its requests in turn, so that a request costs no
+ * allocation of its own. The worker that owns the connection moves the stage; only http_answer may come
+ * from another thread, after http_defer. The sweep reads phase and body_bytes alone. */
+#ifndef HTTP_EXCHANGE_H
+#define HTTP_EXCHANGE_H
+
+#include "base/buf.h"
+#include "http/http.h"
+#include "http/router.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    HTTP_HEADERS_MAX = 128,      /* fields in one head; one more gets 431 */
+    HTTP_HEADERS_INLINE = 24,    /* more than these go to the arena */
+    HTTP_PEER_BYTES = 48,
+    HTTP_REQUEST_ID_BYTES_MAX = 128
+};
+
+/* Where the worker stands with a request.
+ *
+ *   IDLE -> LINE -> RUN -> SENT                     no body
+ *           LINE -> BODY -> RUN -> SENT             a body, collected
+ *           LINE -> DROP -> RUN ...                 answered already; the body is read and forgotten
+ *                   BODY -> DROP                    it grew too large
+ *   Any stage goes back to IDLE when the library says that the request is over. */
+enum stage { STAGE_IDLE, STAGE_LINE, STAGE_BODY, STAGE_DROP, STAGE_RUN, STAGE_SENT, STAGES };
+
+struct reply_header {
+    struct reply_header *next;
+    const char *name, *value;
+};
+
+struct http_exchange {
+    uint32_t magic;
+    enum stage stage;
+    struct http_exchange *self;       /* for getters that must fill a cache */
+    struct http_conn *conn;
+    struct MHD_Connection *mhd;
+
+    /* the head */
+    enum http_method method;
+    bool version_11;                  /* or later; else 1.0 */
+    const char *method_name;
+    const char *line_target;          /* as the library holds it; for the check of the head */
+    size_t line_target_bytes;         /* with the query */
+    str target, query;
+    struct http_pair *headers;        /* headers_inline, or in the arena */
+    unsigned headers_count;
+    struct http_common common;
+    uint64_t body_declared;           /* Content-Length; UINT64_MAX when chunked */
+    bool has_body, expects_continue;
+    mono began;
+
+    /* route */
+    bool routed;
+    struct router_match match;
+
+    /* body */
+    char *body;                       /* declared bodies: in the arena */
+    size_t body_n;
+    struct buf body_chunked;
+    uint64_t dropped;
+
+    /* answer */
+    atomic_bool answered;
+    bool deferred;                    /* set before the handing over, so plain reads after it are ordered */
+    bool close;                       /* this answer ends the connection */
+    bool queue_failed;
+    bool reply_failed;                /* a header found no room */
+    int status;                       /* of the answer; 0: none yet */
+    struct reply_header *reply_first, *reply_last;
+    struct MHD_Response *response;    /* ours until it was queued */
+    struct http_ready *ready;         /* a reference kept for a copy or a deferred answer */
+    uint64_t answer_bytes;
+
+    void *state;
+    str request_id;
+    struct arena arena;
+    struct http_pair headers_inline[HTTP_HEADERS_INLINE];
+};
+#define EXCHANGE_MAGIC 0x0e8c4a01u
+
+/* What the sweep may see of a connection. */
+enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_WORK, PHASE_SEND };
+enum { PHASE_BITS = 3 };
+
+struct http_conn {
+    uint32_t magic;
+    int fd;
+    struct http_server *server;
+    const struct http_listen *listen;
+    struct http_conn *prev, *next;    /* table; under its lock */
+    _Atomic uint64_t phase;           /* a count of changes, shifted, and the phase in the low bits */
+    _Atomic uint64_t body_bytes;      /* received for bodies, ever */
+    /* the sweep's own */
+    uint64_t swept_phase;
+    int64_t phase_seen_ns, window_ns, probe_ns;
+    uint64_t window_bytes, idle_bytes;
+    bool cut;
+    char peer[HTTP_PEER_BYTES];
+    struct http_exchange x;
+};
+#define CONN_MAGIC 0x0c0991e1u
+
+/* Starts the exchange for the request whose line was read. */
+void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const char *line_target);
+/* Forgets the request and its memory. */
+void exchange_end(struct http_exchange *x);
+void conn_phase_set(struct http_conn *c, enum phase to);
+
+/* answer.c. Hands the stored answer to the library; MHD_NO closes the connection. */
+enum MHD_Result exchange_queue(struct http_exchange *x);
+
+#endif

@@ -1,0 +1,308 @@
+#include "http/head.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { HTTP_VERSION_BYTES = 8, CRLF_BYTES = 2 };
+
+struct head_pass {
+    struct http_exchange *x;
+    const char *expected; /* where the next name must start */
+    unsigned headers_size;
+    unsigned hosts, lengths, codings, authorizations, types;
+    bool chunked;
+    struct head_fault fault;
+};
+
+static const unsigned char is_tchar[256] = {
+    ['!'] = 1, ['#'] = 1, ['$'] = 1, ['%'] = 1, ['&'] = 1, ['\''] = 1, ['*'] = 1, ['+'] = 1, ['-'] = 1, ['.'] = 1,
+    ['^'] = 1, ['_'] = 1, ['`'] = 1, ['|'] = 1, ['~'] = 1,
+    ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1, ['7'] = 1, ['8'] = 1, ['9'] = 1,
+    ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1, ['f'] = 1, ['g'] = 1, ['h'] = 1, ['i'] = 1, ['j'] = 1,
+    ['k'] = 1, ['l'] = 1, ['m'] = 1, ['n'] = 1, ['o'] = 1, ['p'] = 1, ['q'] = 1, ['r'] = 1, ['s'] = 1, ['t'] = 1,
+    ['u'] = 1, ['v'] = 1, ['w'] = 1, ['x'] = 1, ['y'] = 1, ['z'] = 1,
+    ['A'] = 1, ['B'] = 1, ['C'] = 1, ['D'] = 1, ['E'] = 1, ['F'] = 1, ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1,
+    ['K'] = 1, ['L'] = 1, ['M'] = 1, ['N'] = 1, ['O'] = 1, ['P'] = 1, ['Q'] = 1, ['R'] = 1, ['S'] = 1, ['T'] = 1,
+    ['U'] = 1, ['V'] = 1, ['W'] = 1, ['X'] = 1, ['Y'] = 1, ['Z'] = 1,
+};
+
+static bool is_token(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!is_tchar[(unsigned char)p[i]])
+            return false;
+    return n > 0;
+}
+
+/* Is there a byte below least, or DEL? Eight at a time (Mycroft's zero-byte test). */
+static bool has_control(const char *p, size_t n, unsigned char least)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
+    for (; n >= 8; p += 8, n -= 8) {
+        uint64_t w;
+        memcpy(&w, p, sizeof w);
+        uint64_t low = (w - ones * least) & ~w & tops;
+        uint64_t del = w ^ (ones * 0x7f);
+        if ((low | ((del - ones) & ~del & tops)) == 0)
+            continue;
+        for (unsigned i = 0; i < 8; i++) /* the test may point at a neighbour; TAB is allowed in values */
+            if (((unsigned char)p[i] < least && !(p[i] == '\t' && least == ' ')) || p[i] == 0x7f)
+                return true;
+    }
+    for (; n > 0; p++, n--)
+        if (((unsigned char)*p < least && !(*p == '\t' && least == ' ')) || *p == 0x7f)
+            return true;
+    return false;
+}
+
+static void fault_set(struct head_pass *pass, int status, const char *detail)
+{
+    if (pass->fault.status == 0)
+        pass->fault = (struct head_fault){ .status = status, .detail = detail };
+}
+
+static bool header_keep(struct head_pass *pass, str name, str value)
+{
+    struct http_exchange *x = pass->x;
+    if (x->headers_count == pass->headers_size) {
+        if (pass->headers_size == HTTP_HEADERS_MAX) {
+            fault_set(pass, 431, "too many header fields");
+            return false;
+        }
+        struct http_pair *more = arena_calloc(&x->arena, HTTP_HEADERS_MAX, sizeof *more);
+        if (more == NULL) {
+            fault_set(pass, 431, "no room for the header fields");
+            return false;
+        }
+        memcpy(more, x->headers, x->headers_count * sizeof *more);
+        x->headers = more;
+        pass->headers_size = HTTP_HEADERS_MAX;
+    }
+    x->headers[x->headers_count++] = (struct http_pair){ .name = name, .value = value };
+    return true;
+}
+
+/* A list field that comes again goes on where it stopped (RFC 9110 5.3). */
+static void common_list(struct head_pass *pass, str *slot, str value)
+{
+    if (slot->p == NULL) {
+        *slot = value;
+        return;
+    }
+    str joined = arena_printf(&pass->x->arena, "%.*s, %.*s", STR_ARG(*slot), STR_ARG(value));
+    if (joined.p == NULL)
+        fault_set(pass, 431, "no room for the header fields");
+    else
+        *slot = joined;
+}
+
+static void common_first(str *slot, str value)
+{
+    if (slot->p == NULL)
+        *slot = value;
+}
+
+static bool named(str name, const char *lower)
+{
+    return strncasecmp(name.p, lower, name.n) == 0;
+}
+
+static void take_length(struct head_pass *pass, str value)
+{
+    pass->lengths++;
+    if (!str_to_u64(value, &pass->x->body_declared) || pass->x->body_declared > INT64_MAX)
+        fault_set(pass, 400, "Content-Length is not a number");
+}
+
+static void take_coding(struct head_pass *pass, str value)
+{
+    pass->codings++;
+    /* The library compares the whole value, so "chunked " would be another coding to it. */
+    if (value.n != 7 || !named(value, "chunked"))
+        fault_set(pass, 400, "Transfer-Encoding other than chunked");
+    pass->chunked = true;
+}
+
+static void take_host(struct head_pass *pass, str value)
+{
+    pass->hosts++;
+    for (size_t i = 0; i < value.n; i++)
+        if (strchr(" \t/@,?#\\<>\"", value.p[i]) != NULL)
+            fault_set(pass, 400, "Host is not a host");
+}
+
+/* Names by their length: most fields cost one jump and one comparison. raw keeps blanks at the end. */
+static void take_common(struct head_pass *pass, str name, str value, str raw)
+{
+    struct http_common *c = &pass->x->common;
+    switch (name.n) {
+    case 4:
+        if (named(name, "host"))
+            take_host(pass, raw);
+        break;
+    case 5:
+        if (named(name, "range"))
+            common_first(&c->range, value);
+        break;
+    case 6:
+        if (named(name, "accept"))
+            common_list(pass, &c->accept, value);
+        else if (named(name, "expect"))
+            pass->x->expects_continue = value.n == 12 && named(value, "100-continue");
+        break;
+    case 8:
+        if (named(name, "if-match"))
+            common_list(pass, &c->if_match, value);
+        else if (named(name, "if-range"))
+            common_first(&c->if_range, value);
+        break;
+    case 12:
+        if (named(name, "content-type")) {
+            pass->types++;
+            common_first(&c->content_type, value);
+        }
+        break;
+    case 13:
+        if (named(name, "if-none-match"))
+            common_list(pass, &c->if_none_match, value);
+        else if (named(name, "cache-control"))
+            common_list(pass, &c->cache_control, value);
+        else if (named(name, "authorization")) {
+            pass->authorizations++;
+            common_first(&c->authorization, value);
+        }
+        break;
+    case 14:
+        if (named(name, "content-length"))
+            take_length(pass, raw);
+        break;
+    case 15:
+        if (named(name, "accept-encoding"))
+            common_list(pass, &c->accept_encoding, value);
+        else if (named(name, "accept-datetime"))
+            common_first(&c->accept_datetime, value);
+        break;
+    case 17:
+        if (named(name, "transfer-encoding"))
+            take_coding(pass, raw);
+        else if (named(name, "if-modified-since"))
+            common_first(&c->if_modified_since, value);
+        break;
+    case 19:
+        if (named(name, "if-unmodified-since"))
+            common_first(&c->if_unmodified_since, value);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The piece starts where the one before ended, and only blanks are between name and value. */
+static bool tiles(const struct head_pass *pass, const char *name, size_t name_n, const char *value)
+{
+    if (name != pass->expected || value < name + name_n + 1)
+        return false;
+    for (const char *p = name + name_n + 1; p < value; p++)
+        if (*p != ' ' && *p != '\t')
+            return false;
+    return true;
+}
+
+static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_n,
+                                   const char *value, size_t value_n)
+{
+    (void)kind; /* header fields alone were asked for */
+    struct head_pass *pass = cls;
+    if (value == NULL || !tiles(pass, name, name_n, value)) {
+        fault_set(pass, 400, "a header line is folded, or does not end in CRLF");
+        return MHD_NO;
+    }
+    if (!is_token(name, name_n)) {
+        fault_set(pass, 400, "a header name holds what no name may hold");
+        return MHD_NO;
+    }
+    if (has_control(value, value_n, ' ')) {
+        fault_set(pass, 400, "a header value holds a control byte");
+        return MHD_NO;
+    }
+    pass->expected = value + value_n + CRLF_BYTES;
+    str name_s = { .p = name, .n = name_n }, raw = { .p = value, .n = value_n };
+    str trimmed = raw;
+    while (trimmed.n > 0 && (trimmed.p[trimmed.n - 1] == ' ' || trimmed.p[trimmed.n - 1] == '\t'))
+        trimmed.n--;
+    if (!header_keep(pass, name_s, trimmed))
+        return MHD_NO;
+    take_common(pass, name_s, trimmed, raw);
+    return pass->fault.status == 0 ? MHD_YES : MHD_NO;
+}
+
+static size_t head_bytes(const struct http_exchange *x)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info == NULL ? 0 : info->header_size;
+}
+
+static const char *line_fault(const struct http_exchange *x, const char *version)
+{
+    size_t method_n = strlen(x->method_name);
+    if (!is_token(x->method_name, method_n))
+        return "the method is not a token";
+    if (x->line_target != x->method_name + method_n + 1 || version != x->line_target + x->line_target_bytes + 1)
+        return "the request line has more than two blanks";
+    if (x->line_target[0] != '/')
+        return "the target does not start with '/'";
+    if (has_control(x->line_target, x->target.n, '!') || has_control(x->query.p, x->query.n, '!'))
+        return "the target holds a blank or a control byte";
+    return NULL;
+}
+
+static const char *fields_fault(const struct head_pass *pass)
+{
+    const struct http_exchange *x = pass->x;
+    if (pass->hosts > 1)
+        return "more than one Host";
+    if (pass->hosts == 0 && x->version_11)
+        return "Host is missing";
+    if (pass->lengths > 1)
+        return "more than one Content-Length";
+    if (pass->codings > 1)
+        return "more than one Transfer-Encoding";
+    if (pass->lengths > 0 && pass->codings > 0)
+        return "both Content-Length and Transfer-Encoding";
+    if (pass->codings > 0 && !x->version_11)
+        return "Transfer-Encoding in HTTP/1.0";
+    if (pass->authorizations > 1)
+        return "more than one Authorization";
+    if (pass->types > 1)
+        return "more than one Content-Type";
+    return NULL;
+}
+
+struct head_fault head_check(struct http_exchange *x, const char *version, size_t head_bytes_max)
+{
+    size_t bytes = head_bytes(x);
+    if (bytes > head_bytes_max)
+        return (struct head_fault){ .status = 431, .detail = "the request head is too large" };
+    x->version_11 = strcmp(version, "HTTP/1.0") != 0;
+    const char *line = line_fault(x, version);
+    if (line != NULL)
+        return (struct head_fault){ .status = 400, .detail = line };
+    struct head_pass pass = { .x = x,
+                              .expected = version + HTTP_VERSION_BYTES + CRLF_BYTES,
+                              .headers_size = HTTP_HEADERS_INLINE };
+    (void)MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, take_header, &pass); /* how many is in x */
+    if (pass.fault.status != 0)
+        return pass.fault;
+    if (pass.expected + CRLF_BYTES != x->method_name + bytes)
+        return (struct head_fault){ .status = 400, .detail = "a header line does not end in CRLF" };
+    const char *fields = fields_fault(&pass);
+    if (fields != NULL)
+        return (struct head_fault){ .status = 400, .detail = fields };
+    if (pass.chunked)
+        x->body_declared = UINT64_MAX;
+    x->has_body = x->body_declared > 0;
+    x->common.any_conditional = x->common.if_match.p != NULL || x->common.if_none_match.p != NULL ||
+                                x->common.if_unmodified_since.p != NULL || x->common.if_modified_since.p != NULL ||
+                                x->common.if_range.p != NULL || x->common.range.p != NULL;
+    return (struct head_fault){ .status = 0 };
+}

@@ -1,0 +1,21 @@
+/* head.h - one pass over a request head: is it what every other HTTP reader would see? Private to http.
+ *
+ * Model. The library parses leniently (bare LF, folded lines, NUL) and tells only names and values. It parses in
+ * place, though: in a clean head each name starts two bytes after the value before it and the last value
+ * ends four bytes before the head's end. So a head is accepted only when the pieces tile it exactly; what
+ * the library bent does not. Then names are tokens, values hold no control bytes, and the fields that
+ * decide where a body ends and whose request it is appear once (RFC 9112 2.2, 3, 5, 6; RFC 9110 5.5, 7.2). */
+#ifndef HTTP_HEAD_H
+#define HTTP_HEAD_H
+
+#include "http/exchange.h"
+
+struct head_fault {
+    int status;          /* 0: the head is fine */
+    const char *detail;  /* static */
+};
+
+/* Fills the head's part of x. version is the library's pointer to it; head_bytes_max of all lines. */
+struct head_fault head_check(struct http_exchange *x, const char *version, size_t head_bytes_max);
+
+#endif

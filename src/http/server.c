@@ -1,0 +1,265 @@
+#include "http/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    HTTP_BACKLOG = 4096,
+    HTTP_SPARE_FILES = 128,       /* descriptors that are no connections */
+    HTTP_FREE_WAIT_MS_MAX = 10000
+};
+
+static struct http_limits limits_filled(struct http_limits l)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    l.head_bytes_max = l.head_bytes_max != 0 ? l.head_bytes_max : 16 << 10;
+    l.body_drain_bytes_max = l.body_drain_bytes_max != 0 ? l.body_drain_bytes_max : 1 << 20;
+    l.arena_bytes_max = l.arena_bytes_max != 0 ? l.arena_bytes_max : 64 << 20;
+    l.connections_max = l.connections_max != 0 ? l.connections_max : 10000;
+    l.head_timeout_ms = l.head_timeout_ms != 0 ? l.head_timeout_ms : 10000;
+    l.body_bytes_per_s_min = l.body_bytes_per_s_min != 0 ? l.body_bytes_per_s_min : 1 << 10;
+    l.send_bytes_per_s_min = l.send_bytes_per_s_min != 0 ? l.send_bytes_per_s_min : 1 << 10;
+    l.idle_timeout_ms = l.idle_timeout_ms != 0 ? l.idle_timeout_ms : 60000;
+    l.threads = l.threads != 0 ? l.threads : (unsigned)(cores > 0 ? cores : 1);
+    return l;
+}
+
+static err files_raise(unsigned connections_max, struct err_note *note)
+{
+    struct rlimit files;
+    rlim_t need = (rlim_t)connections_max + HTTP_SPARE_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return ERR_IO;
+    if (files.rlim_cur >= need)
+        return ERR_OK;
+    if (files.rlim_max < need) {
+        err_note_set(note, "%u connections need %llu open files, but RLIMIT_NOFILE allows at most %llu", connections_max,
+                     (unsigned long long)need, (unsigned long long)files.rlim_max);
+        return ERR_LIMIT;
+    }
+    files.rlim_cur = files.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &files) == 0 ? ERR_OK : ERR_LIMIT;
+}
+
+/* ---- listening sockets ---- */
+
+static bool address_parse(const struct http_listen *l, struct sockaddr_storage *out, socklen_t *out_n)
+{
+    memset(out, 0, sizeof *out);
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
+    if (inet_pton(AF_INET, l->address, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(l->port);
+        *out_n = sizeof *v4;
+        return true;
+    }
+    if (inet_pton(AF_INET6, l->address, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(l->port);
+        *out_n = sizeof *v6;
+        return true;
+    }
+    return false;
+}
+
+/* The address is taken when both are listening, which the kernel says at bind or at listen. */
+static err socket_listen(struct listener *l, const struct sockaddr_storage *addr, socklen_t addr_n)
+{
+    const int on = 1;
+    l->fd = socket(addr->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (l->fd < 0)
+        return ERR_UNAVAILABLE;
+    bool fine = setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0; /* connections inherit it */
+    if (fine && addr->ss_family == AF_INET6)
+        fine = setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0;
+    struct sockaddr_storage bound;
+    socklen_t bound_n = sizeof bound;
+    fine = fine && bind(l->fd, (const struct sockaddr *)addr, addr_n) == 0 && listen(l->fd, HTTP_BACKLOG) == 0 &&
+           getsockname(l->fd, (struct sockaddr *)&bound, &bound_n) == 0;
+    if (!fine)
+        return ERR_UNAVAILABLE;
+    l->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
+                                                : ((struct sockaddr_in *)(void *)&bound)->sin_port);
+    return ERR_OK;
+}
+
+static err listener_open(struct http_server *s, const struct http_listen *opts, struct err_note *note)
+{
+    struct sockaddr_storage addr;
+    socklen_t addr_n = 0;
+    struct listener *l = &s->listeners[s->listeners_count];
+    *l = (struct listener){ .opts = *opts, .fd = -1, .server = s };
+    if (!str_to_cstr(str_of(opts->address), l->address, sizeof l->address) || !address_parse(opts, &addr, &addr_n)) {
+        err_note_set(note, "\"%s\" is not a numeric address", opts->address);
+        return ERR_BAD;
+    }
+    l->opts.address = l->address;
+    s->listeners_count++;
+    err why = socket_listen(l, &addr, addr_n);
+    if (why != ERR_OK)
+        err_note_set(note, "cannot listen on %s port %u: %s", opts->address, opts->port, strerror(errno));
+    return why;
+}
+
+/* ---- the server ---- */
+
+static err server_build(struct http_server *s, const struct http_server_opts *opts, struct err_note *note)
+{
+    if (opts->listens_count == 0 || opts->listens_count > HTTP_LISTENS_MAX || opts->hooks.refuse == NULL) {
+        err_note_set(note, "a server needs 1 to %d listeners and the refuse hook", HTTP_LISTENS_MAX);
+        return ERR_BAD;
+    }
+    err why = router_new(opts->tables, opts->tables_count, &s->router, note);
+    if (why == ERR_OK)
+        why = files_raise(s->limits.connections_max, note);
+    for (unsigned i = 0; why == ERR_OK && i < opts->listens_count; i++)
+        why = listener_open(s, &opts->listens[i], note);
+    return why;
+}
+
+err http_server_new(const struct http_server_opts *opts, struct http_server **out, struct err_note *note)
+{
+    struct http_server *s = calloc(1, sizeof *s);
+    INVARIANT(s != NULL);
+    s->magic = SERVER_MAGIC;
+    s->limits = limits_filled(opts->limits);
+    s->hooks = opts->hooks;
+    s->clock = opts->clock;
+    s->log = opts->log;
+    s->ids_seed = (uint64_t)clock_wall(opts->clock).ns ^ ((uint64_t)getpid() << 32);
+    INVARIANT(pthread_mutex_init(&s->conns_lock, NULL) == 0);
+    err why = server_build(s, opts, note);
+    if (why != ERR_OK) {
+        http_server_free(&s);
+        return why;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+/* Paths and queries stay as they were sent. */
+static size_t unescape_nothing(void *cls, struct MHD_Connection *mhd, char *text)
+{
+    (void)cls, (void)mhd;
+    return strlen(text);
+}
+
+__attribute__((format(printf, 2, 0))) static void library_log(void *server, const char *format, va_list args)
+{
+    const struct http_server *s = server;
+    char text[256];
+    if (!log_enabled(s->log, LOG_DEBUG))
+        return;
+    (void)vsnprintf(text, sizeof text, format, args); /* cut when longer */
+    log_event(s->log, LOG_DEBUG, "http.library", LOG_STR("text", str_trim(str_of(text))));
+}
+
+static bool listener_start(struct listener *l)
+{
+    struct http_server *s = l->server;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+    if (strchr(l->address, ':') != NULL)
+        flags |= MHD_USE_IPv6;
+    if (s->log != NULL)
+        flags |= MHD_USE_ERROR_LOG;
+    unsigned threads = l->opts.content ? s->limits.threads : 1;
+    l->daemon = MHD_start_daemon(flags, l->port, conns_accept, l, serve_call, l,
+                                 MHD_OPTION_EXTERNAL_LOGGER, library_log, s,
+                                 MHD_OPTION_LISTEN_SOCKET, l->fd,
+                                 MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u,
+                                 MHD_OPTION_CONNECTION_LIMIT, s->limits.connections_max * 2,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->limits.head_bytes_max * 2,
+                                 MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+                                 MHD_OPTION_URI_LOG_CALLBACK, serve_line, l,
+                                 MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,
+                                 MHD_OPTION_NOTIFY_CONNECTION, conns_notify, l,
+                                 MHD_OPTION_NOTIFY_COMPLETED, serve_completed, l,
+                                 MHD_OPTION_END);
+    if (l->daemon == NULL)
+        return false;
+    l->fd = -1;
+    return true;
+}
+
+err http_server_start(struct http_server *s, struct err_note *note)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    for (unsigned i = 0; i < s->listeners_count; i++) {
+        if (!listener_start(&s->listeners[i])) {
+            err_note_set(note, "the HTTP library does not start on %s", s->listeners[i].address);
+            return ERR_UNAVAILABLE;
+        }
+    }
+    return ERR_OK;
+}
+
+uint16_t http_server_port(const struct http_server *s, unsigned listen_index)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    INVARIANT(listen_index < s->listeners_count);
+    return s->listeners[listen_index].port;
+}
+
+void http_server_drain(struct http_server *s)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    atomic_store(&s->draining, true);
+}
+
+static bool any_in_work(struct http_server *s)
+{
+    bool any = atomic_load(&s->deferred) > 0;
+    pthread_mutex_lock(&s->conns_lock);
+    for (const struct http_conn *c = s->conns; c != NULL && !any; c = c->next)
+        any = (atomic_load_explicit(&c->phase, memory_order_relaxed) & (BIT(PHASE_BITS) - 1)) == PHASE_WORK;
+    pthread_mutex_unlock(&s->conns_lock);
+    return any;
+}
+
+/* The library aborts when it is stopped with a suspended connection. Answers are given by now, but the last
+ * may not have returned yet, and a handler that began before stopping was set may still defer. */
+static void work_wait(struct http_server *s)
+{
+    const struct timespec tick = { .tv_nsec = NS_PER_MS };
+    unsigned calm = 0;
+    for (int ms = 0; ms < HTTP_FREE_WAIT_MS_MAX && calm < 3; ms++) {
+        calm = any_in_work(s) ? 0 : calm + 1;
+        nanosleep(&tick, NULL);
+    }
+    INVARIANT(atomic_load(&s->deferred) == 0);
+}
+
+void http_server_free(struct http_server **sp)
+{
+    if (*sp == NULL)
+        return;
+    struct http_server *s = *sp;
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    atomic_store(&s->stopping, true);
+    if (atomic_load(&s->conns_count) > 0)
+        work_wait(s);
+    for (unsigned i = 0; i < s->listeners_count; i++) {
+        if (s->listeners[i].daemon != NULL)
+            MHD_stop_daemon(s->listeners[i].daemon);
+        if (s->listeners[i].fd >= 0)
+            close(s->listeners[i].fd);
+    }
+    INVARIANT(atomic_load(&s->conns_count) == 0);
+    router_free(&s->router);
+    pthread_mutex_destroy(&s->conns_lock);
+    s->magic = 0;
+    free(s);
+    *sp = NULL;
+}

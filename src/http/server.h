@@ -1,0 +1,48 @@
+/* server.h - the server object and what its parts share. Private to http. */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include "http/exchange.h"
+
+enum { HTTP_LISTENS_MAX = 8, HTTP_ADDRESS_BYTES = 64 };
+
+struct listener {
+    struct http_listen opts;
+    char address[HTTP_ADDRESS_BYTES];
+    int fd;                      /* -1 once the daemon owns it */
+    uint16_t port;
+    struct MHD_Daemon *daemon;
+    struct http_server *server;
+};
+
+struct http_server {
+    uint32_t magic;
+    struct listener listeners[HTTP_LISTENS_MAX];
+    unsigned listeners_count;
+    struct http_limits limits;   /* defaults filled in */
+    struct http_hooks hooks;
+    struct clock *clock;
+    struct log *log;
+    struct router *router;
+    atomic_bool draining, stopping;
+    atomic_uint deferred;        /* suspended and not yet resumed by an answer */
+    _Atomic uint64_t ids;        /* request ids made */
+    uint64_t ids_seed;
+    pthread_mutex_t conns_lock;
+    struct http_conn *conns;     /* under conns_lock */
+    atomic_uint conns_count;
+};
+#define SERVER_MAGIC 0x05e47e01u
+
+/* conns.c */
+enum MHD_Result conns_accept(void *listener, const struct sockaddr *addr, socklen_t addr_n);
+void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot, enum MHD_ConnectionNotificationCode code);
+
+/* serve.c */
+void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd);
+enum MHD_Result serve_call(void *listener, struct MHD_Connection *mhd, const char *url, const char *method,
+                           const char *version, const char *data, size_t *data_n, void **slot);
+void serve_completed(void *listener, struct MHD_Connection *mhd, void **slot,
+                     enum MHD_RequestTerminationCode why);
+
+#endif
