@@ -12,7 +12,7 @@
  * this object empties the cache before it returns. Expiry is judged at every check.
  * Source: Querator's ADR 25 as its transport tests pin it.
  *
- * Rows in SPACE_AUTH: auth_rows.h. Thread: any; changes wait for the disk: a pool job or start-up. */
+ * Rows in SPACE_AUTH: rows.h. Thread: any; changes wait for the disk: a pool job or start-up. */
 #ifndef AUTH_AUTH_H
 #define AUTH_AUTH_H
 
@@ -22,7 +22,8 @@
 #include "base/times.h"
 
 enum {
-    AUTH_NAME_BYTES_MAX = 255,     /* of a namespace, user or role */
+    AUTH_NAME_BYTES_MAX = 255,     /* of a namespace or user */
+    AUTH_ROLE_BYTES_MAX = 128,
     AUTH_TAG_BYTES_MAX = 16,
     AUTH_ID_BYTES = 27,            /* KSUID text */
     AUTH_KEY_BYTES_MAX = 4 + AUTH_TAG_BYTES_MAX + 1 + 43,

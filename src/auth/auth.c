@@ -1,0 +1,121 @@
+/* auth.c - the check, and the life of the authority. Changes are in change.c. */
+#include "auth/auth_impl.h"
+
+#include <stdlib.h>
+
+bool auth_enabled(const struct auth *a)
+{
+    return a->enabled;
+}
+
+err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *note)
+{
+    struct auth *a = calloc(1, sizeof *a);
+    INVARIANT(a != NULL);
+    uint64_t seed;
+    opts->entropy(&seed, sizeof seed);
+    *a = (struct auth){ .magic = AUTH_MAGIC, .engine = opts->engine, .clock = opts->clock,
+                        .entropy = opts->entropy, .enabled = opts->enabled, .cache = grants_cache_new(seed) };
+    err why = a->enabled ? auth_bootstrap(a) : ERR_OK;
+    if (why != ERR_OK) {
+        err_note_set(note, "the rows of users and keys cannot be made: %s", err_name(why));
+        auth_free(&a);
+        return why;
+    }
+    *out = a;
+    return ERR_OK;
+}
+
+void auth_free(struct auth **ap)
+{
+    struct auth *a = *ap;
+    if (a == NULL)
+        return;
+    MAGIC_CHECK(a, AUTH_MAGIC);
+    grants_cache_free(&a->cache);
+    a->magic = 0;
+    free(a);
+    *ap = NULL;
+}
+
+const char *auth_reason_text(enum auth_reason r)
+{
+    static const char *const texts[AUTH_REASONS] = {
+        [AUTH_FINE] = "allowed",
+        [AUTH_NOT_BEARER] = "invalid authorization header format",
+        [AUTH_NO_KEY] = "access denied",
+        [AUTH_KEY_INVALID] = "api key is invalid",
+        [AUTH_KEY_UNKNOWN] = "api key does not exist",
+        [AUTH_KEY_EXPIRED] = "api key has expired",
+        [AUTH_FORBIDDEN] = "access denied",
+    };
+    return texts[r];
+}
+
+/* The scheme in any letter case, one space or more, then the key. */
+static bool bearer_key(str field, str *key)
+{
+    str scheme = str_take(field, str_find(field, ' '));
+    if (!str_eq_nocase(scheme, STR("Bearer")))
+        return false;
+    *key = str_trim(str_skip(field, scheme.n));
+    return key->n > 0;
+}
+
+bool auth_is_bearer(str authorization)
+{
+    str key;
+    return bearer_key(authorization, &key);
+}
+
+/* From the cache, else from the rows. h NULL: anonymous, whose place in the cache is the hash of nothing. */
+static err ask(struct auth *a, const struct secret_hash *h, uint64_t bit, str space, struct grants_verdict *out)
+{
+    struct secret_hash of_nothing = { .bytes = { 0 } };
+    const struct secret_hash *place = h != NULL ? h : &of_nothing;
+    if (grants_cache_ask(a->cache, place, bit, space, out) == ERR_OK)
+        return ERR_OK;
+    uint64_t generation = grants_cache_generation(a->cache);
+    struct grants *g;
+    err why = grants_load(a->engine, h, &g);
+    if (why != ERR_OK)
+        return why;
+    *out = (struct grants_verdict){ .allowed = grants_allow(g, bit, space), .expires_at = g->expires_at };
+    grants_cache_add(a->cache, place, g, generation);
+    return ERR_OK;
+}
+
+static err denied(enum auth_reason reason, enum auth_reason *why)
+{
+    *why = reason;
+    return ERR_DENIED;
+}
+
+err auth_check(struct auth *a, str authorization, const char *permission, str space, enum auth_reason *why)
+{
+    MAGIC_CHECK(a, AUTH_MAGIC);
+    bool has_key = authorization.p != NULL;
+    str key = STR_NONE;
+    if (has_key && !bearer_key(authorization, &key))
+        return denied(AUTH_NOT_BEARER, why);
+    if (!a->enabled)
+        return ERR_OK;
+    if (has_key && !secret_valid(key))
+        return denied(AUTH_KEY_INVALID, why);
+    uint64_t bit = 0;
+    bool known = permission_bit(permission, &bit);
+    struct secret_hash hash;
+    if (has_key)
+        hash = secret_hash(key);
+    struct grants_verdict verdict;
+    err failed = ask(a, has_key ? &hash : NULL, bit, space.n > 0 ? space : STR(AUTH_SYSTEM), &verdict);
+    if (failed == ERR_NOT_FOUND)
+        return denied(AUTH_KEY_UNKNOWN, why);
+    if (failed != ERR_OK)
+        return failed;
+    if (!store_time_before(clock_store(a->clock), verdict.expires_at))
+        return denied(AUTH_KEY_EXPIRED, why);
+    if (!known || !verdict.allowed)
+        return denied(has_key ? AUTH_FORBIDDEN : AUTH_NO_KEY, why);
+    return ERR_OK;
+}

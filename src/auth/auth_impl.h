@@ -1,0 +1,24 @@
+/* auth_impl.h - what the files of the authority share. Private to auth. */
+#ifndef AUTH_AUTH_IMPL_H
+#define AUTH_AUTH_IMPL_H
+
+#include "auth/auth.h"
+#include "auth/grants.h"
+#include "auth/permission.h"
+
+#define AUTH_MAGIC 0xa07400a1u
+
+struct auth {
+    uint32_t magic;
+    struct engine *engine;
+    struct clock *clock;
+    void (*entropy)(void *dst, size_t n);
+    bool enabled;
+    struct grants_cache *cache;
+};
+
+/* Writes what a new store lacks: `_system`, anonymous with the open door, the standard roles. An older
+ * store gets the roles of this version; a door that was closed stays closed. */
+MUST_CHECK err auth_bootstrap(struct auth *a);
+
+#endif

@@ -1,0 +1,36 @@
+/* grants.h - what one key may do where, gathered from the rows; and the cache of it. Private to auth. */
+#ifndef AUTH_GRANTS_H
+#define AUTH_GRANTS_H
+
+#include "auth/rows.h"
+#include "engine/engine.h"
+
+struct grant { char space[AUTH_NAME_BYTES_MAX + 1]; uint64_t bits; };
+struct grants {
+    char scope[AUTH_NAME_BYTES_MAX + 1];
+    store_time expires_at;
+    unsigned count;
+    struct grant of[];      /* one each namespace */
+};
+
+/* Of the key with this hash; NULL: of anonymous. *out is the caller's, by free(). Fails: ERR_NOT_FOUND (no
+ * such key), ERR_CORRUPT, ERR_IO. Thread: any. */
+MUST_CHECK err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out);
+/* Do they allow bit in space, expiry aside? */
+bool grants_allow(const struct grants *g, uint64_t bit, str space);
+
+/* Remembers grants by hash until emptied or AUTH_CACHE_MAX. Thread: any. */
+struct grants_cache;
+struct grants_cache *grants_cache_new(uint64_t seed);
+void grants_cache_free(struct grants_cache **cp);
+/* Copies the verdict out under the lock: ERR_NOT_FOUND when it is not in there. */
+struct grants_verdict { bool allowed; store_time expires_at; };
+MUST_CHECK err grants_cache_ask(struct grants_cache *c, const struct secret_hash *h, uint64_t bit, str space,
+                                struct grants_verdict *out);
+/* Read it before loading, give it back with what was loaded: what was loaded before a change is not kept. */
+uint64_t grants_cache_generation(struct grants_cache *c);
+/* Takes g. */
+void grants_cache_add(struct grants_cache *c, const struct secret_hash *h, struct grants *g, uint64_t generation);
+void grants_cache_empty(struct grants_cache *c);
+
+#endif

@@ -1,0 +1,54 @@
+#include "auth/permission.h"
+
+#include "auth/auth.h"
+
+#include <string.h>
+
+enum role_of { OWNER = 1, VIEWER = 2, READ = 4, WRITE = 8, PURGE = 16, ADMIN = 32 }; /* Admin has all */
+
+/* The bit of a permission is its place here. */
+static const struct { const char *name; unsigned roles; } permissions[] = {
+    { "namespace.create", 0 }, { "namespace.delete", 0 }, { "namespace.list", 0 }, { "namespace.update", 0 },
+    { "queue.create", OWNER }, { "queue.delete", OWNER }, { "queue.update", OWNER }, { "queue.list", OWNER },
+    { "queue.produce", OWNER }, { "queue.lease", OWNER }, { "queue.complete", OWNER }, { "queue.retry", OWNER },
+    { "queue.stats", OWNER }, { "queue.clear", OWNER },
+    { "user.create", 0 }, { "user.delete", 0 }, { "user.list", 0 },
+    { "apikey.create", ADMIN }, { "apikey.delete", ADMIN }, { "apikey.list", ADMIN },
+    { "role.create", OWNER }, { "role.update", OWNER }, { "role.delete", OWNER }, { "role.list", OWNER },
+    { "rolebinding.create", OWNER }, { "rolebinding.delete", OWNER }, { "rolebinding.list", OWNER },
+    { "system.health", OWNER | VIEWER | ADMIN }, { "system.metrics", OWNER | VIEWER | ADMIN },
+    { "page.read", READ | WRITE | ADMIN }, { "page.write", WRITE | ADMIN }, { "page.purge", PURGE | ADMIN },
+    { "table.read", READ | WRITE | ADMIN }, { "table.write", WRITE | ADMIN },
+    { "admin.read", ADMIN }, { "admin.write", ADMIN }, { "admin.check", ADMIN }, { "admin.backup", ADMIN },
+};
+_Static_assert(COUNT_OF(permissions) <= 64, "one bit each");
+
+bool permission_bit(const char *name, uint64_t *bit)
+{
+    for (unsigned i = 0; i < COUNT_OF(permissions); i++)
+        if (strcmp(permissions[i].name, name) == 0) {
+            *bit = (uint64_t)1 << i;
+            return true;
+        }
+    return false;
+}
+
+bool auth_permission_known(const char *permission)
+{
+    uint64_t bit;
+    return permission_bit(permission, &bit);
+}
+
+void standard_roles(struct standard_role out[STANDARD_ROLES])
+{
+    static const struct { const char *name; unsigned role; } names[STANDARD_ROLES] = {
+        { "Admin", 0 }, { "NamespaceOwner", OWNER }, { "PublicViewer", VIEWER }, { "read", READ },
+        { "write", WRITE }, { "purge", PURGE }, { "admin", ADMIN },
+    };
+    for (unsigned r = 0; r < STANDARD_ROLES; r++) {
+        out[r] = (struct standard_role){ .name = names[r].name };
+        for (unsigned i = 0; i < COUNT_OF(permissions); i++)
+            if (names[r].role == 0 || (permissions[i].roles & names[r].role) != 0)
+                out[r].bits |= (uint64_t)1 << i;
+    }
+}
