@@ -55,6 +55,9 @@ extern const struct http_route app_admin_routes[];  /* admin.c: health, metrics,
 extern const struct http_route app_key_routes[];    /* keys.c: keys of the authority, on the admin listener */
 extern const struct http_route app_hook_routes[];   /* hooks.c: test.clock; only with --test-hooks */
 
+/* All of the above, ended by NULL. */
+extern const struct http_route *const app_tables[];
+
 /* What http_hooks wants; app is a struct app. */
 bool app_early(struct http_exchange *x, void *app);
 bool app_authorize(struct http_exchange *x, const char *permission, void *app);

@@ -1,0 +1,141 @@
+#include "app/app.h"
+
+#include "app/counters.h"
+#include "app/errors.h"
+#include "app/hot.h"
+#include "app/page_request.h"
+#include "auth/auth.h"
+#include "loop/entropy.h"
+
+#include <string.h>
+
+const struct http_route *const app_tables[] = { app_page_routes,  app_table_routes, app_value_routes,
+                                                app_admin_routes, app_key_routes,   app_hook_routes, NULL };
+
+static void forget(void *ctx, uint16_t bucket, uint32_t domain, str title)
+{
+    hot_bump(ctx, bucket, domain, title);
+}
+
+void app_start(struct app *app)
+{
+    app->hot = hot_new(app->config->hot_bytes, entropy_u64());
+    app->counters = counters_new(app->metrics, app_tables);
+    pages_on_change(app->pages, forget, app->hot);
+}
+
+void app_stop(struct app *app)
+{
+    hot_free(&app->hot);
+    counters_free(&app->counters);
+}
+
+const struct app_domain *app_domain_find(const struct app *app, str name)
+{
+    unsigned low = 0, high = app->domains_count;
+    while (low < high) {
+        unsigned middle = low + (high - low) / 2;
+        int order = str_cmp(app->domains[middle].name, name);
+        if (order == 0)
+            return &app->domains[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+const struct app_domain *app_domain_of(struct http_exchange *x, const struct app *app)
+{
+    const struct app_domain *d = app_domain_find(app, http_param(x, "domain"));
+    if (d == NULL)
+        app_problem(x, 404, "domain_not_found", NULL, STR("This domain is not configured."), STR_NONE);
+    return d;
+}
+
+/* A ready answer needs no route, so a listener that serves no content must not come this far. */
+static bool serves_content(const struct http_exchange *x, const struct config *config)
+{
+    if (!http_on_admin(x))
+        return true;
+    for (unsigned i = 0; i < config->listens_count; i++)
+        if (config->listens[i].admin && !config->listens[i].content)
+            return false;
+    return true;
+}
+
+bool app_early(struct http_exchange *x, void *app)
+{
+    const struct app *a = app;
+    return a->config->auth == AUTH_OPEN && serves_content(x, a->config) && app_page_hot_answer(x, a);
+}
+
+static void refuse_caller(struct http_exchange *x, enum auth_reason why)
+{
+    if (why == AUTH_FORBIDDEN) {
+        app_problem(x, 403, "forbidden", NULL, str_of(auth_reason_text(why)), STR_NONE);
+        return;
+    }
+    http_reply_header(x, STR("www-authenticate"), STR("Bearer"));
+    app_problem(x, 401, "unauthorized", NULL, str_of(auth_reason_text(why)), STR_NONE);
+}
+
+bool app_authorize(struct http_exchange *x, const char *permission, void *app)
+{
+    const struct app *a = app;
+    if (permission == NULL || !auth_enabled(a->auth))
+        return true;
+    str field = http_common(x)->authorization, domain = http_param(x, "domain");
+    enum auth_reason reason = AUTH_FINE;
+    bool queue = str_starts(http_target(x), STR("/v1/"));
+    if (!queue && !auth_is_bearer(field)) /* another scheme says nothing to a content route */
+        field = STR_NONE;
+    err why = auth_check(a->auth, field, permission, domain.p == NULL ? STR(AUTH_SYSTEM) : domain, &reason);
+    if (why == ERR_OK)
+        return true;
+    if (why == ERR_DENIED)
+        refuse_caller(x, reason);
+    else
+        app_fail(x, why, NULL);
+    return false;
+}
+
+/* Querator knows POST alone, and calls what it does not know unimplemented. */
+static void refuse_queue(struct http_exchange *x, int status, const char *type, str detail)
+{
+    struct arena *a = http_arena(x);
+    if (status == 405 || (status == 404 && http_method(x) != HTTP_POST)) {
+        status = 400;
+        detail = arena_printf(a, "http method '%.32s' not allowed; only POST", http_method_name(x));
+    } else if (status == 404) {
+        status = 501;
+        detail = arena_printf(a, "no such method; %.*s", STR_ARG(http_target(x)));
+    }
+    app_problem(x, status, type, NULL, detail, STR_NONE);
+}
+
+void app_refuse(struct http_exchange *x, int status, const char *type, str detail, void *app)
+{
+    (void)app; /* a refusal needs nothing but its words */
+    if (str_starts(http_target(x), STR("/v1/")))
+        refuse_queue(x, status, type, detail);
+    else
+        app_problem(x, status, type, NULL, detail, STR_NONE);
+}
+
+void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app)
+{
+    const struct app *a = app;
+    const struct http_route *route = http_route(x);
+    const char *label = route == NULL ? NULL : route->label;
+    if (route == NULL && (status == 200 || status == 304))
+        label = COUNTERS_HOT; /* nothing else is answered with success before routing */
+    counters_count(a->counters, label, status, ns, bytes_sent);
+    if (!a->config->access_log)
+        return;
+    log_event(a->log, LOG_INFO, "http.request", LOG_CSTR("method", http_method_name(x)), LOG_STR("path", http_target(x)),
+              LOG_INT("status", status), LOG_INT("us", ns / 1000), LOG_INT("bytes", bytes_sent),
+              LOG_STR("peer", http_peer(x)), LOG_CSTR("route", label == NULL ? "" : label),
+              LOG_STR("request_id", http_request_id(x)));
+}

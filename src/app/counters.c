@@ -1,0 +1,176 @@
+#include "app/counters.h"
+
+#include "app/hot.h"
+#include "bucket/page.h"
+#include "engine/engine.h"
+#include "http/http.h"
+#include "loop/loop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNTERS_MAGIC 0xc0a17e25u
+enum { ROUTES_MAX = 128, CLASSES = 6, SLOTS = 512 /* of the table by label; a power of two */ };
+
+const char COUNTERS_HOT[] = "page.hot";
+static const char no_route[] = "none";
+
+struct route {
+    const char *label;
+    struct metric *of_class[CLASSES];
+    struct metric *latency;
+};
+
+static const struct { const char *name, *help; } class_families[CLASSES] = {
+    { "http_unanswered_total", "Requests whose client left before the answer." },
+    { "http_responses_1xx_total", "Answers with an informational status." },
+    { "http_responses_2xx_total", "Answers with a success status." },
+    { "http_responses_3xx_total", "Answers with a redirection status, 304 among them." },
+    { "http_responses_4xx_total", "Answers that blame the client." },
+    { "http_responses_5xx_total", "Answers that blame the server." },
+};
+
+/* Figures of the store: read where they are kept, shown as gauges. */
+struct figures {
+    struct engine_stats engine;
+    struct pages_stats pages;
+    struct hot_stats hot;
+    uint64_t open_requests, loop_stalls;
+};
+struct figure {
+    const char *name, *help;
+    size_t offset; /* of a uint64_t in struct figures */
+};
+#define FIGURE(name, help, member) { (name), (help), offsetof(struct figures, member) }
+static const struct figure figures[] = {
+    FIGURE("engine_rows", "Rows in the index.", engine.rows),
+    FIGURE("engine_live_bytes", "Bytes of values that rows refer to.", engine.live_bytes),
+    FIGURE("engine_disk_bytes", "Bytes the value log occupies.", engine.disk_bytes),
+    FIGURE("engine_index_bytes", "Bytes the index occupies.", engine.index_bytes),
+    FIGURE("engine_segments", "Files of the value log.", engine.segments),
+    FIGURE("engine_groups", "Groups committed since the start.", engine.groups),
+    FIGURE("engine_updates", "Updates committed since the start.", engine.updates),
+    FIGURE("engine_syncs", "Syncs of the value log since the start.", engine.syncs),
+    FIGURE("engine_log_written_bytes", "Bytes appended to the value log since the start.", engine.log_bytes_written),
+    FIGURE("engine_punched_bytes", "Bytes given back by punching holes.", engine.punched_bytes),
+    FIGURE("engine_copied_bytes", "Bytes copied out of sparse segments.", engine.copied_bytes),
+    FIGURE("engine_overlay_rows", "Rows on disk but not yet in the index.", engine.overlay_rows),
+    FIGURE("engine_waiting_updates", "Updates waiting for the committer.", engine.waiting),
+    FIGURE("engine_index_lag_ms", "How far the index is behind the log.", engine.index_lag_ms),
+    FIGURE("engine_free_bytes", "Bytes free on the disk.", engine.free_bytes),
+    FIGURE("pages_puts", "Renders stored since the start.", pages.puts),
+    FIGURE("pages_duplicates", "Puts of what was stored already.", pages.duplicates),
+    FIGURE("pages_superseded", "Renders superseded since the start.", pages.superseded),
+    FIGURE("pages_culled", "Renders removed by policy since the start.", pages.culled),
+    FIGURE("pages_purged", "Renders removed by order since the start.", pages.purged),
+    FIGURE("pages_extended", "Reads that extended a life since the start.", pages.extended),
+    FIGURE("pages_replanned", "Renders planned anew after a change of policy.", pages.replanned),
+    FIGURE("pages_overdue_ns_max", "The longest a cull came after its due time.", pages.overdue_ns_max),
+    FIGURE("hot_hits", "Answers that were ready.", hot.hits),
+    FIGURE("hot_misses", "Plain requests that had no ready answer.", hot.misses),
+    FIGURE("hot_entries", "Ready answers kept.", hot.entries),
+    FIGURE("hot_bytes", "Bytes of ready answers kept.", hot.bytes),
+    FIGURE("hot_evicted", "Ready answers given up for room.", hot.evicted),
+    FIGURE("http_open_requests", "Requests read and not yet answered.", open_requests),
+    FIGURE("loop_stalls", "Callbacks that held the loop for over 5 ms.", loop_stalls),
+};
+#undef FIGURE
+
+struct app_counters {
+    uint32_t magic;
+    struct metric_family *of_class[CLASSES], *latency;
+    struct metric *bytes_sent;
+    struct metric *figures[COUNT_OF(figures)];
+    unsigned count;
+    struct route routes[ROUTES_MAX];
+    uint8_t by_label[SLOTS]; /* index + 1, by the address of the label */
+};
+
+static unsigned slot_of(const char *label)
+{
+    return (unsigned)(((uintptr_t)label * 0x9e3779b97f4a7c15ull) >> 40) & (SLOTS - 1);
+}
+
+static const struct route *find(const struct app_counters *c, const char *label)
+{
+    for (unsigned slot = slot_of(label); c->by_label[slot] != 0; slot = (slot + 1) & (SLOTS - 1))
+        if (c->routes[c->by_label[slot] - 1].label == label)
+            return &c->routes[c->by_label[slot] - 1];
+    return NULL;
+}
+
+static void add(struct app_counters *c, const char *label)
+{
+    if (label == NULL || find(c, label) != NULL)
+        return;
+    INVARIANT(c->count < ROUTES_MAX);
+    struct route *r = &c->routes[c->count++];
+    r->label = label;
+    for (unsigned i = 0; i < CLASSES; i++)
+        r->of_class[i] = metric_of(c->of_class[i], label);
+    r->latency = metric_of(c->latency, label);
+    unsigned slot = slot_of(label);
+    while (c->by_label[slot] != 0)
+        slot = (slot + 1) & (SLOTS - 1);
+    c->by_label[slot] = (uint8_t)c->count;
+}
+
+struct app_counters *counters_new(struct metrics *m, const struct http_route *const *tables)
+{
+    struct app_counters *c = calloc(1, sizeof *c);
+    INVARIANT(c != NULL);
+    c->magic = COUNTERS_MAGIC;
+    for (unsigned i = 0; i < CLASSES; i++)
+        c->of_class[i] = metrics_family(m, METRIC_COUNTER, class_families[i].name, class_families[i].help, "route");
+    c->latency = metrics_family(m, METRIC_HISTOGRAM, "http_request_duration_seconds",
+                                "From the first byte of a request to the last of its answer.", "route");
+    c->bytes_sent = metric_of(metrics_family(m, METRIC_COUNTER, "http_sent_bytes_total", "Bytes of answers sent.", NULL),
+                              NULL);
+    add(c, no_route);
+    add(c, COUNTERS_HOT);
+    for (; *tables != NULL; tables++)
+        for (const struct http_route *r = *tables; r->pattern != NULL; r++)
+            add(c, r->label);
+    for (size_t i = 0; i < COUNT_OF(figures); i++)
+        c->figures[i] = metric_of(metrics_family(m, METRIC_GAUGE, figures[i].name, figures[i].help, NULL), NULL);
+    return c;
+}
+
+void counters_free(struct app_counters **cp)
+{
+    if (*cp == NULL)
+        return;
+    MAGIC_CHECK(*cp, COUNTERS_MAGIC);
+    (*cp)->magic = 0;
+    free(*cp);
+    *cp = NULL;
+}
+
+void counters_count(struct app_counters *c, const char *label, int status, int64_t ns, uint64_t bytes_sent)
+{
+    MAGIC_CHECK(c, COUNTERS_MAGIC);
+    const struct route *r = label == NULL ? NULL : find(c, label);
+    if (r == NULL)
+        r = &c->routes[0];
+    int class = status / 100;
+    metric_add(r->of_class[class > 0 && class < CLASSES ? class : 0], 1);
+    metric_observe_ns(r->latency, ns);
+    metric_add(c->bytes_sent, (int64_t)bytes_sent);
+}
+
+void counters_render(const struct app *app, struct buf *out)
+{
+    MAGIC_CHECK(app->counters, COUNTERS_MAGIC);
+    struct figures now = { 0 };
+    engine_stats_get(app->engine, &now.engine);
+    pages_stats_get(app->pages, &now.pages);
+    hot_stats_get(app->hot, &now.hot);
+    now.open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
+    now.loop_stalls = loop_stalls(app->loop);
+    for (size_t i = 0; i < COUNT_OF(figures); i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)&now + figures[i].offset, sizeof value);
+        metric_set(app->counters->figures[i], value > INT64_MAX ? INT64_MAX : (int64_t)value);
+    }
+    metrics_render(app->metrics, out);
+}

@@ -1,0 +1,288 @@
+/* The answer to a GET of a content: coding, conditions, range, header fields, and the ready copy. */
+#include "app/errors.h"
+#include "app/headers.h"
+#include "app/page_get.h"
+#include "base/date.h"
+
+#include <inttypes.h>
+
+static enum http_coding coding_of(enum page_codec c)
+{
+    switch (c) {
+    case PAGE_IDENTITY:
+        return CODING_IDENTITY;
+    case PAGE_GZIP:
+        return CODING_GZIP;
+    case PAGE_ZSTD:
+        return CODING_ZSTD;
+    }
+    return CODING_IDENTITY;
+}
+
+/* ---- deciding ---- */
+
+/* The stored coding when the client likes it as much as identity, else identity. False: neither will do. */
+static bool choose_coding(struct page_get *g)
+{
+    enum http_coding stored = coding_of(g->content->codec);
+    struct http_accept accept = http_accept_encoding(http_common(g->x)->accept_encoding);
+    int identity = accept.weight[CODING_IDENTITY];
+    bool coded = stored != CODING_IDENTITY && accept.weight[stored] > 0 && accept.weight[stored] >= identity;
+    g->coding = coded ? stored : CODING_IDENTITY;
+    return coded || identity > 0;
+}
+
+/* If-Unmodified-Since against the render's time. With no-cache it is the peer's question, "is yours younger than
+ * this?": only a strictly older render is served, and a date that cannot be read refuses; else RFC 9110 13.1.4. */
+static bool unmodified_since(const struct page_get *g)
+{
+    const struct http_common *c = http_common(g->x);
+    int64_t rendered_ns = tid_time(g->render.name.tid).ns, since_ns;
+    bool dated = date_parse_http(c->if_unmodified_since, &since_ns);
+    if (http_cache_control_has(c->cache_control, STR("no-cache")))
+        return dated && rendered_ns < since_ns;
+    return !dated || rendered_ns < since_ns + NS_PER_S;
+}
+
+/* 0: the conditions let the content through (RFC 9110 13.2.2). */
+static int condition_status(const struct page_get *g, str tag)
+{
+    const struct http_common *c = http_common(g->x);
+    if (!c->any_conditional)
+        return 0;
+    if (c->if_match.n > 0) {
+        if (!http_etag_matches(c->if_match, tag, false))
+            return 412;
+    } else if (c->if_unmodified_since.n > 0 && !unmodified_since(g)) {
+        return 412;
+    }
+    return c->if_none_match.n > 0 && http_etag_matches(c->if_none_match, tag, true) ? 304 : 0;
+}
+
+/* A range is for GET of identity, and with If-Range only of the very render it names. */
+static void choose_range(struct page_get *g, str tag)
+{
+    const struct http_common *c = http_common(g->x);
+    if (c->range.n == 0 || g->coding != CODING_IDENTITY || http_method(g->x) != HTTP_GET)
+        return;
+    if (c->if_range.n > 0 && (str_eq(c->if_range, STR("*")) || !http_etag_matches(c->if_range, tag, false)))
+        return;
+    g->range = http_range(c->range, g->content->raw_bytes);
+    if (g->range.kind == RANGE_ONE)
+        g->status = 206;
+    else if (g->range.kind == RANGE_UNSATISFIABLE)
+        g->status = 416;
+}
+
+void page_get_decide(struct page_get *g)
+{
+    char text[PAGE_TAG_BYTES + 1];
+    str tag = app_page_tag(g->render.name, text);
+    bool codable = choose_coding(g);
+    g->status = condition_status(g, tag);
+    if (g->status != 0)
+        return;
+    g->status = codable ? 200 : 406;
+    if (codable)
+        choose_range(g, tag);
+}
+
+int page_get_variant(const struct http_common *c)
+{
+    struct http_accept accept = http_accept_encoding(c->accept_encoding);
+    int identity = accept.weight[CODING_IDENTITY];
+    if (identity == 0)
+        return -1;
+    int variant = 0;
+    for (int coding = CODING_IDENTITY + 1; coding < CODINGS; coding++)
+        if (accept.weight[coding] > 0 && accept.weight[coding] >= identity)
+            variant |= 1 << coding;
+    return variant;
+}
+
+/* ---- header fields ---- */
+
+static str page_path(const struct page_get *g, bool with_name)
+{
+    struct arena *a = http_arena(g->x);
+    char tag[PAGE_TAG_BYTES + 1];
+    str name = with_name ? app_page_tag(g->render.name, tag) : STR("");
+    return arena_printf(a, "/%.*s/v1/%s/%.*s/%.*s%s%.*s", STR_ARG(g->target.domain->name), g->target.config->page.name,
+                        STR_ARG(g->target.content), STR_ARG(http_encode(a, g->target.title)), with_name ? "/" : "",
+                        STR_ARG(name));
+}
+
+/* RFC 7089: the bare path is original and time gate at once; what names or chose a render is a memento of it. */
+static void add_memento(struct page_get *g, struct answer *w)
+{
+    struct arena *a = http_arena(g->x);
+    bool gate = !g->target.has_rev;
+    answer_add(w, STR("vary"), gate ? STR("Accept-Encoding, Accept-Datetime") : STR("Accept-Encoding"));
+    answer_add(w, STR("link"), arena_printf(a, "<%.*s>; rel=\"original timegate\"", STR_ARG(page_path(g, false))));
+    if (g->negotiated)
+        answer_add(w, STR("content-location"), page_path(g, true));
+    if (gate && !g->negotiated)
+        return;
+    char *date = arena_alloc(a, DATE_HTTP_BYTES + 1);
+    if (date == NULL)
+        return;
+    date_format_http(tid_time(g->render.name.tid).ns, date);
+    answer_add(w, STR("memento-datetime"), str_of(date));
+}
+
+static const char *cache_control(const struct page_get *g)
+{
+    if (g->stash)
+        return "no-cache";
+    return g->target.config->cache_control == NULL ? HEADERS_CACHE_PRIVATE : g->target.config->cache_control;
+}
+
+/* What 200, 206 and 304 share. */
+static void add_validators(struct page_get *g, struct answer *w)
+{
+    char tag[PAGE_TAG_BYTES + 1];
+    (void)app_page_tag(g->render.name, tag);
+    const char *weak = g->coding == CODING_IDENTITY ? "" : "W/";
+    answer_add(w, STR("etag"), arena_printf(http_arena(g->x), "%s\"%s\"", weak, tag));
+    answer_add(w, STR("cache-control"), str_of(cache_control(g)));
+    answer_add(w, STR("cache-status"), STR("palimpsest; hit"));
+    add_memento(g, w);
+}
+
+static void build_content(struct page_get *g, struct answer *w)
+{
+    str type = STR("application/octet-stream");
+    w->status = g->status;
+    w->body = g->body;
+    bool typed = headers_find(g->headers, STR("content-type"), &type);
+    answer_add_kept(w, g->headers);
+    if (!typed)
+        answer_add(w, STR("content-type"), type);
+    add_validators(g, w);
+    if (g->coding == CODING_IDENTITY)
+        answer_add(w, STR("accept-ranges"), STR("bytes"));
+    else
+        answer_add(w, STR("content-encoding"), str_of(http_coding_name(g->coding)));
+    if (g->status == 206) {
+        w->body = str_take(str_skip(g->body, g->range.first), g->range.last - g->range.first + 1);
+        answer_add(w, STR("content-range"), arena_printf(http_arena(g->x), "bytes %" PRIu64 "-%" PRIu64 "/%zu",
+                                                         g->range.first, g->range.last, g->body.n));
+    }
+    answer_add_security(w, http_arena(g->x), type, g->target.domain->name);
+}
+
+static void build_same(struct page_get *g, struct answer *w)
+{
+    *w = (struct answer){ .status = 304 };
+    add_validators(g, w);
+    answer_add_security(w, http_arena(g->x), STR_NONE, STR_NONE);
+}
+
+/* ---- ready answers ---- */
+
+/* Until when the ready answer is as good as a look into the store: while the render is not due, and for one that
+ * is named while a read of it needs no longer life. */
+static store_time valid_until(const struct page_get *g)
+{
+    store_time due = g->render.due_at;
+    if (due.ns == STORE_TIME_NEVER.ns || g->which.select == SELECT_LATEST)
+        return due;
+    return store_time_add(due, -g->target.config->page.policy.historical_ttl_ns);
+}
+
+static bool may_be_ready(const struct page_get *g)
+{
+    return g->plain && !g->extended && g->status == 200 && g->app->config->hot_bytes > 0 &&
+           (http_method(g->x) == HTTP_GET || http_method(g->x) == HTTP_HEAD);
+}
+
+/* Keeps a ready copy of w; returns it with a reference, NULL when there is none. */
+static struct http_ready *keep_ready(struct page_get *g, const struct answer *w)
+{
+    int variant = page_get_variant(http_common(g->x));
+    if (variant < 0 || !may_be_ready(g))
+        return NULL;
+    struct answer same;
+    build_same(g, &same);
+    char text[PAGE_TAG_BYTES + 1];
+    struct hot_entry_opts opts = { .mark = g->mark, .valid_until = valid_until(g),
+                                   .tag = app_page_tag(g->render.name, text),
+                                   .full = http_ready_new(w->status, w->headers, w->count, w->body),
+                                   .same = http_ready_new(same.status, same.headers, same.count, same.body) };
+    struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
+    if (opts.full != NULL && opts.same != NULL)
+        hot_put(g->app->hot, key, &opts);
+    if (opts.same != NULL)
+        http_ready_unref(&opts.same);
+    return opts.full;
+}
+
+static bool is_ready_request(const struct http_exchange *x)
+{
+    const struct http_common *c = http_common(x);
+    bool only_none_match = !c->any_conditional || (c->if_match.n == 0 && c->if_unmodified_since.n == 0 &&
+                                                   c->if_modified_since.n == 0 && c->if_range.n == 0 && c->range.n == 0);
+    return only_none_match && http_query_raw(x).n == 0 && c->cache_control.n == 0 && c->accept_datetime.n == 0 &&
+           (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD) && !http_has_request_id(x);
+}
+
+bool app_page_hot_answer(struct http_exchange *x, const struct app *app)
+{
+    if (app->config->hot_bytes == 0 || !is_ready_request(x))
+        return false;
+    const struct http_common *c = http_common(x);
+    int variant = page_get_variant(c);
+    if (variant < 0)
+        return false;
+    struct hot_key key = { .target = http_target(x), .variant = (unsigned)variant };
+    struct http_ready *r = hot_get(app->hot, key, app->clock, c->if_none_match);
+    if (r == NULL)
+        return false;
+    http_answer_ready(x, r);
+    http_ready_unref(&r);
+    return true;
+}
+
+/* ---- answering ---- */
+
+static void answer_content(struct page_get *g)
+{
+    struct answer w = { 0 };
+    build_content(g, &w);
+    struct http_ready *r = keep_ready(g, &w);
+    if (r != NULL && !http_has_request_id(g->x))
+        http_answer_ready(g->x, r);
+    else
+        answer_send(g->x, &w);
+    if (r != NULL)
+        http_ready_unref(&r);
+}
+
+static void answer_unsatisfiable(struct page_get *g)
+{
+    http_reply_header(g->x, STR("content-range"),
+                      arena_printf(http_arena(g->x), "bytes */%" PRIu32, g->content->raw_bytes));
+    app_problem(g->x, 416, "range_not_satisfiable", NULL, STR("The range lies outside the content."), STR_NONE);
+}
+
+void page_get_answer(struct page_get *g)
+{
+    struct answer same;
+    switch (g->status) {
+    case 304:
+        build_same(g, &same);
+        answer_send(g->x, &same);
+        return;
+    case 406:
+        app_problem(g->x, 406, "not_acceptable", NULL, STR("None of the codings accepted is there."), STR_NONE);
+        return;
+    case 412:
+        app_problem(g->x, 412, "precondition_failed", NULL, STR("A condition of the request does not hold."), STR_NONE);
+        return;
+    case 416:
+        answer_unsatisfiable(g);
+        return;
+    default:
+        answer_content(g);
+    }
+}

@@ -1,0 +1,192 @@
+/* PUT of a bundle or of one content: reads the body, then hands it to the bucket and answers when it is on disk. */
+#include "app/bundle.h"
+#include "app/errors.h"
+#include "app/headers.h"
+#include "app/page_request.h"
+#include "base/date.h"
+#include "http/negotiate.h"
+
+#include <string.h>
+
+enum { PUT_HEADERS_MAX = 128 };
+
+struct put {
+    struct http_exchange *x;
+    const struct app *app;
+    struct page_target target;
+    struct page_put op;
+};
+
+static void answer_stored(struct put *p)
+{
+    struct arena *a = http_arena(p->x);
+    char tag[PAGE_TAG_BYTES + 1], tid[TID_TEXT_BYTES + 1];
+    (void)app_page_tag(p->op.stored, tag);
+    tid_format(p->op.stored.tid, tid);
+    str etag = arena_printf(a, "\"%s\"", tag);
+    str body = arena_printf(a, "{\"title\":%.*s,\"rev\":%llu,\"tid\":\"%s\",\"latest\":%s,\"applied\":%s}",
+                            STR_ARG(app_json_string(a, p->target.title)), (unsigned long long)p->op.stored.rev, tid,
+                            p->op.latest ? "true" : "false", p->op.applied ? "true" : "false");
+    http_reply_header(p->x, STR("etag"), etag);
+    answer_json(p->x, p->op.created ? 201 : 200, body, NULL);
+}
+
+static void answer_refused(struct put *p, err why)
+{
+    if (why == ERR_GONE && p->op.trace.state != PAGE_PURGED && p->op.trace.state != PAGE_SUPPRESSED) {
+        const struct err_note *note = &p->op.note;
+        app_problem(p->x, 410, "expired", NULL,
+                    note->text[0] != 0 ? str_of(note->text) : STR("The policy of this bucket cannot keep this render."),
+                    arena_printf(http_arena(p->x), ",\"reason\":\"expired\",\"policy\":\"%s\"",
+                                 page_policy_name(p->target.config->page.policy.kind)));
+        return;
+    }
+    app_page_fail(p->x, why, &p->op.trace, &p->op.note);
+}
+
+static void put_done(struct page_put *op, err why)
+{
+    struct put *p = CONTAINER_OF(op, struct put, op);
+    if (why == ERR_OK)
+        answer_stored(p);
+    else
+        answer_refused(p, why);
+}
+
+/* ---- conditions: judged against the latest render at this moment ---- */
+
+static bool conditions_hold(const struct http_common *c, bool exists, struct page_name latest)
+{
+    char text[PAGE_TAG_BYTES + 1];
+    str tag = app_page_tag(latest, text);
+    if (c->if_match.n > 0 && !(exists && http_etag_matches(c->if_match, tag, false)))
+        return false;
+    int64_t since;
+    bool dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 && date_parse_http(c->if_unmodified_since, &since);
+    if (dated && exists && tid_time(latest.tid).ns >= since + NS_PER_S)
+        return false;
+    return c->if_none_match.n == 0 || !exists || !http_etag_matches(c->if_none_match, tag, true);
+}
+
+/* False: answered. */
+static bool check_conditions(struct put *p)
+{
+    const struct http_common *c = http_common(p->x);
+    if (!c->any_conditional)
+        return true;
+    struct page_which which = page_target_which(&p->target);
+    which.select = SELECT_LATEST;
+    struct page_render latest = { 0 };
+    struct engine_view *v = engine_view_begin(p->app->engine);
+    err why = page_find(p->target.bucket, v, &which, &latest, NULL);
+    engine_view_end(&v);
+    if (why != ERR_OK && why != ERR_NOT_FOUND && why != ERR_GONE) {
+        app_fail(p->x, why, NULL);
+        return false;
+    }
+    if (conditions_hold(c, why == ERR_OK, latest.name))
+        return true;
+    app_problem(p->x, 412, "precondition_failed", NULL, STR("The latest render is not the one the request demands."),
+                STR_NONE);
+    return false;
+}
+
+/* ---- starting ---- */
+
+static struct put *put_new(struct http_exchange *x, struct app *app)
+{
+    struct put *p = arena_calloc(http_arena(x), 1, sizeof *p);
+    if (p == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return NULL;
+    }
+    *p = (struct put){ .x = x, .app = app };
+    if (!page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
+        return NULL;
+    if (http_body(x).n > app->config->page_body_bytes_max) {
+        app_problem(x, 413, "content_too_large", NULL,
+                    arena_printf(http_arena(x), "A body has at most %zu bytes (page.body_bytes_max).",
+                                 app->config->page_body_bytes_max),
+                    STR_NONE);
+        return NULL;
+    }
+    str coding;
+    if (http_header(x, "content-encoding", &coding) && !str_eq_nocase(coding, STR("identity"))) {
+        app_problem(x, 415, "unsupported_coding", NULL, STR("Send the body without a content coding."), STR_NONE);
+        return NULL;
+    }
+    return p;
+}
+
+static void put_start(struct put *p)
+{
+    const struct page_target *t = &p->target;
+    str stash;
+    bool pin = http_query(p->x, "stash", &stash) && str_eq(stash, STR("true"));
+    p->op.domain = t->domain->number;
+    p->op.title = t->title;
+    p->op.rev = t->name.rev;
+    p->op.has_tid = t->has_tid;
+    p->op.tid = t->name.tid;
+    p->op.stash_ns = pin ? t->config->page.policy.stash_ttl_ns : 0;
+    p->op.deadline = app_page_deadline(p->app);
+    p->op.arena = http_arena(p->x);
+    p->op.done = put_done;
+    if (!check_conditions(p))
+        return;
+    http_defer(p->x);
+    err why = page_put_start(t->bucket, &p->op);
+    if (why == ERR_LIMIT)
+        app_problem(p->x, 413, "content_too_large", NULL,
+                    p->op.note.text[0] != 0 ? str_of(p->op.note.text) : STR("The contents pass a limit."), STR_NONE);
+    else if (why != ERR_OK)
+        app_fail(p->x, why, &p->op.note);
+}
+
+void app_page_put_bundle(struct http_exchange *x, void *app)
+{
+    struct put *p = put_new(x, app);
+    if (p == NULL)
+        return;
+    struct err_note note = { { 0 } };
+    err why = bundle_parse(http_arena(x), http_body(x), p->op.contents, &p->op.contents_count, &note);
+    if (why == ERR_LIMIT)
+        app_problem(x, 413, "content_too_large", NULL,
+                    note.text[0] != 0 ? str_of(note.text) : STR("The body is too large for one request."), STR_NONE);
+    else if (why != ERR_OK)
+        app_problem(x, 400, "bad_request#invalid_body", NULL, str_of(note.text), STR_NONE);
+    else
+        put_start(p);
+}
+
+/* The headers of a raw body: its content-type, and x-store-NAME as NAME. */
+static err raw_headers(struct http_exchange *x, str *lines, struct err_note *note)
+{
+    struct http_pair fields[PUT_HEADERS_MAX + 1];
+    unsigned count = http_headers_all(x, fields, PUT_HEADERS_MAX);
+    str type;
+    if (!http_header(x, "content-type", &type))
+        fields[count++] = (struct http_pair){ .name = STR("content-type"), .value = STR("application/octet-stream") };
+    return headers_keep(http_arena(x), fields, count, HEADERS_X_STORE, lines, note);
+}
+
+void app_page_put_content(struct http_exchange *x, void *app)
+{
+    struct put *p = put_new(x, app);
+    if (p == NULL)
+        return;
+    if (!bundle_name_is_fine(p->target.content)) {
+        app_problem(x, 400, "bad_request#invalid_content", NULL, STR("This cannot be the name of a content."), STR_NONE);
+        return;
+    }
+    struct err_note note = { { 0 } };
+    struct page_put_content *c = &p->op.contents[0];
+    *c = (struct page_put_content){ .name = p->target.content, .raw = http_body(x) };
+    err why = raw_headers(x, &c->headers, &note);
+    if (why != ERR_OK) {
+        app_problem(x, 400, "bad_request#invalid_headers", NULL, str_of(note.text), STR_NONE);
+        return;
+    }
+    p->op.contents_count = 1;
+    put_start(p);
+}

@@ -1,0 +1,180 @@
+#include "app/page_request.h"
+
+#include "app/errors.h"
+#include "app/headers.h"
+#include "app/token.h"
+#include "base/date.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool refuse(struct http_exchange *x, int status, const char *type, const char *detail)
+{
+    app_problem(x, status, type, NULL, str_of(detail), STR_NONE);
+    return false;
+}
+
+static const struct config_bucket *config_of(const struct app *app, str name)
+{
+    for (unsigned i = 0; i < app->config->buckets_count; i++)
+        if (str_eq(name, str_of(app->config->buckets[i].page.name)))
+            return &app->config->buckets[i];
+    return NULL;
+}
+
+static bool parse_bucket(struct http_exchange *x, const struct app *app, struct page_target *t)
+{
+    str name = http_param(x, "bucket");
+    t->config = config_of(app, name);
+    t->bucket = t->config == NULL ? NULL : pages_find(app->pages, name);
+    if (t->bucket == NULL)
+        return refuse(x, 404, "unknown_bucket", "There is no bucket of this name.");
+    return true;
+}
+
+static bool parse_name(struct http_exchange *x, struct page_target *t)
+{
+    str rev = http_param(x, "rev"), tid = http_param(x, "tid");
+    t->has_rev = rev.p != NULL;
+    t->has_tid = tid.p != NULL;
+    if (t->has_rev && (!str_to_u64(rev, &t->name.rev) || t->name.rev == 0 || t->name.rev > PAGE_REV_MAX))
+        return refuse(x, 400, "bad_request#invalid_revision", "A revision is a number from 1 to 2^63-1.");
+    if (t->has_tid && !tid_parse(tid, &t->name.tid))
+        return refuse(x, 400, "bad_request#invalid_tid", "A tid is a version-1 UUID.");
+    return true;
+}
+
+bool page_target_parse(struct http_exchange *x, const struct app *app, struct page_target *out)
+{
+    struct page_target t = { .domain = app_domain_of(x, app) };
+    if (t.domain == NULL)
+        return false;
+    if (!parse_bucket(x, app, &t) || !parse_name(x, &t))
+        return false;
+    str content = http_param(x, "content"), title = http_param(x, "title");
+    if (content.p != NULL)
+        t.content = content;
+    if (title.p != NULL) {
+        struct err_note note = { { 0 } };
+        err why = page_title_key(http_arena(x), title, &t.title, &note);
+        if (why == ERR_BAD)
+            return refuse(x, 400, "bad_request#invalid_title", note.text);
+        if (why != ERR_OK) {
+            app_fail(x, why, &note);
+            return false;
+        }
+    }
+    *out = t;
+    return true;
+}
+
+struct page_which page_target_which(const struct page_target *t)
+{
+    enum page_select select = t->has_tid ? SELECT_EXACT : t->has_rev ? SELECT_REV : SELECT_LATEST;
+    return (struct page_which){ .domain = t->domain->number, .title = t->title, .select = select, .name = t->name };
+}
+
+void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace, const struct err_note *note)
+{
+    if (why != ERR_GONE || trace == NULL) {
+        app_fail(x, why, note);
+        return;
+    }
+    char at[DATE_RFC3339_BYTES + 1];
+    date_format_ms(trace->at.ns, at);
+    const char *reason = page_state_name(trace->state);
+    str extra = arena_printf(http_arena(x), ",\"reason\":\"%s\",\"at\":\"%s\",\"policy\":\"%s\"", reason, at,
+                             page_policy_name(trace->policy));
+    str detail = note != NULL && note->text[0] != 0
+                     ? str_of(note->text)
+                     : arena_printf(http_arena(x), "This render was %s at %s.", reason, at);
+    app_problem(x, 410, reason, NULL, detail, extra);
+}
+
+bool app_page_may_wait(struct http_exchange *x)
+{
+    if (!http_draining(x))
+        return true;
+    app_fail(x, ERR_SHUTDOWN, NULL);
+    return false;
+}
+
+mono app_page_deadline(const struct app *app)
+{
+    return mono_add_ms(clock_mono(app->clock), app->config->write_timeout_ms);
+}
+
+str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1])
+{
+    int used = snprintf(out, PAGE_TAG_BYTES + 1, "%" PRIu64 "/", n.rev);
+    INVARIANT(used > 0 && used + TID_TEXT_BYTES <= PAGE_TAG_BYTES);
+    tid_format(n.tid, out + used);
+    return (str){ .p = out, .n = (size_t)used + TID_TEXT_BYTES };
+}
+
+bool app_page_listing(struct http_exchange *x, unsigned *limit, str *page)
+{
+    uint64_t n = LISTING_LIMIT_DEFAULT;
+    str text;
+    if (http_query(x, "limit", &text) && (!str_to_u64(text, &n) || n == 0 || n > LISTING_LIMIT_MAX))
+        return refuse(x, 400, "bad_request#invalid_limit", "limit is a number from 1 to 1000.");
+    *page = STR_NONE;
+    if (http_query(x, "page", &text))
+        *page = text.p == NULL ? STR("") : text;
+    *limit = (unsigned)n;
+    return true;
+}
+
+void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *b, str etag)
+{
+    str body = b->failed ? STR_NONE : arena_copy(http_arena(x), buf_str(b));
+    if (body.p == NULL) {
+        refuse(x, 503, "overloaded", "The answer grew too large; ask for less.");
+        return;
+    }
+    if (etag.n > 0)
+        http_reply_header(x, STR("etag"), etag);
+    answer_json(x, status, body, NULL);
+}
+
+void pagejson_time(struct buf *b, const char *name, store_time t)
+{
+    char text[DATE_RFC3339_BYTES + 1];
+    if (t.ns == STORE_TIME_NEVER.ns || t.ns == STORE_TIME_ZERO.ns) {
+        buf_printf(b, ",\"%s\":null", name);
+        return;
+    }
+    date_format_ms(t.ns, text);
+    buf_printf(b, ",\"%s\":\"%s\"", name, text);
+}
+
+void pagejson_name(struct buf *b, struct page_name n)
+{
+    char tid[TID_TEXT_BYTES + 1];
+    tid_format(n.tid, tid);
+    buf_printf(b, "\"rev\":%" PRIu64 ",\"tid\":\"%s\"", n.rev, tid);
+}
+
+void pagejson_render(struct buf *b, const struct page_render *r)
+{
+    bool superseded = r->superseded_at.ns != STORE_TIME_NEVER.ns;
+    pagejson_name(b, r->name);
+    char text[DATE_RFC3339_BYTES + 1];
+    date_format_ms(tid_time(r->name.tid).ns, text); /* a real instant, also when it is 1970 */
+    buf_printf(b, ",\"rendered_at\":\"%s\",\"state\":\"%s\"", text, page_state_name(r->state));
+    pagejson_time(b, "superseded_at", r->superseded_at);
+    buf_put(b, STR(",\"superseded_by\":"));
+    if (superseded) {
+        buf_put_c(b, '{');
+        pagejson_name(b, r->superseded_by);
+        buf_put_c(b, '}');
+    } else {
+        buf_put(b, STR("null"));
+    }
+    pagejson_time(b, "due_at", r->due_at);
+    buf_put(b, STR(",\"bytes\":{"));
+    for (unsigned i = 0; i < r->contents_count; i++)
+        buf_printf(b, "%s\"%s\":%" PRIu32, i == 0 ? "" : ",", r->contents[i].name, r->contents[i].raw_bytes);
+    buf_put_c(b, '}');
+}

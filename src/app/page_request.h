@@ -1,0 +1,64 @@
+/* page_request.h - what the handlers of page routes share: the path, the answers for what is missing, JSON of
+ * renders, listings. Private to page*.c.
+ *
+ * A function that says "false: answered" has given the client its answer; the handler just returns. */
+#ifndef APP_PAGE_REQUEST_H
+#define APP_PAGE_REQUEST_H
+
+#include "app/app.h"
+#include "base/buf.h"
+#include "bucket/page.h"
+
+enum { LISTING_LIMIT_DEFAULT = 100, LISTING_LIMIT_MAX = 1000, LISTING_BYTES_MAX = 8 << 20 };
+
+struct page_target {
+    const struct app_domain *domain;
+    struct page_bucket *bucket;
+    const struct config_bucket *config;
+    str content;            /* empty: the route names none */
+    str title;              /* a key; empty: the route names none */
+    bool has_rev, has_tid;
+    struct page_name name;
+};
+/* False: answered. */
+MUST_CHECK bool page_target_parse(struct http_exchange *x, const struct app *app, struct page_target *out);
+/* The selection the path itself makes: latest, revision or exact. */
+struct page_which page_target_which(const struct page_target *t);
+
+/* 410 with reason, at and policy when why is ERR_GONE, else app_fail. trace may be NULL. */
+void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace, const struct err_note *note);
+/* Refuses with 503 when the server drains: for requests that would have to wait. False: answered. */
+MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
+mono app_page_deadline(const struct app *app);
+
+/* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
+enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
+str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);
+
+/* ?limit= and ?page=; *page is STR_NONE when absent. False: answered. */
+MUST_CHECK bool app_page_listing(struct http_exchange *x, unsigned *limit, str *page);
+/* Answers 200 with what b holds, or 503 when it overflowed. */
+void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *b, str etag);
+/* ,"name":"2026-01-01T00:00:00.123Z" or null for NEVER and ZERO. */
+void pagejson_time(struct buf *b, const char *name, store_time t);
+/* "rev":7,"tid":"..." */
+void pagejson_name(struct buf *b, struct page_name n);
+/* The members of a stored render, without braces (history items; CONTRACT 2). */
+void pagejson_render(struct buf *b, const struct page_render *r);
+
+/* Route handlers. */
+void app_page_put_bundle(struct http_exchange *x, void *app);
+void app_page_put_content(struct http_exchange *x, void *app);
+void app_page_get_content(struct http_exchange *x, void *app);
+void app_page_get_history(struct http_exchange *x, void *app);
+void app_page_get_explanation(struct http_exchange *x, void *app);
+void app_page_get_titles(struct http_exchange *x, void *app);
+void app_page_get_title(struct http_exchange *x, void *app);
+void app_page_put_hold(struct http_exchange *x, void *app);
+void app_page_delete_hold(struct http_exchange *x, void *app);
+void app_page_delete_all(struct http_exchange *x, void *app);
+
+/* The ready answer to this request, sent; false when there is none. Whoever calls has checked permission. */
+bool app_page_hot_answer(struct http_exchange *x, const struct app *app);
+
+#endif
