@@ -1,0 +1,65 @@
+/* Goal: no body breaks the parser or the helpers, what is parsed is the same when written and parsed again,
+ * and base64 takes only what it writes. */
+#include "codec/base64.h"
+#include "codec/json.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void members_try(const json_t *root)
+{
+    static const char *const known[] = { "a", "html", NULL };
+    struct err_note note = { .text = "" };
+    str text = STR_NONE;
+    bool flag = false;
+    int64_t number = 0;
+    const json_t *value = NULL;
+    if (json_body_str(root, "a", &text, &note) == ERR_OK)
+        INVARIANT(text.p != NULL && text.p[text.n] == 0);
+    if (json_body_i64(root, "a", -5, 5, &number, &note) == ERR_OK)
+        INVARIANT(number >= -5 && number <= 5);
+    (void)json_body_bool(root, "a", &flag, &note); /* these must only not crash */
+    (void)json_body_object(root, "html", &value, &note);
+    (void)json_body_array(root, "html", &value, &note);
+    (void)json_body_only(root, known, &note);
+}
+
+static void parse_and_write_again(str text)
+{
+    struct err_note note = { .text = "" };
+    json_t *root = NULL, *again = NULL;
+    if (json_body_parse(text, &root, &note) != ERR_OK)
+        return;
+    members_try(root);
+    char *written = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    INVARIANT(written != NULL);
+    INVARIANT(json_body_parse(str_of(written), &again, &note) == ERR_OK);
+    INVARIANT(json_equal(root, again));
+    free(written);
+    json_decref(root);
+    json_decref(again);
+}
+
+static void base64_both_ways(str text)
+{
+    struct arena a;
+    str bytes, again;
+    arena_init(&a, 1 << 20);
+    if (base64_decode(&a, text, &bytes) == ERR_OK) {
+        INVARIANT(base64_encode(&a, bytes, &again) == ERR_OK);
+        INVARIANT(str_eq(again, text));
+    }
+    INVARIANT(base64_encode(&a, text, &bytes) == ERR_OK);
+    INVARIANT(base64_decode(&a, bytes, &again) == ERR_OK);
+    INVARIANT(str_eq(again, text));
+    arena_fini(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    str text = { .p = (const char *)data, .n = size };
+    parse_and_write_again(text);
+    base64_both_ways(text);
+    return 0;
+}

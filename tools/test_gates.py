@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Goal: the gates see what they are for. Method: plant one offence at a time in a small tree that is clean."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).parent
+CLEAN = {
+    'tools/layers.txt': '# words\nbase: | *\nhttp: base | http.h negotiate.h\napp: base http\n',
+    'src/base/str.h': '#ifndef BASE_STR_H\n#define BASE_STR_H\nint f(int a);\n#endif\n',
+    'src/base/str.c': '#include "base/str.h"\n/* strcpy( is only named here */\nint f(int a)\n{\n    return a;\n}\n',
+    'src/http/http.h': '#ifndef HTTP_HTTP_H\n#define HTTP_HTTP_H\n#endif\n',
+    'src/http/head.h': '#ifndef HTTP_HEAD_H\n#define HTTP_HEAD_H\n#endif\n',
+    'src/http/head.c': '#include "http/head.h"\n\n#include "base/str.h"\n',
+    'src/app/app.c': '#include "http/http.h"\n\n#include <stdio.h>\n',
+}
+
+
+def run(tool, changes):
+    """(exit code, output) of the tool on the clean tree with changes {path: text}."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in {**CLEAN, **changes}.items():
+            path = pathlib.Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        done = subprocess.run([sys.executable, TOOLS / tool, folder], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+class Gates(unittest.TestCase):
+    def fails(self, tool, changes, place):
+        code, output = run(tool, changes)
+        self.assertEqual(code, 1, output)
+        self.assertIn(place, output)
+
+    def test_a_clean_tree_passes(self):
+        for tool in ('layers.py', 'tidy.py'):
+            code, output = run(tool, {})
+            self.assertEqual(code, 0, output)
+
+    def test_layers_see_an_include_upwards(self):
+        self.fails('layers.py', {'src/base/up.c': '\n#include "http/http.h"\n'}, 'src/base/up.c:2')
+
+    def test_layers_see_a_private_header(self):
+        self.fails('layers.py', {'src/app/app.c': '#include "http/head.h"\n'}, 'private to http')
+
+    def test_layers_see_folders_without_a_line_and_odd_paths(self):
+        self.fails('layers.py', {'src/new/new.c': ''}, 'src/new/new.c:1')
+        self.fails('layers.py', {'src/app/app.c': '#include "new/new.h"\n'}, 'src/app/app.c:1')
+        self.fails('layers.py', {'src/app/app.c': '#include "../http/http.h"\n'}, 'src/app/app.c:1')
+        self.fails('layers.py', {'src/app/app.c': '#include "app.h"\n'}, 'src/app/app.c:1')
+
+    def test_layers_see_a_circle(self):
+        self.fails('layers.py', {'tools/layers.txt': 'base: http\nhttp: base\napp:\n'}, 'each other')
+
+    def test_tidy_sees_sizes(self):
+        body = 'int g(void)\n{\n' + '    f(1);\n' * 68 + '}\n'
+        self.fails('tidy.py', {'src/base/long.c': body}, 'src/base/long.c:1: g has 71 lines')
+        self.assertEqual(run('tidy.py', {'src/base/long.c': body.replace('    f(1);\n', '', 1)})[0], 0)
+        self.fails('tidy.py', {'src/base/long.c': '\n' * 801}, '801 lines')
+        self.fails('tidy.py', {'src/base/wide.c': '/*' + 'x' * 117 + '*/\n'}, '121 columns')
+        guard = '#ifndef BASE_LONG_H\n#define BASE_LONG_H\n%s#endif\n'
+        self.fails('tidy.py', {'src/base/long.h': guard % ('\n' * 248)}, '251 lines')
+
+    def test_tidy_sees_banned_calls(self):
+        for call in ('strcpy(a, b)', 'sprintf (a, b)', 'atoi(a)', 'strtoul(a, b, 10)', 'rand()', 'time(NULL)'):
+            self.fails('tidy.py', {'src/base/bad.c': f'\nint x = {call};\n'}, 'src/base/bad.c:2')
+        self.assertEqual(run('tidy.py', {'src/loop/clock.c': 'int x = time(NULL);\n'})[0], 0)
+        self.assertEqual(run('tidy.py', {'src/base/ok.c': 'int x = c->time(1) + store_time(2);\n'})[0], 0)
+
+    def test_tidy_sees_todos_guards_and_space(self):
+        self.fails('tidy.py', {'src/base/bad.c': '/* TODO later */\n'}, 'TODO')
+        self.assertEqual(run('tidy.py', {'src/base/ok.c': '/* TODO #12: later */\n'})[0], 0)
+        self.fails('tidy.py', {'src/base/bad.h': '#ifndef BAD_H\n#define BAD_H\n#endif\n'}, 'BASE_BAD_H')
+        self.fails('tidy.py', {'src/base/bad.c': 'int x; \n'}, 'space')
+        self.fails('tidy.py', {'src/base/bad.c': '\tint x;\n'}, 'tab')
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Fails on what CONVENTIONS keeps out and a compiler does not: sizes, banned calls, TODOs nobody owns, guards.
+
+Usage: tidy.py [ROOT]. Prints file:line: what is wrong; exit 1 if anything is. There is no list of exceptions.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+FUNCTION_LINES_MAX = 70
+SOURCE_LINES_MAX = 800
+HEADER_LINES_MAX = 250
+COLUMNS_MAX = 120
+FOLDERS = ('src', 'test', 'bench')
+
+# Everywhere; and in src outside loop, which is the only door to clocks and randomness.
+BANNED = ('strcpy', 'strncpy', 'stpcpy', 'strcat', 'strncat', 'sprintf', 'vsprintf', 'strtok', 'strtok_r', 'atoi',
+          'atol', 'atoll', 'atof', 'strtol', 'strtoll', 'strtoul', 'strtoull', 'gets', 'alloca', 'setjmp', 'longjmp',
+          'rand', 'srand', 'random', 'srandom', 'rand_r', 'drand48', 'tmpnam', 'mktemp')
+BANNED_OUTSIDE_LOOP = ('time', 'gettimeofday', 'clock_gettime', 'getrandom', 'arc4random')
+CALL = re.compile(r'(?<![\w.>])(\w+)\s*\(')
+NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+TODO = re.compile(r'\b(TODO|FIXME|XXX)\b(?!\(?:? ?#\d+)')
+
+
+def code_only(text):
+    """The text with comments and literals blanked, line for line."""
+    return NOT_CODE.sub(lambda found: re.sub(r'[^\n]', ' ', found.group()), text)
+
+
+def check_lines(path, text):
+    lines = text.splitlines()
+    limit = HEADER_LINES_MAX if path.suffix == '.h' else SOURCE_LINES_MAX
+    if len(lines) > limit:
+        yield limit + 1, f'{len(lines)} lines, {limit} are the limit'
+    for number, line in enumerate(lines, 1):
+        if len(line) > COLUMNS_MAX:
+            yield number, f'{len(line)} columns, {COLUMNS_MAX} are the limit'
+        if TODO.search(line):
+            yield number, 'a TODO carries an issue number: TODO #12'
+        if line != line.rstrip():
+            yield number, 'space at the end of the line'
+        if '\t' in line:
+            yield number, 'a tab'
+
+
+def check_calls(path, text):
+    banned = set(BANNED)
+    if path.parts[0] == 'src' and path.parts[1] != 'loop':
+        banned.update(BANNED_OUTSIDE_LOOP)
+    for number, line in enumerate(code_only(text).splitlines(), 1):
+        for call in CALL.finditer(line):
+            if call.group(1) in banned:
+                yield number, f'{call.group(1)}() is banned'
+
+
+def check_guard(path, text):
+    """#ifndef FOLDER_FILE_H, #define of the same, #endif at the end; outside src any name that ends so."""
+    if path.suffix != '.h':
+        return
+    name = re.sub(r'\W', '_', '_'.join((path.parent.name, path.name))).upper()
+    if path.parts[0] != 'src':
+        name = r'\w*' + re.sub(r'\W', '_', path.name).upper()
+    code = code_only(text).strip()
+    if not re.match(rf'#ifndef ({name})\s*\n\s*#define \1\s*\n', code) or not code.endswith('#endif'):
+        yield 1, f'no include guard {name} around the whole header'
+
+
+def check_functions(root, paths):
+    """(path, line, problem) of functions that are too long, as universal-ctags measures them."""
+    ctags = subprocess.run(
+        ['ctags', '--languages=C', '--langmap=C:.c.h', '--kinds-C=f', '--fields=+ne', '--output-format=json', '-f',
+         '-', '-L', '-'],
+        input='\n'.join(map(str, paths)), cwd=root, capture_output=True, text=True, check=True)
+    for line in ctags.stdout.splitlines():
+        tag = json.loads(line)
+        if tag.get('_type') != 'tag' or 'end' not in tag:
+            continue
+        length = tag['end'] - tag['line'] + 1
+        if length > FUNCTION_LINES_MAX:
+            yield (tag['path'], tag['line'],
+                   f"{tag['name']} has {length} lines, {FUNCTION_LINES_MAX} are the limit")
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+    paths = sorted(path.relative_to(root) for folder in FOLDERS for path in (root / folder).rglob('*.[ch]'))
+    wrong = list(check_functions(root, paths)) if paths else []
+    for path in paths:
+        text = (root / path).read_text()
+        for check in (check_lines, check_calls, check_guard):
+            wrong += [(str(path), number, problem) for number, problem in check(path, text)]
+    for path, number, problem in sorted(wrong):
+        print(f'{path}:{number}: {problem}')
+    if not wrong:
+        print(f'{len(paths)} files are tidy')
+    return 1 if wrong else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
