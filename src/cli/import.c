@@ -73,8 +73,9 @@ void import_step(struct import *im, uint64_t done, uint64_t total)
 
 err import_finish(struct import *im, err e, struct err_note *note)
 {
+    err finished = uploads_finish(im->uploads, e == ERR_OK ? note : NULL);
     if (e == ERR_OK)
-        e = uploads_finish(im->uploads, note);
+        e = finished;
     out_progress_end(&im->progress);
     resume_save(&im->resume, im->uploads, clock_mono(im->clock), true);
     return e;

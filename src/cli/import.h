@@ -21,7 +21,7 @@ struct import {
     bool quiet;
 };
 /* Reads the options all imports take (--parallel, --state, --restart, --quiet). what names this import among
- * all that go to this server. Prints what is wrong. Owner: import_close; it works on a half-opened one. */
+ * all that go to this server; empty: nothing is kept unless --state says where. Prints what is wrong. Owner: import_close; it works on a half-opened one. */
 MUST_CHECK enum cli_exit import_open(struct import *im, const struct cli_call *call, str what);
 /* Asks the server whether it knows what the state file says. */
 MUST_CHECK err import_resume(struct import *im, struct err_note *note);
@@ -29,7 +29,7 @@ MUST_CHECK err import_resume(struct import *im, struct err_note *note);
 void import_begin(struct import *im, const char *progress_what, const char *progress_unit);
 /* After each item: draws and saves. */
 void import_step(struct import *im, uint64_t done, uint64_t total);
-/* Waits for what is in the air (unless e says that it went wrong) and saves. Returns the first error. */
+/* Waits for what is in the air, also when e says that the input went wrong, and saves. Returns the first error. */
 MUST_CHECK err import_finish(struct import *im, err e, struct err_note *note);
 void import_close(struct import *im);
 

@@ -64,9 +64,9 @@ static void read_state(struct resume *r)
 void resume_open(struct resume *r, const struct client *c, const char *given, str what, bool fresh)
 {
     *r = (struct resume){ .done = 0 };
-    if (given == NULL)
+    if (given == NULL && what.n > 0)
         default_path(r, c, what);
-    else if (!str_to_cstr(str_of(given), r->path, sizeof r->path))
+    else if (given != NULL && !str_to_cstr(str_of(given), r->path, sizeof r->path))
         cli_error("the name of the state file is too long: nothing is kept");
     if (r->path[0] != '\0' && !fresh)
         read_state(r);

@@ -39,6 +39,8 @@ static const struct cli_option import_git_options[] = {
     OPTIONS_END,
 };
 
+static const struct cli_option import_options[] = { OPTIONS_IMPORT, OPTIONS_END };
+
 static const struct cli_option json_options[] = { OPTION_JSON, OPTIONS_END };
 
 const struct cli_verb cli_verbs[] = {
@@ -76,6 +78,13 @@ const struct cli_verb cli_verbs[] = {
                "a deletion stores nothing; a rename is a new page.\n\nAn import goes on where the last one to the same "
                "server ended. What is there already is not stored again.",
       .options = import_git_options, .operands_max = 1, .client = true, .run = verb_import_git },
+    { .name = "import mediawiki-xml", .usage = "FILE|-", .summary = "import an export of MediaWiki",
+      .prose = "Stores each revision in an export of MediaWiki (Special:Export, dumpBackup.php, dumps.wikimedia.org) "
+               "under its own number, with its own time. FILE may be compressed: bzip2, xz, zstd, gzip. Content source "
+               "is the wikitext, content html shows it escaped until somebody renders it. Revisions without text are "
+               "left out.\n\nAn import that was interrupted goes on where it ended; from standard input only with "
+               "--state.",
+      .options = import_options, .operands_min = 1, .operands_max = 1, .client = true, .run = verb_import_xml },
     { .name = "version", .usage = "", .summary = "print the version",
       .prose = "Prints the version of the program; with --json also of libraries it runs on.",
       .options = json_options, .run = verb_version },

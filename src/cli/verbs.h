@@ -13,6 +13,7 @@ enum cli_exit verb_explain(struct cli_call *call);
 enum cli_exit verb_get(struct cli_call *call);
 enum cli_exit verb_history(struct cli_call *call);
 enum cli_exit verb_import_git(struct cli_call *call);
+enum cli_exit verb_import_xml(struct cli_call *call);
 enum cli_exit verb_ls(struct cli_call *call);
 enum cli_exit verb_man(struct cli_call *call);
 enum cli_exit verb_put(struct cli_call *call);

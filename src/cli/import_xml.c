@@ -1,0 +1,187 @@
+/* import_xml.c - palimpsest import mediawiki-xml: the revisions of a wiki's export. */
+#include "cli/dump.h"
+#include "cli/import.h"
+#include "cli/render.h"
+#include "cli/unpack.h"
+#include "cli/verbs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+struct import_xml {
+    struct import im;
+    const char *path;
+    FILE *file;
+    uint64_t file_bytes;       /* 0: unknown */
+    struct unpack *unpack;
+    struct dump *dump;
+    struct buf html;
+    uint64_t item, pages, no_text, too_large;
+    char page[DUMP_TITLE_BYTES_MAX + 1];
+};
+
+/* The same revision of the same page gives the same tid again. */
+static struct tid revision_tid(const struct dump_revision *r)
+{
+    uint64_t random = XXH3_64bits_withSeed(r->title.p, r->title.n, r->id);
+    return tid_make(tid_ticks((store_time){ .ns = r->time_ns }), random);
+}
+
+static void count_page(struct import_xml *x, str title)
+{
+    if (str_eq(title, str_of(x->page)))
+        return;
+    x->pages++;
+    if (!str_to_cstr(title, x->page, sizeof x->page))
+        x->page[0] = '\0';
+}
+
+/* Where the last import stopped there must be the same revision now. */
+static err check_resumed(const struct import_xml *x, const struct dump_revision *r, struct err_note *note)
+{
+    const struct resume *from = &x->im.resume;
+    char mark[24];
+    snprintf(mark, sizeof mark, "%llu", (unsigned long long)x->item);
+    if (strcmp(mark, from->mark) != 0)
+        return ERR_OK;
+    if (r->id == from->rev && str_eq(r->title, str_of(from->title)))
+        return ERR_OK;
+    err_note_set(note, "%s is not the file of the last import any more; start over with --restart", x->path);
+    return ERR_BAD;
+}
+
+static void render_revision(struct import_xml *x, const struct dump_revision *r, struct upload_item *item)
+{
+    if (r->no_text) {
+        x->no_text++;
+        return;
+    }
+    buf_clear(&x->html);
+    err e = r->too_large ? ERR_LIMIT : render_html(RENDER_TEXT, r->title, r->text, &x->html);
+    if (e != ERR_OK) {
+        import_skipped(&x->im, r->title, r->id, "its text is too large");
+        x->too_large++;
+        return;
+    }
+    bool wiki = r->model.n == 0 || str_eq(r->model, STR("wikitext"));
+    item->parts[item->parts_count++] =
+        (struct upload_part){ .content = "html", .type = "text/html; charset=utf-8", .bytes = buf_str(&x->html) };
+    item->parts[item->parts_count++] = (struct upload_part){
+        .content = "source", .type = wiki ? "text/x-wiki; charset=utf-8" : "text/plain; charset=utf-8",
+        .bytes = r->text };
+}
+
+static err take_revision(void *ctx, const struct dump_revision *r, struct err_note *note)
+{
+    struct import_xml *x = ctx;
+    count_page(x, r->title);
+    x->item++;
+    if (x->item <= x->im.resume.done)
+        return check_resumed(x, r, note);
+    char mark[24];
+    snprintf(mark, sizeof mark, "%llu", (unsigned long long)x->item);
+    struct upload_item item = { .title = r->title, .rev = r->id, .tid = revision_tid(r), .mark = str_of(mark) };
+    render_revision(x, r, &item);
+    err e = uploads_put(x->im.uploads, &item, note);
+    import_step(&x->im, unpack_consumed(x->unpack), x->file_bytes);
+    return e;
+}
+
+static err run_file(struct import_xml *x, struct err_note *note)
+{
+    char chunk[UNPACK_CHUNK_BYTES];
+    size_t n;
+    do {
+        err e = unpack_read(x->unpack, chunk, sizeof chunk, &n, note);
+        if (e == ERR_OK)
+            e = dump_feed(x->dump, (str){ .p = chunk, .n = n }, n == 0, note);
+        if (e != ERR_OK)
+            return e;
+    } while (n > 0);
+    return ERR_OK;
+}
+
+static err run_import(struct import_xml *x, struct err_note *note)
+{
+    err e = unpack_new(x->file, &x->unpack, note);
+    if (e == ERR_OK)
+        e = import_resume(&x->im, note);
+    if (e != ERR_OK)
+        return e;
+    import_begin(&x->im, "importing", NULL);
+    x->dump = dump_new(&(struct dump_opts){ .revision = take_revision, .ctx = x });
+    e = run_file(x, note);
+    return import_finish(&x->im, e, note);
+}
+
+static void print_result(const struct import_xml *x)
+{
+    struct upload_counts n = uploads_counts(x->im.uploads);
+    uint64_t before = x->im.resume.done;
+    if (x->im.client.json) {
+        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pages", (json_int_t)x->pages, "revisions",
+                                (json_int_t)x->item, "stored", (json_int_t)n.stored, "already", (json_int_t)n.already,
+                                "imported_before", (json_int_t)before, "refused", (json_int_t)n.refused, "no_text",
+                                (json_int_t)x->no_text, "too_large", (json_int_t)x->too_large);
+        out_json(stdout, doc);
+        json_decref(doc);
+        return;
+    }
+    printf("%llu pages: %llu revisions stored, %llu already there", (unsigned long long)x->pages,
+           (unsigned long long)n.stored, (unsigned long long)(n.already + before));
+    if (n.refused > 0)
+        printf(", %llu refused", (unsigned long long)n.refused);
+    if (x->no_text > 0)
+        printf(", %llu without text left out", (unsigned long long)x->no_text);
+    if (x->too_large > 0)
+        printf(", %llu too large left out", (unsigned long long)x->too_large);
+    fputc('\n', stdout);
+}
+
+static bool open_file(struct import_xml *x)
+{
+    x->file = strcmp(x->path, "-") == 0 ? stdin : fopen(x->path, "rb");
+    struct stat st;
+    if (x->file == NULL || fstat(fileno(x->file), &st) != 0) {
+        cli_error("import mediawiki-xml: cannot read %s: %s", x->path, strerror(errno));
+        return false;
+    }
+    x->file_bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+    return true;
+}
+
+static void fini(struct import_xml *x)
+{
+    if (x->file != NULL && x->file != stdin)
+        fclose(x->file);
+    unpack_free(&x->unpack);
+    dump_free(&x->dump);
+    buf_fini(&x->html);
+    import_close(&x->im);
+}
+
+enum cli_exit verb_import_xml(struct cli_call *call)
+{
+    struct import_xml x = { .path = call->operands[0] };
+    struct buf what;
+    buf_init(&what, 16384);
+    if (strcmp(x.path, "-") != 0) {
+        buf_put(&what, STR("mediawiki-xml\n"));
+        import_absolute(x.path, &what);
+    }
+    enum cli_exit code = import_open(&x.im, call, buf_str(&what));
+    buf_fini(&what);
+    if (code != CLI_OK)
+        return code;
+    buf_init(&x.html, IMPORT_HTML_BYTES_MAX);
+    struct err_note note;
+    err e = open_file(&x) ? run_import(&x, &note) : ERR_IO;
+    if (e == ERR_OK)
+        print_result(&x);
+    else if (x.file != NULL)
+        cli_error("import mediawiki-xml: %s: %s", x.path, note.text);
+    fini(&x);
+    return e == ERR_OK ? CLI_OK : CLI_FAILED;
+}
