@@ -22,6 +22,7 @@ struct config_bucket {
 struct config {
     struct http_listen listens[CONFIG_LISTENS_MAX]; /* the first is the main one */
     unsigned listens_count;
+    bool exposed;                     /* some listener is not on loopback */
     const char *data_dir;
     struct config_domain *domains;
     unsigned domains_count;

@@ -54,8 +54,9 @@ static const char *not_loopback(const struct config *c)
 
 static err finish_exposure(struct options *o, struct err_note *note)
 {
-    const struct config *c = &o->config;
+    struct config *c = &o->config;
     const char *outside = not_loopback(c);
+    c->exposed = outside != NULL;
     if (outside == NULL)
         return ERR_OK;
     if (c->test_hooks)

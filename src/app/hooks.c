@@ -1,0 +1,144 @@
+/* hooks.c - POST /v1/test.clock and /v1/test.pause: only with --test-hooks, only on loopback (CONTRACT 4). */
+#include "app/app.h"
+
+#include "app/errors.h"
+#include "app/headers.h"
+#include "base/date.h"
+#include "base/units.h"
+#include "codec/json.h"
+#include "loop/loop.h"
+#include "loop/sysclock.h"
+
+enum { HOOK_BODY_BYTES_MAX = 4096 };
+
+/* Does what became due, then answers. Lives in the arena of its exchange. */
+struct hook_call {
+    struct loop_job job;
+    struct http_exchange *x;
+    struct app *app;
+};
+
+static void upkeep_run(struct loop_job *j)
+{
+    struct hook_call *call = CONTAINER_OF(j, struct hook_call, job);
+    call->app->upkeep_all(call->app);
+}
+
+static void upkeep_done(struct loop_job *j, bool canceled)
+{
+    struct hook_call *call = CONTAINER_OF(j, struct hook_call, job);
+    char now[DATE_RFC3339_BYTES + 1];
+    if (canceled) {
+        app_fail(call->x, ERR_SHUTDOWN, NULL);
+        return;
+    }
+    date_format_ns(clock_store(call->app->clock).ns, now);
+    str body = arena_printf(http_arena(call->x), "{\"now\":\"%s\"}\n", now);
+    if (body.p == NULL)
+        app_fail(call->x, ERR_LIMIT, NULL);
+    else
+        answer_json(call->x, 200, body, "no-store");
+}
+
+static err freeze(struct sysclock *clock, const json_t *body, struct err_note *note)
+{
+    str text;
+    int64_t ns;
+    err why = json_body_str(body, "freeze", &text, note);
+    if (why != ERR_OK)
+        return why;
+    if (!date_parse_rfc3339(text, &ns)) {
+        err_note_set(note, "freeze: an instant such as 2026-01-01T00:00:00.123456789Z is wanted");
+        return ERR_BAD;
+    }
+    return sysclock_freeze(clock, (store_time){ .ns = ns }, note);
+}
+
+static err advance(struct sysclock *clock, const json_t *body, struct err_note *note)
+{
+    str text;
+    int64_t ns;
+    err why = json_body_str(body, "advance", &text, note);
+    if (why != ERR_OK)
+        return why;
+    if (!units_parse_duration(text, &ns) || ns == DURATION_NEVER) {
+        err_note_set(note, "advance: a duration such as 90s is wanted");
+        return ERR_BAD;
+    }
+    return sysclock_advance(clock, ns, note);
+}
+
+static err resume(struct sysclock *clock, const json_t *body, struct err_note *note)
+{
+    bool on = false;
+    err why = json_body_bool(body, "resume", &on, note);
+    if (why != ERR_OK)
+        return why;
+    if (!on) {
+        err_note_set(note, "resume: only true says anything");
+        return ERR_BAD;
+    }
+    sysclock_resume(clock);
+    return ERR_OK;
+}
+
+static err move_clock(struct sysclock *clock, str text, struct err_note *note)
+{
+    static const struct {
+        const char *name;
+        err (*move)(struct sysclock *clock, const json_t *body, struct err_note *note);
+    } moves[] = { { "freeze", freeze }, { "advance", advance }, { "resume", resume } };
+    json_t *body;
+    err why = json_body_parse(text, &body, note);
+    if (why != ERR_OK)
+        return why;
+    why = ERR_BAD;
+    err_note_set(note, "exactly one of freeze, advance, resume is wanted");
+    for (size_t i = 0; i < COUNT_OF(moves) && json_object_size(body) == 1; i++)
+        if (json_object_get(body, moves[i].name) != NULL)
+            why = moves[i].move(clock, body, note);
+    json_decref(body);
+    return why == ERR_NOT_FOUND ? ERR_BAD : why; /* null is no value here */
+}
+
+static void clock_post(struct http_exchange *x, void *app)
+{
+    struct app *a = app;
+    struct err_note note;
+    err why = move_clock(a->sysclock, http_body(x), &note);
+    if (why != ERR_OK) {
+        app_fail(x, why, &note);
+        return;
+    }
+    struct hook_call *call = arena_alloc(http_arena(x), sizeof *call);
+    if (call == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
+    *call = (struct hook_call){ .job = { .run = upkeep_run, .done = upkeep_done }, .x = x, .app = a };
+    http_defer(x);
+    loop_job_start(a->loop, &call->job);
+}
+
+/* There are no queues, so none has the name that is given. */
+static void pause_post(struct http_exchange *x, void *app)
+{
+    (void)app; /* nothing to pause in it */
+    struct err_note note;
+    json_t *body;
+    str name = STR_NONE;
+    err why = json_body_parse(http_body(x), &body, &note);
+    if (why == ERR_OK) {
+        why = json_body_str(body, "queue_name", &name, &note);
+        if (why == ERR_OK || why == ERR_NOT_FOUND)
+            err_note_set(&note, "queue does not exist; no such queue named '%.*s'", STR_ARG(str_take(name, 100)));
+        json_decref(body);
+    }
+    app_fail(x, ERR_BAD, &note);
+}
+
+const struct http_route app_hook_routes[] = {
+    { HTTP_POST, "/v1/test.clock", clock_post, .body_bytes_max = HOOK_BODY_BYTES_MAX, .label = "test.clock" },
+    { HTTP_POST, "/v1/test.pause", pause_post, .body_bytes_max = HOOK_BODY_BYTES_MAX, .label = "test.pause" },
+    { .pattern = NULL },
+};

@@ -1,0 +1,276 @@
+/* keys.c - keys of the authority over HTTP, on admin listeners: made, listed, deleted.
+ *
+ *   POST   /v1/admin.tokens        {"name":, "roles":[...], "domain":, "tag":, "expires":"30d"}   201, the key once
+ *   GET    /v1/admin.tokens        {"items":[...]}
+ *   DELETE /v1/admin.tokens/{id}   204
+ *   POST   /v1/admin.door          {"open": bool}: does anonymous hold Admin?
+ * The authority waits for the disk, so each runs on the pool. */
+#include "app/app.h"
+
+#include "app/errors.h"
+#include "app/headers.h"
+#include "auth/auth.h"
+#include "base/date.h"
+#include "base/units.h"
+#include "codec/json.h"
+#include "loop/loop.h"
+
+#include <openssl/crypto.h>
+
+enum { KEYS_BODY_BYTES_MAX = 16384 };
+
+/* One call on its way over the pool. Lives in the arena of its exchange. */
+struct key_call {
+    struct loop_job job;
+    struct http_exchange *x;
+    struct app *app;
+    struct auth_key_new wanted; /* texts borrowed from body */
+    json_t *body;               /* or NULL */
+    bool open;                  /* of the door */
+    err why;
+    int status;                 /* when why is ERR_OK */
+    str answer;
+    struct err_note note;
+};
+
+static str key_json(struct arena *a, const struct auth_key *k)
+{
+    char created[DATE_RFC3339_BYTES + 1], expires[DATE_RFC3339_BYTES + 3] = "null";
+    date_format_ms(k->created_at.ns, created);
+    if (k->expires_at.ns != INT64_MAX) {
+        char at[DATE_RFC3339_BYTES + 1];
+        date_format_ms(k->expires_at.ns, at);
+        struct err_note text;
+        err_note_set(&text, "\"%s\"", at);
+        INVARIANT(str_to_cstr(str_of(text.text), expires, sizeof expires));
+    }
+    str user = app_json_string(a, str_of(k->user)), space = app_json_string(a, str_of(k->space)),
+        roles = app_json_string(a, str_of(k->roles));
+    if (user.p == NULL || space.p == NULL || roles.p == NULL)
+        return STR_NONE;
+    return arena_printf(a,
+                        "\"id\":\"%s\",\"prefix\":\"%s\",\"name\":%.*s,\"namespace\":%.*s,\"roles\":%.*s,"
+                        "\"created_at\":\"%s\",\"expires_at\":%s",
+                        k->id, k->prefix, STR_ARG(user), STR_ARG(space), STR_ARG(roles), created, expires);
+}
+
+/* ---- on the pool ---- */
+
+static void create_run(struct loop_job *j)
+{
+    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
+    struct arena *a = http_arena(c->x);
+    struct auth_key k;
+    char secret[AUTH_KEY_BYTES_MAX + 1];
+    c->why = auth_key_create(c->app->auth, &c->wanted, &k, secret, &c->note);
+    if (c->why == ERR_OK) {
+        str members = key_json(a, &k);
+        c->answer = members.p == NULL ? STR_NONE
+                                      : arena_printf(a, "{\"key\":\"%s\",%.*s}\n", secret, STR_ARG(members));
+        c->status = 201;
+    }
+    OPENSSL_cleanse(secret, sizeof secret);
+}
+
+struct key_listing {
+    struct arena *arena;
+    struct buf text;
+};
+
+static bool list_each(void *ctx, const struct auth_key *k)
+{
+    struct key_listing *l = ctx;
+    str members = key_json(l->arena, k);
+    if (members.p == NULL) {
+        l->text.failed = true;
+        return false;
+    }
+    buf_printf(&l->text, "%s{%.*s}", l->text.n > sizeof "{\"items\":[" - 1 ? "," : "", STR_ARG(members));
+    return !l->text.failed;
+}
+
+static void list_run(struct loop_job *j)
+{
+    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
+    struct key_listing l = { .arena = http_arena(c->x) };
+    buf_init(&l.text, c->app->config->http.arena_bytes_max);
+    buf_put(&l.text, STR("{\"items\":["));
+    c->why = auth_key_list(c->app->auth, list_each, &l);
+    buf_put(&l.text, STR("]}\n"));
+    if (c->why == ERR_OK)
+        c->why = buf_status(&l.text);
+    if (c->why == ERR_OK)
+        c->answer = arena_copy(l.arena, buf_str(&l.text));
+    c->status = 200;
+    buf_fini(&l.text);
+}
+
+static void delete_run(struct loop_job *j)
+{
+    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
+    c->why = auth_key_delete(c->app->auth, http_param(c->x, "id"), &c->note);
+    c->status = 204;
+    c->answer = STR("");
+}
+
+static void door_run(struct loop_job *j)
+{
+    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
+    c->why = auth_door_set(c->app->auth, c->open, &c->note);
+    c->status = 200;
+    c->answer = c->open ? STR("{\"open\":true}\n") : STR("{\"open\":false}\n");
+}
+
+/* ---- on the loop ---- */
+
+static void call_done(struct loop_job *j, bool canceled)
+{
+    struct key_call *c = CONTAINER_OF(j, struct key_call, job);
+    json_decref(c->body); /* NULL is fine */
+    if (canceled)
+        app_fail(c->x, ERR_SHUTDOWN, NULL);
+    else if (c->why != ERR_OK)
+        app_fail(c->x, c->why, c->note.text[0] != '\0' ? &c->note : NULL);
+    else if (c->answer.p == NULL)
+        app_fail(c->x, ERR_LIMIT, NULL);
+    else if (c->status == 204)
+        http_answer(c->x, 204, STR_NONE);
+    else
+        answer_json(c->x, c->status, c->answer, "no-store");
+}
+
+/* ---- on the worker ---- */
+
+static struct key_call *call_new(struct http_exchange *x, struct app *app, void (*run)(struct loop_job *j))
+{
+    struct key_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
+    if (c == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return NULL;
+    }
+    *c = (struct key_call){ .job = { .run = run, .done = call_done }, .x = x, .app = app };
+    return c;
+}
+
+static void call_start(struct key_call *c)
+{
+    http_defer(c->x);
+    loop_job_start(c->app->loop, &c->job);
+}
+
+static err optional(err why)
+{
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+static err read_roles(const json_t *body, struct auth_key_new *out, struct err_note *note)
+{
+    const json_t *roles;
+    err why = json_body_array(body, "roles", &roles, note);
+    if (why != ERR_OK) {
+        if (why == ERR_NOT_FOUND)
+            err_note_set(note, "roles: a list of names is wanted");
+        return ERR_BAD;
+    }
+    size_t count = json_array_size(roles);
+    for (size_t i = 0; i < count && i < AUTH_ROLES_OF_KEY_MAX; i++)
+        out->roles[i] = json_body_text(json_array_get(roles, i));
+    out->roles_count = count > AUTH_ROLES_OF_KEY_MAX ? AUTH_ROLES_OF_KEY_MAX + 1 : (unsigned)count;
+    return ERR_OK;
+}
+
+static err read_expiry(const json_t *body, struct clock *clock, store_time *out, struct err_note *note)
+{
+    str text;
+    int64_t ns;
+    err why = json_body_str(body, "expires", &text, note);
+    if (why != ERR_OK)
+        return optional(why);
+    if (!units_parse_duration(text, &ns)) {
+        err_note_set(note, "expires: a duration such as 30d is wanted");
+        return ERR_BAD;
+    }
+    *out = store_time_add(clock_store(clock), ns);
+    return ERR_OK;
+}
+
+static err read_new(struct key_call *c)
+{
+    static const char *const known[] = { "name", "roles", "domain", "tag", "expires", NULL };
+    struct auth_key_new *n = &c->wanted;
+    n->expires_at = STORE_TIME_NEVER;
+    err why = json_body_parse(http_body(c->x), &c->body, &c->note);
+    if (why == ERR_OK)
+        why = json_body_only(c->body, known, &c->note);
+    if (why == ERR_OK)
+        why = read_roles(c->body, n, &c->note);
+    if (why == ERR_OK)
+        why = optional(json_body_str(c->body, "name", &n->name, &c->note));
+    if (why == ERR_OK)
+        why = optional(json_body_str(c->body, "domain", &n->space, &c->note));
+    if (why == ERR_OK)
+        why = optional(json_body_str(c->body, "tag", &n->tag, &c->note));
+    return why != ERR_OK ? why : read_expiry(c->body, c->app->clock, &n->expires_at, &c->note);
+}
+
+static void keys_create(struct http_exchange *x, void *app)
+{
+    struct key_call *c = call_new(x, app, create_run);
+    if (c == NULL)
+        return;
+    err why = read_new(c);
+    if (why == ERR_OK) {
+        call_start(c);
+        return;
+    }
+    json_decref(c->body); /* NULL is fine */
+    app_fail(x, why, &c->note);
+}
+
+static void keys_list(struct http_exchange *x, void *app)
+{
+    struct key_call *c = call_new(x, app, list_run);
+    if (c != NULL)
+        call_start(c);
+}
+
+static void keys_delete(struct http_exchange *x, void *app)
+{
+    struct key_call *c = call_new(x, app, delete_run);
+    if (c != NULL)
+        call_start(c);
+}
+
+static void door_post(struct http_exchange *x, void *app)
+{
+    struct key_call *c = call_new(x, app, door_run);
+    if (c == NULL)
+        return;
+    err why = json_body_parse(http_body(x), &c->body, &c->note);
+    if (why == ERR_OK)
+        why = json_body_bool(c->body, "open", &c->open, &c->note);
+    if (why == ERR_OK && c->open && c->app->config->exposed) {
+        err_note_set(&c->note, "a listener is not on loopback: everybody who reaches it could do everything");
+        why = ERR_CONFLICT;
+    }
+    if (why == ERR_OK) {
+        call_start(c);
+        return;
+    }
+    if (why == ERR_NOT_FOUND)
+        err_note_set(&c->note, "open: true or false is wanted");
+    json_decref(c->body); /* NULL is fine */
+    app_fail(x, why == ERR_CONFLICT ? why : ERR_BAD, &c->note);
+}
+
+const struct http_route app_key_routes[] = {
+    { HTTP_POST, "/v1/admin.tokens", keys_create, .body_bytes_max = KEYS_BODY_BYTES_MAX,
+      .permission = "apikey.create", .label = "admin.tokens.create", .admin = true },
+    { HTTP_GET, "/v1/admin.tokens", keys_list, .permission = "apikey.list", .label = "admin.tokens.list",
+      .admin = true },
+    { HTTP_DELETE, "/v1/admin.tokens/{id}", keys_delete, .permission = "apikey.delete",
+      .label = "admin.tokens.delete", .admin = true },
+    { HTTP_POST, "/v1/admin.door", door_post, .body_bytes_max = KEYS_BODY_BYTES_MAX,
+      .permission = "admin.write", .label = "admin.door", .admin = true },
+    { .pattern = NULL },
+};
