@@ -41,6 +41,22 @@ static const struct cli_option import_git_options[] = {
 
 static const struct cli_option import_options[] = { OPTIONS_IMPORT, OPTIONS_END };
 
+static const struct cli_option check_options[] = {
+    { "data", 'd', "DIR", "Check this store, which no server has open; changes nothing in it" },
+    OPTIONS_END,
+};
+
+static const struct cli_option backup_options[] = {
+    { "data", 'd', "DIR", "Back up this store, which no server has open" },
+    OPTIONS_END,
+};
+
+static const struct cli_option restore_options[] = {
+    { "data", 'd', "DIR", "Where to; absent or empty" },
+    OPTION_JSON,
+    OPTIONS_END,
+};
+
 static const struct cli_option json_options[] = { OPTION_JSON, OPTIONS_END };
 
 const struct cli_verb cli_verbs[] = {
@@ -85,6 +101,19 @@ const struct cli_verb cli_verbs[] = {
                "left out.\n\nAn import that was interrupted goes on where it ended; from standard input only with "
                "--state.",
       .options = import_options, .operands_min = 1, .operands_max = 1, .client = true, .run = verb_import_xml },
+    { .name = "check", .usage = "", .summary = "verify a store",
+      .prose = "Verifies every row, record and checksum of the running server's store, or with --data of a store at "
+               "rest, and prints each damage in a line. Exit status 3 when there is any.",
+      .options = check_options, .client = true, .run = verb_check },
+    { .name = "backup", .usage = "DIR", .summary = "copy a store while it runs",
+      .prose = "Copies a consistent state of the running server's store, or with --data of a store at rest, to DIR on "
+               "the server's machine. What DIR holds of this store already is not copied again. A backup is itself a "
+               "store: palimpsest check --data DIR verifies it.",
+      .options = backup_options, .operands_min = 1, .operands_max = 1, .client = true, .run = verb_backup },
+    { .name = "restore", .usage = "BACKUP --data DIR", .summary = "make a store from a backup",
+      .prose = "Verifies BACKUP, copies it to DIR and verifies the copy. DIR must be absent or empty; it appears whole "
+               "or not at all.",
+      .options = restore_options, .operands_min = 1, .operands_max = 1, .run = verb_restore },
     { .name = "version", .usage = "", .summary = "print the version",
       .prose = "Prints the version of the program; with --json also of libraries it runs on.",
       .options = json_options, .run = verb_version },

@@ -8,6 +8,8 @@
 #define CLI_VERSION "unknown"
 #endif
 
+enum cli_exit verb_backup(struct cli_call *call);
+enum cli_exit verb_check(struct cli_call *call);
 enum cli_exit verb_completion(struct cli_call *call);
 enum cli_exit verb_explain(struct cli_call *call);
 enum cli_exit verb_get(struct cli_call *call);
@@ -17,6 +19,7 @@ enum cli_exit verb_import_xml(struct cli_call *call);
 enum cli_exit verb_ls(struct cli_call *call);
 enum cli_exit verb_man(struct cli_call *call);
 enum cli_exit verb_put(struct cli_call *call);
+enum cli_exit verb_restore(struct cli_call *call);
 enum cli_exit verb_rm(struct cli_call *call);
 enum cli_exit verb_version(struct cli_call *call);
 

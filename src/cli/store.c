@@ -1,0 +1,56 @@
+#include "cli/store.h"
+#include "cli/cli.h"
+#include "engine/engine.h"
+#include "loop/sysclock.h"
+
+struct checking { struct store_check *out; struct out_progress progress; struct clock *clock; };
+
+static void on_found(void *ctx, const char *what)
+{
+    struct checking *c = ctx;
+    if (c->out->damages++ < STORE_FOUND_MAX)
+        json_array_append_new(c->out->found, json_string(what));
+}
+
+static void on_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    struct checking *c = ctx;
+    out_progress_step(&c->progress, done, total, clock_mono(c->clock));
+}
+
+static err check_engine(const char *dir, struct checking *c)
+{
+    struct engine *engine = NULL;
+    store_time greatest;
+    struct engine_opts opts = { .dir = dir, .read_only = true };
+    err e = engine_open(&opts, &engine, &greatest, &c->out->note);
+    if (e != ERR_OK)
+        return e;
+    struct engine_check_opts check = { .found = on_found, .progress = on_progress, .ctx = c };
+    e = engine_check(engine, &check);
+    if (e != ERR_OK && e != ERR_CORRUPT)
+        err_note_set(&c->out->note, "cannot read all of %s: %s", dir, err_name(e));
+    engine_close(&engine);
+    return e;
+}
+
+err store_check(const char *dir, bool progress, struct store_check *out)
+{
+    *out = (struct store_check){ .found = json_array() };
+    INVARIANT(out->found != NULL);
+    struct sysclock *sysclock = sysclock_new();
+    struct checking c = { .out = out, .clock = sysclock_clock(sysclock) };
+    out_progress_begin(&c.progress, "checking", NULL, clock_mono(c.clock));
+    c.progress.shown = c.progress.shown && progress;
+    err e = check_engine(dir, &c);
+    out_progress_end(&c.progress);
+    sysclock_free(&sysclock);
+    return e;
+}
+
+int store_exit(err why)
+{
+    if (why == ERR_OK)
+        return CLI_OK;
+    return why == ERR_CORRUPT || why == ERR_BAD ? CLI_DAMAGED : CLI_FAILED;
+}
