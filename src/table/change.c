@@ -1,0 +1,264 @@
+/* Creating, migrating and dropping tables, and the upkeep that removes what expired or was dropped. */
+#include "table/key.h"
+#include "table/row.h"
+#include "table/store.h"
+
+#include <string.h>
+
+enum { DROPPED_KEY_BYTES = 9, SCHEMA_PACK_BYTES_MAX = 65536, SCHEMA_HEAD_BYTES = 9 };
+
+static const str number_key = { .p = "N", .n = 1 };
+
+/* ---- schemas ---- */
+
+static err number_next(struct engine_txn *t, uint32_t *number)
+{
+    struct engine_row row;
+    char bytes[4];
+    err e = engine_get(engine_txn_view(t), SPACE_SCHEMA, number_key, &row);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    if (e == ERR_OK && row.value.n != sizeof bytes)
+        return ERR_CORRUPT;
+    uint32_t last = e == ERR_OK ? get_be32(row.value.p) : 0;
+    if (last == UINT32_MAX)
+        return ERR_LIMIT;
+    *number = last + 1;
+    put_be32(bytes, *number);
+    return engine_txn_put(t, SPACE_SCHEMA, number_key, (str){ .p = bytes, .n = sizeof bytes }, STR_NONE);
+}
+
+static err schema_write(struct engine_txn *t, struct table_schema_change *c, const struct schema *s)
+{
+    struct buf b;
+    struct key_buf key;
+    buf_init(&b, SCHEMA_PACK_BYTES_MAX);
+    schema_pack(&b, s);
+    err e = buf_status(&b);
+    if (e == ERR_OK) {
+        c->bytes = arena_copy(c->arena, buf_str(&b));
+        e = c->bytes.p == NULL ? ERR_LIMIT : ERR_OK;
+    }
+    buf_fini(&b);
+    if (e != ERR_OK)
+        return e;
+    store_schema_key(&key, c->domain, s->name);
+    bool beside = c->bytes.n <= ENGINE_VALUE_BYTES_MAX;
+    str value = beside ? c->bytes : str_take(c->bytes, SCHEMA_HEAD_BYTES);
+    return engine_txn_put(t, SPACE_SCHEMA, key_buf_str(&key), value, beside ? STR_NONE : c->bytes);
+}
+
+/* Schemas are small and seldom changed: one that is cold is read here. */
+static err create_decide(struct engine_txn *t, void *ctx)
+{
+    struct table_schema_change *c = ctx;
+    struct schema next = *c->schema, *old;
+    c->created = c->changed = false;
+    err e = store_schema(c->tables, engine_txn_view(t), c->domain, c->table, c->arena, false, &old, NULL);
+    if (e == ERR_NOT_FOUND) {
+        uint32_t number;
+        e = number_next(t, &number);
+        if (e != ERR_OK)
+            return e;
+        schema_first(&next, number);
+        c->created = c->changed = true;
+    } else if (e == ERR_OK) {
+        e = schema_migrate(old, &next, &c->changed, &c->note);
+    }
+    return e == ERR_OK && c->changed ? schema_write(t, c, &next) : e;
+}
+
+static void dropped_key(char out[DROPPED_KEY_BYTES], uint32_t domain, uint32_t number)
+{
+    out[0] = SPACE_KEY_DROPPED;
+    put_be32(out + 1, domain);
+    put_be32(out + 5, number);
+}
+
+static err drop_decide(struct engine_txn *t, void *ctx)
+{
+    struct table_schema_change *c = ctx;
+    struct schema *old;
+    struct key_buf key;
+    char dropped[DROPPED_KEY_BYTES];
+    err e = store_schema(c->tables, engine_txn_view(t), c->domain, c->table, c->arena, false, &old, &c->note);
+    if (e != ERR_OK)
+        return e;
+    store_schema_key(&key, c->domain, c->table);
+    e = engine_txn_delete(t, SPACE_SCHEMA, key_buf_str(&key));
+    if (e != ERR_OK)
+        return e;
+    c->changed = true;
+    dropped_key(dropped, c->domain, old->number);
+    return engine_txn_put(t, SPACE_SCHEMA, (str){ .p = dropped, .n = sizeof dropped }, STR_NONE, STR_NONE);
+}
+
+static void change_done(void *ctx, err why)
+{
+    struct table_schema_change *c = ctx;
+    c->done(c, why);
+}
+
+err tables_change(struct tables *ts, struct table_schema_change *c)
+{
+    MAGIC_CHECK(ts, TABLES_MAGIC);
+    c->tables = ts;
+    c->created = c->changed = false;
+    bool drop = c->action == SCHEMA_DROP;
+    if (!drop) {
+        err e = schema_parse(c->arena, c->table, c->json, &c->schema, &c->note);
+        if (e != ERR_OK)
+            return e;
+    }
+    c->update = (struct engine_update){ .decide = drop ? drop_decide : create_decide, .done = change_done, .ctx = c,
+                                        .deadline = c->deadline, .frees = drop };
+    engine_submit(ts->engine, &c->update);
+    return ERR_OK;
+}
+
+/* ---- upkeep ---- */
+
+struct upkeep {
+    struct tables *tables;
+    unsigned expired, dropped;
+    bool more;
+};
+
+/* One expiry entry: deletes the row it names, if that row still expires then, and the entry. */
+static err expire(struct engine_txn *t, str entry, unsigned *expired)
+{
+    store_time expiry;
+    struct key_buf key;
+    struct engine_row row;
+    struct row_head head;
+    err e = row_expiry_split(entry, &expiry, &key);
+    if (e != ERR_OK)
+        return e;
+    e = engine_get(engine_txn_view(t), SPACE_ROW, key_buf_str(&key), &row);
+    if (e == ERR_OK)
+        e = row_head_read(row.value, &head);
+    if (e == ERR_OK && head.expiry.ns == expiry.ns) {
+        e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&key));
+        (*expired)++;
+    }
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    return engine_txn_delete(t, SPACE_ROW, entry);
+}
+
+/* The range of expiry entries up to and with now. */
+static struct engine_range expiry_range(char from[1], char until[9], store_time now)
+{
+    from[0] = until[0] = KEY_EXPIRY;
+    put_be64(until + 1, (uint64_t)now.ns + 1);
+    return (struct engine_range){ .space = SPACE_ROW, .from = { .p = from, .n = 1 }, .until = { .p = until, .n = 9 } };
+}
+
+static err expired_remove(struct engine_txn *t, struct upkeep *k)
+{
+    struct key_buf entries[TABLE_UPKEEP_BATCH];
+    char from[1], until[9];
+    struct engine_range range = expiry_range(from, until, engine_txn_now(t));
+    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
+    unsigned count = 0;
+    err e = ERR_OK;
+    while (count < TABLE_UPKEEP_BATCH) {
+        struct engine_row row;
+        e = engine_cursor_next(c, &row);
+        if (e != ERR_OK)
+            break;
+        INVARIANT(key_buf_set(&entries[count++], row.key));
+    }
+    engine_cursor_close(&c);
+    k->more = count == TABLE_UPKEEP_BATCH;
+    e = e == ERR_NOT_FOUND ? ERR_OK : e;
+    for (unsigned i = 0; e == ERR_OK && i < count; i++)
+        e = expire(t, key_buf_str(&entries[i]), &k->expired);
+    return e;
+}
+
+static err first_dropped(struct engine_view *v, char out[DROPPED_KEY_BYTES])
+{
+    struct engine_row row;
+    struct engine_range range = { .space = SPACE_SCHEMA, .from = STR("D"), .until = STR("E") };
+    struct engine_cursor *c = engine_cursor_open(v, &range);
+    err e = engine_cursor_next(c, &row);
+    if (e == ERR_OK && row.key.n != DROPPED_KEY_BYTES)
+        e = ERR_CORRUPT;
+    if (e == ERR_OK)
+        memcpy(out, row.key.p, DROPPED_KEY_BYTES);
+    engine_cursor_close(&c);
+    return e;
+}
+
+static err dropped_remove(struct engine_txn *t, struct upkeep *k)
+{
+    char dropped[DROPPED_KEY_BYTES], head[KEY_HEAD_BYTES], end[KEY_HEAD_BYTES];
+    err e = first_dropped(engine_txn_view(t), dropped);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    head[0] = KEY_ROW;
+    memcpy(head + 1, dropped + 1, KEY_HEAD_BYTES - 1);
+    str prefix = { .p = head, .n = sizeof head };
+    struct engine_range range = { .space = SPACE_ROW, .from = prefix, .until = engine_prefix_end(prefix, end) };
+    struct store_doomed doomed = { .count = 0 };
+    buf_init(&doomed.rows, (size_t)TABLE_UPKEEP_BATCH * (ENGINE_KEY_BYTES_MAX + 16));
+    e = store_collect(engine_txn_view(t), &range, TABLE_UPKEEP_BATCH, engine_txn_now(t), &doomed);
+    if (e == ERR_OK)
+        e = store_delete(t, &doomed);
+    if (e == ERR_OK && !doomed.more)
+        e = engine_txn_delete(t, SPACE_SCHEMA, (str){ .p = dropped, .n = sizeof dropped });
+    k->dropped = doomed.count;
+    k->more = true; /* another dropped table may follow */
+    buf_fini(&doomed.rows);
+    return e;
+}
+
+static err upkeep_decide(struct engine_txn *t, void *ctx)
+{
+    struct upkeep *k = ctx;
+    *k = (struct upkeep){ .tables = k->tables };
+    err e = expired_remove(t, k);
+    return e == ERR_OK ? dropped_remove(t, k) : e;
+}
+
+/* When the next row expires; is there anything to do now? */
+static err look_ahead(struct tables *ts, bool *any, store_time *next)
+{
+    char dropped[DROPPED_KEY_BYTES];
+    struct engine_row row;
+    struct key_buf key;
+    struct engine_view *v = engine_view_begin(ts->engine);
+    struct engine_range range = { .space = SPACE_ROW, .from = STR("\2"), .until = STR("\3") };
+    *next = STORE_TIME_NEVER;
+    err e = first_dropped(v, dropped);
+    *any = e == ERR_OK;
+    if (e == ERR_OK || e == ERR_NOT_FOUND) {
+        struct engine_cursor *c = engine_cursor_open(v, &range);
+        e = engine_cursor_next(c, &row);
+        if (e == ERR_OK)
+            e = row_expiry_split(row.key, next, &key);
+        engine_cursor_close(&c);
+    }
+    engine_view_end(&v);
+    *any |= !store_time_before(clock_store(ts->clock), *next);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+err tables_upkeep(struct tables *ts, bool *more, store_time *next)
+{
+    MAGIC_CHECK(ts, TABLES_MAGIC);
+    struct upkeep k = { .tables = ts };
+    bool any;
+    *more = false;
+    err e = look_ahead(ts, &any, next);
+    if (e != ERR_OK || !any)
+        return e;
+    e = engine_update_wait(ts->engine, upkeep_decide, &k);
+    if (e != ERR_OK)
+        return e;
+    atomic_fetch_add_explicit(&ts->expired, k.expired, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ts->dropped_rows, k.dropped, memory_order_relaxed);
+    *more = k.more;
+    return look_ahead(ts, &any, next);
+}

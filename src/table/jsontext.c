@@ -1,0 +1,157 @@
+#include "table/jsontext.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void put_escaped(struct buf *b, char c)
+{
+    static const char short_form[] = { ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r' };
+    unsigned char u = (unsigned char)c;
+    if (c == '"' || c == '\\') {
+        buf_put_c(b, '\\');
+        buf_put_c(b, c);
+    } else if (u < sizeof short_form && short_form[u] != 0) {
+        buf_put_c(b, '\\');
+        buf_put_c(b, short_form[u]);
+    } else {
+        buf_printf(b, "\\u%04x", u);
+    }
+}
+
+void jsontext_string(struct buf *b, str s)
+{
+    buf_put_c(b, '"');
+    size_t from = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char u = (unsigned char)s.p[i];
+        if (u >= 0x20 && u != '"' && u != '\\' && u != 0x7f)
+            continue;
+        buf_put(b, (str){ .p = s.p + from, .n = i - from });
+        put_escaped(b, s.p[i]);
+        from = i + 1;
+    }
+    buf_put(b, str_skip(s, from));
+    buf_put_c(b, '"');
+}
+
+/* Does the text of v with this many digits read back as v? */
+static bool reads_back(double v, bool single, int digits, char out[40])
+{
+    (void)snprintf(out, 40, "%.*g", digits, v); /* at most 26 bytes */
+    double again = strtod(out, NULL);
+    return single ? (float)again == (float)v : again == v;
+}
+
+static void put_shortest(struct buf *b, double v, bool single)
+{
+    INVARIANT(isfinite(v));
+    char text[40];
+    int most = single ? 9 : 17;
+    int digits = single ? 6 : 15;
+    while (digits < most && !reads_back(v, single, digits, text))
+        digits++;
+    if (digits == most)
+        (void)reads_back(v, single, digits, text); /* always true: for the text */
+    buf_put(b, str_of(text));
+}
+
+void jsontext_double(struct buf *b, double v)
+{
+    put_shortest(b, v, false);
+}
+
+void jsontext_float(struct buf *b, float v)
+{
+    put_shortest(b, (double)v, true);
+}
+
+static err put_any(struct buf *b, const json_t *json, unsigned depth);
+
+static err put_array(struct buf *b, const json_t *json, unsigned depth)
+{
+    buf_put_c(b, '[');
+    for (size_t i = 0; i < json_array_size(json); i++) {
+        if (i > 0)
+            buf_put_c(b, ',');
+        err e = put_any(b, json_array_get(json, i), depth + 1);
+        if (e != ERR_OK)
+            return e;
+    }
+    buf_put_c(b, ']');
+    return ERR_OK;
+}
+
+static err put_object(struct buf *b, const json_t *json, unsigned depth)
+{
+    const char *key;
+    json_t *value;
+    bool first = true;
+    buf_put_c(b, '{');
+    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
+        if (!first)
+            buf_put_c(b, ',');
+        first = false;
+        jsontext_string(b, str_of(key));
+        buf_put_c(b, ':');
+        err e = put_any(b, value, depth + 1);
+        if (e != ERR_OK)
+            return e;
+    }
+    buf_put_c(b, '}');
+    return ERR_OK;
+}
+
+/* Recursion stops at JSONTEXT_DEPTH_MAX. */
+static err put_any(struct buf *b, const json_t *json, unsigned depth)
+{
+    if (depth > JSONTEXT_DEPTH_MAX)
+        return ERR_LIMIT;
+    switch (json_typeof(json)) {
+    case JSON_OBJECT:
+        return put_object(b, json, depth);
+    case JSON_ARRAY:
+        return put_array(b, json, depth);
+    case JSON_STRING:
+        jsontext_string(b, (str){ .p = json_string_value(json), .n = json_string_length(json) });
+        return ERR_OK;
+    case JSON_INTEGER:
+        buf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(json));
+        return ERR_OK;
+    case JSON_REAL:
+        jsontext_double(b, json_real_value(json));
+        return ERR_OK;
+    case JSON_TRUE:
+        buf_put(b, STR("true"));
+        return ERR_OK;
+    case JSON_FALSE:
+        buf_put(b, STR("false"));
+        return ERR_OK;
+    case JSON_NULL:
+        buf_put(b, STR("null"));
+        return ERR_OK;
+    }
+    return ERR_BAD;
+}
+
+err jsontext_any(struct buf *b, const json_t *json)
+{
+    return put_any(b, json, 0);
+}
+
+void jsontext_base64(struct buf *b, str bytes)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *at = buf_extend(b, (bytes.n + 2) / 3 * 4);
+    if (at == NULL)
+        return;
+    const unsigned char *p = (const unsigned char *)bytes.p;
+    for (size_t i = 0; i < bytes.n; i += 3) {
+        size_t left = bytes.n - i;
+        unsigned v = (unsigned)p[i] << 16 | (left > 1 ? (unsigned)p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0u);
+        *at++ = alphabet[v >> 18];
+        *at++ = alphabet[v >> 12 & 63];
+        *at++ = left > 1 ? alphabet[v >> 6 & 63] : '=';
+        *at++ = left > 2 ? alphabet[v & 63] : '=';
+    }
+}

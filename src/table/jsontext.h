@@ -1,0 +1,23 @@
+/* jsontext.h - writing JSON text into a buf, and base64 into it. Reading JSON is codec/json.h's.
+ *
+ * Pure. Doubles and floats are written as the shortest decimal that reads back as the same number. */
+#ifndef TABLE_JSONTEXT_H
+#define TABLE_JSONTEXT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <jansson.h>
+
+enum { JSONTEXT_DEPTH_MAX = 64 };
+
+/* With quotes. Bytes that are no UTF-8 are the caller's to keep out. */
+void jsontext_string(struct buf *b, str s);
+void jsontext_double(struct buf *b, double v);
+void jsontext_float(struct buf *b, float v);
+/* Compact, keys in their order. ERR_LIMIT: nested deeper than JSONTEXT_DEPTH_MAX. */
+MUST_CHECK err jsontext_any(struct buf *b, const json_t *json);
+/* Standard alphabet, padded, without quotes. */
+void jsontext_base64(struct buf *b, str bytes);
+
+#endif

@@ -1,0 +1,95 @@
+/* JSON writes as struct table_write: one query, or a batch. */
+#include "table/query.h"
+#include "table/store.h"
+
+#include <string.h>
+
+/* One parse under way. */
+struct parsing {
+    struct tables *tables;
+    struct engine_view *view;
+    uint32_t domain;
+    const struct table_query *query;
+    struct arena *arena;
+    struct err_note *note;
+};
+
+static err write_read(const struct parsing *p, str table, const json_t *json, bool is_delete, struct table_write *out)
+{
+    struct schema *s;
+    err e = store_schema(p->tables, p->view, p->domain, table, p->arena, p->query->now, &s, p->note);
+    if (e == ERR_OK)
+        e = is_delete ? query_delete(p->arena, s, json, out, p->note) : query_put(p->arena, s, json, out, p->note);
+    if (e == ERR_OK)
+        out->schema = s;
+    return e;
+}
+
+static err op_read(const struct parsing *p, const json_t *json, struct table_write *out)
+{
+    const char *op = json_string_value(json_object_get(json, "op"));
+    const char *table = json_string_value(json_object_get(json, "table"));
+    if (op == NULL || (strcmp(op, "put") != 0 && strcmp(op, "delete") != 0)) {
+        err_note_set(p->note, "each operation of a batch needs op: put or delete");
+        return ERR_BAD;
+    }
+    if (table == NULL) {
+        err_note_set(p->note, "each operation of a batch needs a table");
+        return ERR_BAD;
+    }
+    str name = arena_copy(p->arena, str_of(table));
+    if (name.p == NULL)
+        return ERR_LIMIT;
+    return write_read(p, name, json, strcmp(op, "delete") == 0, out);
+}
+
+static err batch_read(const struct parsing *p, const json_t *json, struct table_write *writes)
+{
+    for (size_t i = 0; i < json_array_size(json); i++) {
+        struct err_note why = { .text = "" };
+        struct parsing one = *p;
+        one.note = &why;
+        err e = op_read(&one, json_array_get(json, i), &writes[i]);
+        if (e != ERR_OK) {
+            err_note_set(p->note, "operation %zu: %s", i, why.text);
+            return e;
+        }
+    }
+    return ERR_OK;
+}
+
+static err parse(const struct parsing *p, const json_t *json, struct table_update *out)
+{
+    bool batch = p->query->kind == QUERY_BATCH;
+    size_t count = batch ? json_array_size(json) : 1;
+    if (count == 0 || count > TABLE_OPS_MAX) {
+        err_note_set(p->note, "a batch has 1 to %d operations", TABLE_OPS_MAX);
+        return ERR_BAD;
+    }
+    struct table_write *writes = arena_calloc(p->arena, count, sizeof *writes);
+    if (writes == NULL)
+        return ERR_LIMIT;
+    err e = batch ? batch_read(p, json, writes)
+                  : write_read(p, p->query->table, json, p->query->kind == QUERY_DELETE, writes);
+    if (e == ERR_OK) {
+        out->writes = writes;
+        out->writes_count = (unsigned)count;
+    }
+    return e;
+}
+
+err tables_parse(struct tables *ts, uint32_t domain, const struct table_query *q, struct arena *a,
+                 struct table_update *out, struct err_note *note)
+{
+    MAGIC_CHECK(ts, TABLES_MAGIC);
+    json_t *json;
+    err e = query_load(q->json, q->kind == QUERY_BATCH, &json, note);
+    if (e != ERR_OK)
+        return e;
+    struct engine_view *v = engine_view_begin(ts->engine);
+    struct parsing p = { .tables = ts, .view = v, .domain = domain, .query = q, .arena = a, .note = note };
+    e = parse(&p, json, out);
+    engine_view_end(&v);
+    json_decref(json);
+    return e;
+}

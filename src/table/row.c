@@ -1,0 +1,127 @@
+#include "table/row.h"
+
+#include "table/key.h"
+
+#include <string.h>
+
+err row_head_read(str value, struct row_head *out)
+{
+    if (value.n < ROW_HEAD_BYTES || value.p[0] != ROW_VERSION)
+        return ERR_CORRUPT;
+    *out = (struct row_head){
+        .expiry = { .ns = (int64_t)get_be64(value.p + ROW_EXPIRY_AT) },
+        .written_at = { .ns = (int64_t)get_be64(value.p + ROW_WRITTEN_AT) },
+        .in_blob = (value.p[1] & ROW_IN_BLOB) != 0,
+    };
+    return ERR_OK;
+}
+
+bool row_attrs_valid(str attrs)
+{
+    struct cursor c = { .rest = attrs };
+    unsigned count = cursor_be16(&c);
+    for (unsigned i = 0; i < count && !c.failed; i++) {
+        (void)cursor_be16(&c);
+        (void)cursor_bytes(&c, cursor_be32(&c));
+    }
+    return cursor_done(&c);
+}
+
+err row_attrs(struct engine *e, const struct engine_row *row, struct arena *a, bool now, str *out)
+{
+    struct row_head head;
+    err why = row_head_read(row->value, &head);
+    if (why != ERR_OK)
+        return why;
+    str attrs;
+    if (head.in_blob) {
+        why = store_blob(e, &row->blob, a, now, &attrs);
+        if (why != ERR_OK)
+            return why;
+    } else {
+        attrs = arena_copy(a, str_skip(row->value, ROW_HEAD_BYTES));
+        if (attrs.p == NULL)
+            return ERR_LIMIT;
+    }
+    if (!row_attrs_valid(attrs))
+        return ERR_CORRUPT;
+    *out = attrs;
+    return ERR_OK;
+}
+
+str row_attr(str attrs, uint16_t number)
+{
+    struct cursor c = { .rest = attrs };
+    unsigned count = attrs.n == 0 ? 0 : cursor_be16(&c);
+    for (unsigned i = 0; i < count; i++) {
+        uint16_t found = cursor_be16(&c);
+        str value = cursor_bytes(&c, cursor_be32(&c));
+        if (found == number)
+            return value;
+    }
+    return STR_NONE;
+}
+
+static bool writes(const struct row_write *w, unsigned i)
+{
+    return w->schema->attrs[i].role == w->role && w->values[i].p != NULL;
+}
+
+static char *put_attr(char *at, uint16_t number, str value)
+{
+    put_be16(at, number);
+    put_be32(at + 2, (uint32_t)value.n);
+    if (value.n > 0)
+        memcpy(at + ROW_ATTR_HEAD_BYTES, value.p, value.n);
+    return at + ROW_ATTR_HEAD_BYTES + value.n;
+}
+
+err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes)
+{
+    size_t size = 2;
+    uint16_t count = 0;
+    for (unsigned i = 0; i < w->schema->attrs_count; i++)
+        if (writes(w, i)) {
+            size += ROW_ATTR_HEAD_BYTES + w->values[i].n;
+            count++;
+        }
+    if (size > ENGINE_BLOB_BYTES_MAX)
+        return ERR_LIMIT;
+    char *p = arena_alloc(a, ROW_HEAD_BYTES + size);
+    if (p == NULL)
+        return ERR_LIMIT;
+    bool in_blob = ROW_HEAD_BYTES + size > ENGINE_VALUE_BYTES_MAX;
+    p[0] = ROW_VERSION;
+    p[1] = in_blob ? ROW_IN_BLOB : 0;
+    put_be64(p + ROW_EXPIRY_AT, (uint64_t)w->head.expiry.ns);
+    put_be64(p + ROW_WRITTEN_AT, (uint64_t)w->head.written_at.ns);
+    put_be16(p + ROW_HEAD_BYTES, count);
+    char *at = p + ROW_HEAD_BYTES + 2;
+    for (unsigned i = 0; i < w->schema->attrs_count; i++)
+        if (writes(w, i))
+            at = put_attr(at, w->schema->attrs[i].number, w->values[i]);
+    *value = (str){ .p = p, .n = in_blob ? ROW_HEAD_BYTES : ROW_HEAD_BYTES + size };
+    *bytes = in_blob ? (str){ .p = p + ROW_HEAD_BYTES, .n = size } : STR_NONE;
+    return ERR_OK;
+}
+
+void row_expiry_key(struct key_buf *k, store_time expiry, str row_key)
+{
+    INVARIANT(row_key.n >= KEY_HEAD_BYTES);
+    INVARIANT(row_key.n <= TABLE_KEY_BYTES_MAX);
+    k->bytes[0] = KEY_EXPIRY;
+    put_be64(k->bytes + 1, (uint64_t)expiry.ns);
+    memcpy(k->bytes + 9, row_key.p + 1, row_key.n - 1);
+    k->n = 9 + row_key.n - 1;
+}
+
+err row_expiry_split(str key, store_time *expiry, struct key_buf *row_key)
+{
+    if (key.n < 9 + KEY_HEAD_BYTES - 1 || key.p[0] != KEY_EXPIRY)
+        return ERR_CORRUPT;
+    expiry->ns = (int64_t)get_be64(key.p + 1);
+    row_key->bytes[0] = KEY_ROW;
+    memcpy(row_key->bytes + 1, key.p + 9, key.n - 9);
+    row_key->n = key.n - 9 + 1;
+    return ERR_OK;
+}

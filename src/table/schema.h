@@ -1,0 +1,52 @@
+/* schema.h - what a table is: attributes, index, options; read from JSON, checked, migrated, stored.
+ *
+ * Stored in SPACE_SCHEMA: key 'S', domain, name; value and blob as schema_pack says. Attributes have numbers
+ * that are never used twice in a table, so that a removed attribute's bytes in old rows mean nothing.
+ * Migration (as the peer): only to a higher version; non-key attributes come and go, options change; what is in
+ * the key stays, with its type and order; an attribute that stays keeps its type and kind. Pure. */
+#ifndef TABLE_SCHEMA_H
+#define TABLE_SCHEMA_H
+
+#include "table/table.h"
+
+#include <jansson.h>
+
+enum schema_role { ROLE_PLAIN, ROLE_HASH, ROLE_RANGE, ROLE_STATIC, SCHEMA_ROLES };
+struct schema_attr {
+    str name;
+    struct table_kind kind;
+    enum schema_role role;
+    bool desc;                 /* RANGE */
+    uint16_t number;
+};
+struct schema {
+    str name;
+    uint32_t number;           /* of the table; 0: not stored yet */
+    uint32_t changes;          /* counts migrations: tells two states of a table apart */
+    int64_t version;
+    uint16_t attrs_made;       /* numbers given so far */
+    unsigned attrs_count, hash_count, range_count, statics_count;
+    struct schema_attr attrs[TABLE_ATTRS_MAX];
+    uint8_t hash[TABLE_KEY_ATTRS_MAX], range[TABLE_KEY_ATTRS_MAX]; /* indexes of attrs, in key order */
+    int64_t ttl_s;             /* default_time_to_live; 0: none */
+    str options;               /* JSON object text, or empty */
+    str text;                  /* the schema as its writer gave it, table and version filled in */
+};
+
+/* Everything borrowed is in the arena. ERR_BAD with a note, ERR_LIMIT. table: the name it must have. */
+MUST_CHECK err schema_parse(struct arena *a, str table, str json, struct schema **out, struct err_note *note);
+/* Gives next what old has (number, attribute numbers) if next may follow it. *changed false: it is the same.
+ * ERR_BAD with a note. */
+MUST_CHECK err schema_migrate(const struct schema *old, struct schema *next, bool *changed, struct err_note *note);
+/* Numbers for a table that never was. */
+void schema_first(struct schema *s, uint32_t number);
+
+const struct schema_attr *schema_find(const struct schema *s, str name); /* NULL: unknown */
+const struct schema_attr *schema_numbered(const struct schema *s, uint16_t number);
+bool schema_name_valid(str table);
+
+/* Bytes for the store and back. ERR_CORRUPT, ERR_LIMIT. name is borrowed from its argument. */
+void schema_pack(struct buf *b, const struct schema *s);
+MUST_CHECK err schema_unpack(struct arena *a, str name, str bytes, struct schema **out);
+
+#endif

@@ -1,0 +1,313 @@
+#include "table/store.h"
+
+#include "table/key.h"
+#include "table/row.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+bool key_buf_set(struct key_buf *k, str s)
+{
+    k->n = 0;
+    if (s.n > sizeof k->bytes)
+        return false;
+    if (s.n > 0)
+        memcpy(k->bytes, s.p, s.n);
+    k->n = s.n;
+    return true;
+}
+
+err tables_new(struct engine *e, struct clock *clock, struct tables **out, struct err_note *note)
+{
+    struct tables *ts = calloc(1, sizeof *ts);
+    if (ts == NULL) {
+        err_note_set(note, "out of memory");
+        return ERR_LIMIT;
+    }
+    ts->magic = TABLES_MAGIC;
+    ts->engine = e;
+    ts->clock = clock;
+    *out = ts;
+    return ERR_OK;
+}
+
+void tables_free(struct tables **tp)
+{
+    if (*tp == NULL)
+        return;
+    MAGIC_CHECK(*tp, TABLES_MAGIC);
+    (*tp)->magic = 0;
+    free(*tp);
+    *tp = NULL;
+}
+
+void tables_stats_get(struct tables *ts, struct tables_stats *out)
+{
+    *out = (struct tables_stats){ .puts = ts->puts, .deletes = ts->deletes, .gets = ts->gets, .expired = ts->expired,
+                                  .dropped_rows = ts->dropped_rows };
+}
+
+err store_blob(struct engine *e, const struct engine_blob *blob, struct arena *a, bool now, str *out)
+{
+    if (blob->n > ENGINE_BLOB_BYTES_MAX)
+        return ERR_CORRUPT;
+    char *p = arena_alloc(a, (size_t)blob->n);
+    if (p == NULL)
+        return ERR_LIMIT;
+    err why = now ? engine_blob_read_now(e, blob, 0, blob->n, p) : engine_blob_read(e, blob, 0, blob->n, p);
+    if (why != ERR_OK)
+        return why;
+    if (XXH3_64bits(p, (size_t)blob->n) != blob->hash)
+        return ERR_CORRUPT;
+    *out = (str){ .p = p, .n = (size_t)blob->n };
+    return ERR_OK;
+}
+
+void store_schema_key(struct key_buf *k, uint32_t domain, str table)
+{
+    INVARIANT(table.n <= TABLE_NAME_BYTES_MAX);
+    k->bytes[0] = SPACE_KEY_SCHEMA;
+    put_be32(k->bytes + 1, domain);
+    if (table.n > 0)
+        memcpy(k->bytes + 5, table.p, table.n);
+    k->n = 5 + table.n;
+}
+
+err store_schema(struct tables *ts, struct engine_view *v, uint32_t domain, str table, struct arena *a, bool now,
+                 struct schema **out, struct err_note *note)
+{
+    struct key_buf key;
+    struct engine_row row;
+    err why = ERR_NOT_FOUND;
+    if (schema_name_valid(table)) {
+        store_schema_key(&key, domain, table);
+        why = engine_get(v, SPACE_SCHEMA, key_buf_str(&key), &row);
+    }
+    if (why == ERR_NOT_FOUND)
+        err_note_set(note, "there is no table %.*s", STR_ARG(str_take(table, TABLE_NAME_BYTES_MAX)));
+    if (why != ERR_OK)
+        return why;
+    str bytes = row.value;
+    if (row.blob.n > 0)
+        why = store_blob(ts->engine, &row.blob, a, now, &bytes);
+    return why == ERR_OK ? schema_unpack(a, table, bytes, out) : why;
+}
+
+err store_schema_same(struct engine_view *v, uint32_t domain, const struct schema *s)
+{
+    struct key_buf key;
+    struct engine_row row;
+    store_schema_key(&key, domain, s->name);
+    err e = engine_get(v, SPACE_SCHEMA, key_buf_str(&key), &row);
+    if (e != ERR_OK)
+        return e;
+    struct cursor c = { .rest = row.value };
+    (void)cursor_u8(&c);
+    uint32_t number = cursor_be32(&c), changes = cursor_be32(&c);
+    if (c.failed)
+        return ERR_CORRUPT;
+    if (number != s->number)
+        return ERR_NOT_FOUND;
+    return changes == s->changes ? ERR_OK : ERR_CONFLICT;
+}
+
+/* ---- deletion ---- */
+
+err store_collect(struct engine_view *v, const struct engine_range *range, unsigned max, store_time now,
+                  struct store_doomed *out)
+{
+    struct engine_cursor *c = engine_cursor_open(v, range);
+    err e;
+    for (;;) {
+        struct engine_row row;
+        struct row_head head;
+        e = engine_cursor_next(c, &row);
+        if (e == ERR_OK)
+            e = row_head_read(row.value, &head);
+        if (e != ERR_OK)
+            break;
+        if (out->count == max) {
+            out->more = true;
+            break;
+        }
+        buf_put_be64(&out->rows, (uint64_t)head.expiry.ns);
+        buf_put_be16(&out->rows, (uint16_t)row.key.n);
+        buf_put(&out->rows, row.key);
+        out->count++;
+        out->alive += store_time_before(now, head.expiry) ? 1 : 0;
+    }
+    engine_cursor_close(&c);
+    e = e == ERR_NOT_FOUND ? ERR_OK : e;
+    return e == ERR_OK ? buf_status(&out->rows) : e;
+}
+
+err store_delete(struct engine_txn *t, const struct store_doomed *doomed)
+{
+    struct cursor c = { .rest = buf_str(&doomed->rows) };
+    for (unsigned i = 0; i < doomed->count; i++) {
+        store_time expiry = { .ns = (int64_t)cursor_be64(&c) };
+        str key = cursor_bytes(&c, cursor_be16(&c));
+        err e = engine_txn_delete(t, SPACE_ROW, key);
+        if (e == ERR_OK && expiry.ns != INT64_MAX) {
+            struct key_buf due;
+            row_expiry_key(&due, expiry, key);
+            e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&due));
+        }
+        if (e != ERR_OK)
+            return e;
+    }
+    return ERR_OK;
+}
+
+/* ---- plans ---- */
+
+static void bound_raise(struct key_buf *from, str key)
+{
+    if (str_cmp(key, key_buf_str(from)) > 0)
+        INVARIANT(key_buf_set(from, key));
+}
+
+static void bound_lower(struct key_buf *until, str key)
+{
+    if (str_cmp(key, key_buf_str(until)) < 0)
+        INVARIANT(key_buf_set(until, key));
+}
+
+/* In the order of encoded keys: descending turns it round. */
+static enum table_op encoded_op(enum table_op op, bool desc)
+{
+    static const enum table_op turned[] = {
+        [OP_EQ] = OP_EQ, [OP_LT] = OP_GT, [OP_LE] = OP_GE, [OP_GT] = OP_LT, [OP_GE] = OP_LE };
+    return desc ? turned[op] : op;
+}
+
+/* component: the prefix with the encoded value behind it. */
+static void bound_apply(struct plan *p, enum table_op op, str component)
+{
+    char end_bytes[ENGINE_KEY_BYTES_MAX];
+    str end = engine_prefix_end(component, end_bytes);
+    switch (op) {
+    case OP_EQ:
+        bound_raise(&p->from, component);
+        bound_lower(&p->until, end);
+        return;
+    case OP_LT:
+        bound_lower(&p->until, component);
+        return;
+    case OP_LE:
+        bound_lower(&p->until, end);
+        return;
+    case OP_GT:
+        bound_raise(&p->from, end);
+        return;
+    case OP_GE:
+        bound_raise(&p->from, component);
+        return;
+    }
+}
+
+/* State of one walk over the key attributes. */
+struct planner {
+    const struct table_predicate *predicates;
+    unsigned count, used;
+    struct buf prefix;
+    struct plan *plan;
+    bool open;                 /* an attribute without eq was passed: bounds are as tight as they get */
+};
+
+static const struct table_predicate *find_eq(const struct planner *w, str name)
+{
+    for (unsigned i = 0; i < w->count; i++)
+        if (w->predicates[i].op == OP_EQ && str_eq(w->predicates[i].name, name))
+            return &w->predicates[i];
+    return NULL;
+}
+
+static void plan_ranges(struct planner *w, const struct schema_attr *at)
+{
+    size_t size = w->prefix.n;
+    for (unsigned i = 0; i < w->count; i++) {
+        const struct table_predicate *p = &w->predicates[i];
+        if (!str_eq(p->name, at->name))
+            continue;
+        key_put(&w->prefix, at->kind.type, at->desc, p->value);
+        if (buf_status(&w->prefix) == ERR_OK) {
+            bound_apply(w->plan, encoded_op(p->op, at->desc), buf_str(&w->prefix));
+            w->used++;
+        } else if (p->op == OP_EQ) {
+            w->plan->empty = true;
+        }
+        w->prefix.failed = false; /* a bound too long for a key: left to the filter */
+        w->prefix.n = size;
+    }
+}
+
+static void plan_attr(struct planner *w, const struct schema_attr *at)
+{
+    if (w->open)
+        return;
+    plan_ranges(w, at);
+    const struct table_predicate *eq = find_eq(w, at->name);
+    if (eq == NULL) {
+        w->open = true;
+        return;
+    }
+    key_put(&w->prefix, at->kind.type, at->desc, eq->value);
+    if (buf_status(&w->prefix) != ERR_OK)
+        w->plan->empty = true;
+    w->open = w->plan->empty;
+}
+
+static err predicates_check(const struct schema *s, const struct table_predicate *predicates, unsigned count,
+                            struct err_note *note)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const struct schema_attr *at = schema_find(s, predicates[i].name);
+        if (at == NULL) {
+            err_note_set(note, "there is no attribute %.*s", STR_ARG(str_take(predicates[i].name, 64)));
+            return ERR_BAD;
+        }
+        if (at->role != ROLE_HASH && at->role != ROLE_RANGE) {
+            err_note_set(note, "attribute %.*s is not in the index", STR_ARG(at->name));
+            return ERR_BAD;
+        }
+        if (predicates[i].value.p == NULL) {
+            err_note_set(note, "attribute %.*s of the key cannot be null", STR_ARG(at->name));
+            return ERR_BAD;
+        }
+    }
+    return ERR_OK;
+}
+
+err plan_make(const struct schema *s, uint32_t domain, const struct table_predicate *predicates, unsigned count,
+              struct plan *out, struct err_note *note)
+{
+    err e = predicates_check(s, predicates, count, note);
+    if (e != ERR_OK)
+        return e;
+    struct planner w = { .predicates = predicates, .count = count, .plan = out };
+    char end[ENGINE_KEY_BYTES_MAX];
+    buf_init(&w.prefix, TABLE_KEY_BYTES_MAX);
+    key_put_head(&w.prefix, domain, s);
+    out->empty = false;
+    INVARIANT(key_buf_set(&out->from, buf_str(&w.prefix)));
+    INVARIANT(key_buf_set(&out->until, engine_prefix_end(buf_str(&w.prefix), end)));
+    for (unsigned i = 0; i < s->hash_count; i++)
+        plan_attr(&w, &s->attrs[s->hash[i]]);
+    out->one_partition = !w.open && !out->empty;
+    out->whole_partition = out->one_partition && w.used == count;
+    if (out->one_partition) {
+        buf_put_u8(&w.prefix, KEY_REGULAR);
+        if (buf_status(&w.prefix) == ERR_OK) {
+            bound_raise(&out->from, buf_str(&w.prefix));
+            bound_lower(&out->until, engine_prefix_end(buf_str(&w.prefix), end));
+        }
+        for (unsigned i = 0; i < s->range_count; i++)
+            plan_attr(&w, &s->attrs[s->range[i]]);
+    }
+    out->exact = w.used == count;
+    out->empty = out->empty || str_cmp(key_buf_str(&out->from), key_buf_str(&out->until)) >= 0;
+    buf_fini(&w.prefix);
+    return ERR_OK;
+}

@@ -1,0 +1,58 @@
+/* store.h - what the files of this folder share: the module's object, bytes beside rows, plans of key ranges. */
+#ifndef TABLE_STORE_H
+#define TABLE_STORE_H
+
+#include "table/schema.h"
+#include "table/table.h"
+
+#include <stdatomic.h>
+
+enum { SPACE_KEY_NUMBER = 'N', SPACE_KEY_DROPPED = 'D', SPACE_KEY_SCHEMA = 'S' }; /* first byte in SPACE_SCHEMA */
+
+struct tables {
+    uint32_t magic;
+    struct engine *engine;
+    struct clock *clock;
+    atomic_uint_least64_t puts, deletes, gets, expired, dropped_rows;
+};
+#define TABLES_MAGIC 0x7ab1e500u
+
+/* A key or bound built in place; failed: longer than a row's key may be. */
+struct key_buf { char bytes[ENGINE_KEY_BYTES_MAX]; size_t n; };
+static inline str key_buf_str(const struct key_buf *k)
+{
+    return (str){ .p = k->bytes, .n = k->n };
+}
+/* Empties k when s is too long: false. */
+bool key_buf_set(struct key_buf *k, str s);
+
+/* The whole blob in the arena, its hash checked. ERR_AGAIN only when now. */
+MUST_CHECK err store_blob(struct engine *e, const struct engine_blob *blob, struct arena *a, bool now, str *out);
+void store_schema_key(struct key_buf *k, uint32_t domain, str table);
+/* ERR_NOT_FOUND with a note. name is borrowed from table. */
+MUST_CHECK err store_schema(struct tables *ts, struct engine_view *v, uint32_t domain, str table, struct arena *a,
+                            bool now, struct schema **out, struct err_note *note);
+
+/* Is the table still in the state s was read in? ERR_CONFLICT: migrated; ERR_NOT_FOUND: dropped. */
+MUST_CHECK err store_schema_same(struct engine_view *v, uint32_t domain, const struct schema *s);
+
+/* Rows of a range, collected for deletion: at most max, *more tells of others. Release rows with buf_fini. */
+struct store_doomed { struct buf rows; unsigned count, alive; bool more; };
+MUST_CHECK err store_collect(struct engine_view *v, const struct engine_range *range, unsigned max, store_time now,
+                             struct store_doomed *out);
+/* Deletes them with their expiry entries. */
+MUST_CHECK err store_delete(struct engine_txn *t, const struct store_doomed *doomed);
+
+/* The range of keys that predicates allow, as tight as the key order makes it. exact: every row in it satisfies
+ * all predicates; else rows are still to be filtered. */
+struct plan {
+    struct key_buf from, until;
+    bool empty;                /* no key can match */
+    bool exact;
+    bool one_partition;        /* all hash attributes are given */
+    bool whole_partition;      /* and nothing else */
+};
+MUST_CHECK err plan_make(const struct schema *s, uint32_t domain, const struct table_predicate *predicates,
+                         unsigned count, struct plan *out, struct err_note *note);
+
+#endif

@@ -1,0 +1,186 @@
+/* table.h - named tables over an engine: typed attributes, ordered keys, queries, batches; no policy.
+ *
+ * Model (RESTBase's table storage, notes of the peer 1.8). A table of a domain has a schema: attributes with
+ * types, and an index that says which are the hash attributes (together the partition), which the range
+ * attributes (order of rows inside a partition, ascending or descending) and which are static (one value a
+ * partition). A hidden first hash attribute, the domain, keeps domains apart. A row is named by all its key
+ * attributes; a put changes the attributes it names and keeps the others; null clears one.
+ *   Everything written is one engine update: conditions are decided inside it, and a batch on one partition
+ * key is all or nothing across tables. A row past its expiry is never served, whether or not the upkeep
+ * has removed it yet. Reads happen in a view and never block when told not to.
+ *   Key of a row in SPACE_ROW: 01, domain, table number, hash attributes, 00 for the static row or 01, range
+ * attributes (key.h). Expiry entries: 02, expiry, key of the row. Schemas in SPACE_SCHEMA (schema.h). */
+#ifndef TABLE_TABLE_H
+#define TABLE_TABLE_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/tid.h"
+#include "base/times.h"
+#include "engine/engine.h"
+
+enum {
+    TABLE_NAME_BYTES_MAX = 128,
+    TABLE_ATTRS_MAX = 128,             /* of one schema */
+    TABLE_ATTR_NAME_BYTES_MAX = 64,
+    TABLE_KEY_ATTRS_MAX = 16,          /* hash attributes; range attributes */
+    TABLE_KEY_BYTES_MAX = ENGINE_KEY_BYTES_MAX - 8, /* of a row, encoded; the expiry entry needs the rest */
+    TABLE_LIMIT_MAX = 10000,           /* rows of one answer */
+    TABLE_ANSWER_BYTES_MAX = 48 << 20, /* of one answer; more rows come with `next` */
+    TABLE_SCAN_ROWS_MAX = 100000,      /* rows one get looks at before it answers with `next` */
+    TABLE_OPS_MAX = 256,               /* of one batch */
+    TABLE_DELETE_ROWS_MAX = 8000,      /* of one update; a longer delete runs as several, a batch is refused */
+    TABLE_UPKEEP_BATCH = 256,
+    TABLE_PREDICATES_MAX = 64,
+};
+#define TABLE_TTL_S_MAX ((int64_t)630720000) /* 20 years, as Cassandra */
+
+enum table_type { TYPE_BLOB, TYPE_DECIMAL, TYPE_DOUBLE, TYPE_FLOAT, TYPE_BOOLEAN, TYPE_INT, TYPE_VARINT, TYPE_STRING,
+                  TYPE_TIMEUUID, TYPE_UUID, TYPE_TIMESTAMP, TYPE_JSON, TYPE_LONG, TABLE_TYPES };
+struct table_kind { enum table_type type; bool set; };
+
+/* A named value in its stored form: memcmp order is the order of the values (value.h). p NULL: null. */
+struct table_attr { str name, value; };
+/* Stored forms for callers that have values, not JSON; in the arena, p NULL when it is full. string and blob
+ * are their own bytes. */
+str table_value_long(struct arena *a, int64_t v);
+str table_value_tid(struct arena *a, struct tid t);
+int64_t table_long(str stored);        /* 0 when malformed */
+struct tid table_tid(str stored);
+
+struct tables;
+/* Reads the catalog. Fails: ERR_IO, ERR_CORRUPT. Owner: caller. */
+MUST_CHECK err tables_new(struct engine *e, struct clock *clock, struct tables **out, struct err_note *note);
+void tables_free(struct tables **tp);
+
+/* ---- schemas ---- */
+enum table_schema_action { SCHEMA_CREATE, SCHEMA_DROP };
+struct table_schema_change {
+    /* in; borrowed until done */
+    enum table_schema_action action;
+    uint32_t domain;
+    str table;
+    str json;                   /* CREATE: the schema as JSON text */
+    struct arena *arena;
+    mono deadline;
+    void (*done)(struct table_schema_change *c, err why); /* engine thread, short */
+    void *ctx;
+    /* out: ERR_BAD with a note (schema wrong, or migration not possible), ERR_NOT_FOUND (DROP) */
+    bool created, changed;
+    struct err_note note;
+    /* the module's */
+    struct tables *tables;
+    struct schema *schema;
+    str bytes;
+    struct engine_update update;
+};
+/* Creates, migrates (higher version, same key) or drops; the same schema again is no change. Not ERR_OK: done
+ * is not called. Rows of a dropped table are removed by the upkeep and not seen from here on. */
+MUST_CHECK err tables_change(struct tables *ts, struct table_schema_change *c);
+/* The schema as JSON. ERR_NOT_FOUND; ERR_AGAIN as tables_get. */
+MUST_CHECK err tables_schema(struct tables *ts, uint32_t domain, str table, struct arena *a, bool now, str *json);
+
+/* ---- reading ---- */
+enum table_op { OP_EQ, OP_LT, OP_LE, OP_GT, OP_GE };
+struct table_predicate { str name; enum table_op op; str value; };
+struct table_get {
+    str table;
+    const struct table_predicate *predicates;
+    unsigned predicates_count;
+    const str *proj;            /* names; count 0: all */
+    unsigned proj_count;
+    bool reversed;              /* the whole key order turned round */
+    bool distinct;              /* one row a partition; proj: hash attributes only */
+    bool with_ttl;
+    uint32_t limit;             /* 0: TABLE_LIMIT_MAX */
+    str next;                   /* token of an earlier answer, or empty */
+};
+struct table_row {
+    const struct table_attr *attrs; /* key attributes first; without those not asked for */
+    unsigned count;
+    int64_t ttl_s;              /* left, rounded up; 0: none */
+    bool with_ttl;
+};
+str table_row_value(const struct table_row *r, str name); /* p NULL: null or unknown */
+
+/* One get in a view. Rows are borrowed inside each; each returns false to stop (then *next goes on after that row).
+ *   now    never blocks: ERR_AGAIN when bytes are cold (then again without it, on a pool thread)
+ *   next   token in the arena, or STR_NONE when there is no more
+ * Fails: ERR_NOT_FOUND (no such table), ERR_BAD with a note, ERR_LIMIT, ERR_CORRUPT, ERR_IO. */
+struct table_reader {
+    struct tables *tables;
+    struct engine_view *view;
+    struct arena *arena;        /* holds the schema and the token; rows are borrowed, see each */
+    bool now;
+    bool (*each)(void *ctx, const struct table_row *row);
+    void *ctx;
+    struct err_note *note;
+};
+MUST_CHECK err tables_get(const struct table_reader *r, uint32_t domain, const struct table_get *g, str *next);
+
+/* The same from a JSON query (1.8) to a JSON answer {"items":[...],"next":"..."}; *rows: how many. */
+struct table_answer { str json; unsigned rows; bool more; };
+MUST_CHECK err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, struct arena *a, bool now,
+                               struct table_answer *out, struct err_note *note);
+
+/* ---- writing ---- */
+enum table_condition { IF_ALWAYS, IF_NOT_EXISTS, IF_EQUAL };
+struct table_write {
+    bool is_delete;
+    str table;
+    /* put */
+    const struct table_attr *attrs; /* full key; value NULL clears */
+    unsigned attrs_count;
+    enum table_condition condition;
+    const struct table_attr *equal; /* IF_EQUAL: all of them; NULL: the attribute is not set */
+    unsigned equal_count;
+    int64_t ttl_s;              /* 0: the table's default_time_to_live, if any */
+    /* delete: all hash attributes eq, then eq on range attributes and at most one range */
+    const struct table_predicate *predicates;
+    unsigned predicates_count;
+    const struct schema *schema; /* the module's; NULL */
+};
+struct table_step;
+struct table_update {
+    /* in; borrowed until done */
+    uint32_t domain;
+    const struct table_write *writes;
+    unsigned writes_count;      /* more than one: a batch on one partition key */
+    struct arena *arena;        /* used on the engine's thread too, until done */
+    mono deadline;
+    void (*done)(struct table_update *u, err why); /* engine thread, short */
+    void *ctx;
+    /* out */
+    bool applied;               /* false: a condition did not hold and nothing was written */
+    uint64_t rows_deleted;
+    struct err_note note;
+    /* the module's */
+    struct tables *tables;
+    struct table_step *steps;
+    uint64_t deleted_before;
+    bool may_block, more;
+    struct engine_update update;
+};
+/* Prepares on the calling thread and submits. Not ERR_OK: done is not called (ERR_NOT_FOUND no such table,
+ * ERR_BAD with a note, ERR_LIMIT, ERR_AGAIN only with now: a cold schema, then again on the pool).
+ * done gets ERR_AGAIN when a row to be changed is cold: call tables_update_warm on the pool; ERR_CONFLICT when
+ * the table was changed meanwhile. */
+MUST_CHECK err tables_update(struct tables *ts, struct table_update *u, bool now);
+/* Reads what was cold (blocks), then submits again; done as before, and no more ERR_AGAIN. */
+void tables_update_warm(struct table_update *u);
+/* Writes from JSON: one put or delete query of a table; or a batch [{"op":"put","table":...},...]. Borrowed from a. */
+enum table_query_kind { QUERY_PUT, QUERY_DELETE, QUERY_BATCH };
+struct table_query { enum table_query_kind kind; str table; str json; bool now; };
+MUST_CHECK err tables_parse(struct tables *ts, uint32_t domain, const struct table_query *q, struct arena *a,
+                            struct table_update *out, struct err_note *note);
+
+/* ---- upkeep ---- */
+/* Removes rows that expired and rows of dropped tables: one batch. *more: there is more to do now; *next: when the
+ * next row expires (NEVER: none). Blocks until on disk: a pool job. */
+MUST_CHECK err tables_upkeep(struct tables *ts, bool *more, store_time *next);
+struct tables_stats { uint64_t puts, deletes, gets, expired, dropped_rows; };
+void tables_stats_get(struct tables *ts, struct tables_stats *out);
+
+#endif

@@ -1,0 +1,412 @@
+/* Puts, deletes and batches. Prepared on the caller's thread into steps, decided on the engine's.
+ *
+ * Invariants: 1. A decision writes nothing before all its schemas and conditions were found to hold. 2. What a
+ * decision keeps between two runs of itself is set anew at its start. 3. A row with an expiry has exactly one
+ * expiry entry, written and deleted in the same update as the row. */
+#include "table/key.h"
+#include "table/query.h"
+#include "table/row.h"
+#include "table/store.h"
+#include "table/value.h"
+
+#include <string.h>
+
+struct table_step {
+    const struct table_write *write;
+    const struct schema *schema;
+    struct key_buf key;            /* put: of the row; delete: of the partition */
+    size_t partition_size;
+    str *values;                   /* put: by index of attributes */
+    bool *named;
+    bool names_static, names_all;  /* names_all: no plain attribute keeps its old value */
+    struct plan plan;              /* delete */
+};
+
+/* ---- preparing ---- */
+
+static err put_attr(struct table_step *st, const struct table_attr *attr, struct err_note *note)
+{
+    const struct schema_attr *at = schema_find(st->schema, attr->name);
+    if (at == NULL) {
+        err_note_set(note, "there is no attribute %.*s in table %.*s", STR_ARG(str_take(attr->name, 64)),
+                     STR_ARG(st->schema->name));
+        return ERR_BAD;
+    }
+    unsigned index = (unsigned)(at - st->schema->attrs);
+    if (!value_valid(at->kind, attr->value)) {
+        err_note_set(note, "attribute %.*s has a value that is not of its type", STR_ARG(at->name));
+        return ERR_BAD;
+    }
+    st->values[index] = attr->value;
+    st->named[index] = true;
+    st->names_static |= at->role == ROLE_STATIC;
+    return ERR_OK;
+}
+
+static err key_attr(struct buf *b, const struct table_step *st, unsigned index, struct err_note *note)
+{
+    const struct schema_attr *at = &st->schema->attrs[index];
+    if (st->values[index].p == NULL) {
+        err_note_set(note, "attribute %.*s of the key is missing", STR_ARG(at->name));
+        return ERR_BAD;
+    }
+    key_put(b, at->kind.type, at->desc, st->values[index]);
+    return ERR_OK;
+}
+
+static err key_build(struct buf *b, struct table_step *st, uint32_t domain, struct err_note *note)
+{
+    err e = ERR_OK;
+    key_put_head(b, domain, st->schema);
+    for (unsigned i = 0; e == ERR_OK && i < st->schema->hash_count; i++)
+        e = key_attr(b, st, st->schema->hash[i], note);
+    st->partition_size = b->n;
+    buf_put_u8(b, KEY_REGULAR);
+    for (unsigned i = 0; e == ERR_OK && i < st->schema->range_count; i++)
+        e = key_attr(b, st, st->schema->range[i], note);
+    if (e != ERR_OK)
+        return e;
+    if (buf_status(b) != ERR_OK) {
+        err_note_set(note, "the key is longer than %d bytes (TABLE_KEY_BYTES_MAX) encoded", TABLE_KEY_BYTES_MAX);
+        return ERR_BAD;
+    }
+    INVARIANT(key_buf_set(&st->key, buf_str(b)));
+    return ERR_OK;
+}
+
+static err put_prepare(struct table_update *u, struct table_step *st)
+{
+    const struct table_write *w = st->write;
+    st->values = arena_calloc(u->arena, st->schema->attrs_count, sizeof *st->values);
+    st->named = arena_calloc(u->arena, st->schema->attrs_count, sizeof *st->named);
+    if (st->values == NULL || st->named == NULL)
+        return ERR_LIMIT;
+    for (unsigned i = 0; i < w->attrs_count; i++) {
+        err e = put_attr(st, &w->attrs[i], &u->note);
+        if (e != ERR_OK)
+            return e;
+    }
+    st->names_all = true;
+    for (unsigned i = 0; i < st->schema->attrs_count; i++)
+        st->names_all &= st->named[i] || st->schema->attrs[i].role != ROLE_PLAIN;
+    for (unsigned i = 0; i < w->equal_count; i++)
+        if (schema_find(st->schema, w->equal[i].name) == NULL) {
+            err_note_set(&u->note, "there is no attribute %.*s", STR_ARG(str_take(w->equal[i].name, 64)));
+            return ERR_BAD;
+        }
+    struct buf b;
+    buf_init(&b, TABLE_KEY_BYTES_MAX);
+    err e = key_build(&b, st, u->domain, &u->note);
+    buf_fini(&b);
+    return e;
+}
+
+static err delete_prepare(struct table_update *u, struct table_step *st)
+{
+    const struct table_write *w = st->write;
+    err e = plan_make(st->schema, u->domain, w->predicates, w->predicates_count, &st->plan, &u->note);
+    if (e != ERR_OK || st->plan.empty)
+        return e;
+    if (!st->plan.one_partition) {
+        err_note_set(&u->note, "a delete must give all hash attributes with eq");
+        return ERR_BAD;
+    }
+    if (!st->plan.exact) {
+        err_note_set(&u->note, "a delete must give range attributes in the order of the index, the last with a range");
+        return ERR_BAD;
+    }
+    bool is_static;
+    st->key = st->plan.from;
+    e = key_partition(st->schema, key_buf_str(&st->key), &st->partition_size, &is_static);
+    INVARIANT(e == ERR_OK); /* the plan has all hash attributes and the mark */
+    st->key.n = st->partition_size;
+    if (st->plan.whole_partition)
+        st->plan.from = st->key; /* the static row goes too */
+    return ERR_OK;
+}
+
+static err step_prepare(struct table_update *u, struct engine_view *v, struct table_step *st, bool now)
+{
+    st->schema = st->write->schema;
+    if (st->schema == NULL) {
+        struct schema *s;
+        err e = store_schema(u->tables, v, u->domain, st->write->table, u->arena, now, &s, &u->note);
+        if (e != ERR_OK)
+            return e;
+        st->schema = s;
+    }
+    return st->write->is_delete ? delete_prepare(u, st) : put_prepare(u, st);
+}
+
+/* The encoded hash attributes: what steps of a batch must have in common. */
+static str partition_of(const struct table_step *st)
+{
+    return str_skip(str_take(key_buf_str(&st->key), st->partition_size), KEY_HEAD_BYTES);
+}
+
+static err steps_prepare(struct table_update *u, struct engine_view *v, bool now)
+{
+    for (unsigned i = 0; i < u->writes_count; i++) {
+        u->steps[i].write = &u->writes[i];
+        err e = step_prepare(u, v, &u->steps[i], now);
+        if (e != ERR_OK)
+            return e;
+        bool empty = u->steps[i].plan.empty; /* a delete of what cannot exist has no key */
+        if (i > 0 && (empty || !str_eq(partition_of(&u->steps[0]), partition_of(&u->steps[i])))) {
+            err_note_set(&u->note, "a batch must stay on one partition key: operation %u is on another", i);
+            return ERR_BAD;
+        }
+        u->update.frees &= u->writes[i].is_delete;
+    }
+    return ERR_OK;
+}
+
+/* ---- deciding ---- */
+
+/* A stored row as a put sees it. */
+struct old_row {
+    bool there, alive;
+    store_time expiry;
+    str attrs;                 /* empty unless asked for and alive */
+};
+
+static err old_read(struct engine_txn *t, struct table_update *u, str key, bool with_attrs, struct old_row *out)
+{
+    struct engine_row row;
+    struct row_head head;
+    *out = (struct old_row){ .there = false };
+    err e = engine_get(engine_txn_view(t), SPACE_ROW, key, &row);
+    if (e == ERR_NOT_FOUND)
+        return ERR_OK;
+    if (e == ERR_OK)
+        e = row_head_read(row.value, &head);
+    if (e != ERR_OK)
+        return e;
+    out->there = true;
+    out->expiry = head.expiry;
+    out->alive = store_time_before(engine_txn_now(t), head.expiry);
+    if (!with_attrs || !out->alive)
+        return ERR_OK;
+    return row_attrs(u->tables->engine, &row, u->arena, !u->may_block, &out->attrs);
+}
+
+static struct key_buf static_key(const struct table_step *st)
+{
+    struct key_buf key = st->key;
+    key.n = st->partition_size;
+    key.bytes[key.n++] = KEY_STATIC;
+    return key;
+}
+
+static bool equal_holds(const struct table_step *st, const struct table_attr *want, const struct old_row *row,
+                        const struct old_row *statics)
+{
+    const struct schema_attr *at = schema_find(st->schema, want->name);
+    str is = at->role == ROLE_STATIC ? row_attr(statics->attrs, at->number) : row_attr(row->attrs, at->number);
+    if (at->role == ROLE_HASH || at->role == ROLE_RANGE)
+        is = row->alive ? st->values[at - st->schema->attrs] : STR_NONE;
+    return value_cmp(at->kind, is, want->value) == 0;
+}
+
+static err condition_holds(struct engine_txn *t, struct table_update *u, const struct table_step *st, bool *holds)
+{
+    const struct table_write *w = st->write;
+    struct old_row row, statics = { .there = false };
+    *holds = true;
+    if (w->is_delete || w->condition == IF_ALWAYS)
+        return ERR_OK;
+    err e = old_read(t, u, key_buf_str(&st->key), w->condition == IF_EQUAL, &row);
+    if (e == ERR_OK && w->condition == IF_EQUAL && st->schema->statics_count > 0) {
+        struct key_buf key = static_key(st);
+        e = old_read(t, u, key_buf_str(&key), true, &statics);
+    }
+    if (e != ERR_OK)
+        return e;
+    if (w->condition == IF_NOT_EXISTS)
+        *holds = !row.alive;
+    for (unsigned i = 0; i < w->equal_count; i++)
+        *holds &= equal_holds(st, &w->equal[i], &row, &statics);
+    return ERR_OK;
+}
+
+static store_time expiry_of(const struct engine_txn *t, const struct table_step *st)
+{
+    int64_t ttl_s = st->write->ttl_s > 0 ? st->write->ttl_s : st->schema->ttl_s;
+    return ttl_s > 0 ? store_time_add(engine_txn_now(t), ttl_s * NS_PER_S) : STORE_TIME_NEVER;
+}
+
+static err expiry_move(struct engine_txn *t, str key, const struct old_row *old, store_time expiry)
+{
+    struct key_buf due;
+    err e = ERR_OK;
+    if (old->there && old->expiry.ns == expiry.ns)
+        return ERR_OK;
+    if (old->there && old->expiry.ns != INT64_MAX) {
+        row_expiry_key(&due, old->expiry, key);
+        e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&due));
+    }
+    if (e == ERR_OK && expiry.ns != INT64_MAX) {
+        row_expiry_key(&due, expiry, key);
+        e = engine_txn_put(t, SPACE_ROW, key_buf_str(&due), STR_NONE, STR_NONE);
+    }
+    return e;
+}
+
+static err row_write(struct engine_txn *t, struct table_update *u, const struct table_step *st, str key,
+                     enum schema_role role)
+{
+    const struct schema *s = st->schema;
+    struct old_row old;
+    err e = old_read(t, u, key, role == ROLE_STATIC || !st->names_all, &old);
+    if (e != ERR_OK)
+        return e;
+    str values[TABLE_ATTRS_MAX];
+    for (unsigned i = 0; i < s->attrs_count; i++)
+        values[i] = st->named[i] ? st->values[i] : row_attr(old.attrs, s->attrs[i].number);
+    struct row_write w = { .head = { .expiry = expiry_of(t, st), .written_at = engine_txn_now(t) },
+                           .schema = s, .role = role, .values = values };
+    str value, bytes;
+    e = row_pack(u->arena, &w, &value, &bytes);
+    if (e == ERR_OK)
+        e = engine_txn_put(t, SPACE_ROW, key, value, bytes);
+    return e == ERR_OK ? expiry_move(t, key, &old, w.head.expiry) : e;
+}
+
+static err put_apply(struct engine_txn *t, struct table_update *u, const struct table_step *st)
+{
+    err e = row_write(t, u, st, key_buf_str(&st->key), ROLE_PLAIN);
+    if (e != ERR_OK || !st->names_static)
+        return e;
+    struct key_buf key = static_key(st);
+    return row_write(t, u, st, key_buf_str(&key), ROLE_STATIC);
+}
+
+static err delete_apply(struct engine_txn *t, struct table_update *u, const struct table_step *st)
+{
+    if (st->plan.empty)
+        return ERR_OK;
+    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&st->plan.from),
+                                  .until = key_buf_str(&st->plan.until) };
+    struct store_doomed doomed = { .count = 0 };
+    buf_init(&doomed.rows, (size_t)TABLE_DELETE_ROWS_MAX * (ENGINE_KEY_BYTES_MAX + 16));
+    err e = store_collect(engine_txn_view(t), &range, TABLE_DELETE_ROWS_MAX, engine_txn_now(t), &doomed);
+    if (e == ERR_OK && doomed.more && u->writes_count > 1) {
+        err_note_set(&u->note, "a delete in a batch may take %d rows at most", TABLE_DELETE_ROWS_MAX);
+        e = ERR_LIMIT;
+    }
+    if (e == ERR_OK)
+        e = store_delete(t, &doomed);
+    u->rows_deleted += doomed.alive;
+    u->more = doomed.more;
+    buf_fini(&doomed.rows);
+    return e;
+}
+
+static err schema_check(struct engine_txn *t, struct table_update *u, const struct schema *s)
+{
+    err e = store_schema_same(engine_txn_view(t), u->domain, s);
+    if (e == ERR_NOT_FOUND)
+        err_note_set(&u->note, "there is no table %.*s", STR_ARG(s->name));
+    if (e == ERR_CONFLICT)
+        err_note_set(&u->note, "table %.*s was changed meanwhile: try again", STR_ARG(s->name));
+    return e;
+}
+
+static err update_decide(struct engine_txn *t, void *ctx)
+{
+    struct table_update *u = ctx;
+    u->applied = false;
+    u->more = false;
+    u->rows_deleted = u->deleted_before;
+    for (unsigned i = 0; i < u->writes_count; i++) {
+        bool holds;
+        err e = schema_check(t, u, u->steps[i].schema);
+        if (e == ERR_OK)
+            e = condition_holds(t, u, &u->steps[i], &holds);
+        if (e != ERR_OK || !holds)
+            return e;
+    }
+    for (unsigned i = 0; i < u->writes_count; i++) {
+        err e = u->writes[i].is_delete ? delete_apply(t, u, &u->steps[i]) : put_apply(t, u, &u->steps[i]);
+        if (e != ERR_OK)
+            return e;
+    }
+    u->applied = true;
+    return ERR_OK;
+}
+
+/* ---- submitting ---- */
+
+static void count_writes(struct table_update *u)
+{
+    for (unsigned i = 0; i < u->writes_count; i++) {
+        bool is_delete = u->writes[i].is_delete;
+        atomic_fetch_add_explicit(is_delete ? &u->tables->deletes : &u->tables->puts, 1, memory_order_relaxed);
+    }
+}
+
+static void update_done(void *ctx, err why)
+{
+    struct table_update *u = ctx;
+    if (why == ERR_OK && u->more) {
+        u->deleted_before = u->rows_deleted;
+        engine_submit(u->tables->engine, &u->update);
+        return;
+    }
+    if (why == ERR_OK)
+        count_writes(u);
+    u->done(u, why);
+}
+
+err tables_update(struct tables *ts, struct table_update *u, bool now)
+{
+    MAGIC_CHECK(ts, TABLES_MAGIC);
+    if (u->writes_count == 0 || u->writes_count > TABLE_OPS_MAX) {
+        err_note_set(&u->note, "a batch has 1 to %d operations", TABLE_OPS_MAX);
+        return ERR_BAD;
+    }
+    u->tables = ts;
+    u->deleted_before = 0;
+    u->update = (struct engine_update){ .decide = update_decide, .done = update_done, .ctx = u,
+                                        .deadline = u->deadline, .frees = true };
+    u->steps = arena_calloc(u->arena, u->writes_count, sizeof *u->steps);
+    if (u->steps == NULL)
+        return ERR_LIMIT;
+    struct engine_view *v = engine_view_begin(ts->engine);
+    err e = steps_prepare(u, v, now);
+    engine_view_end(&v);
+    if (e == ERR_OK)
+        engine_submit(ts->engine, &u->update);
+    return e;
+}
+
+/* Brings a row's bytes into memory. What fails here fails again in the decision, and is told there. */
+static err warm(struct table_update *u, struct engine_view *v, str key)
+{
+    struct engine_row row;
+    struct arena scratch;
+    str attrs;
+    arena_init(&scratch, ENGINE_BLOB_BYTES_MAX);
+    err e = engine_get(v, SPACE_ROW, key, &row);
+    if (e == ERR_OK)
+        e = row_attrs(u->tables->engine, &row, &scratch, false, &attrs);
+    arena_fini(&scratch);
+    return e;
+}
+
+void tables_update_warm(struct table_update *u)
+{
+    struct engine_view *v = engine_view_begin(u->tables->engine);
+    err e = ERR_OK;
+    for (unsigned i = 0; i < u->writes_count && (e == ERR_OK || e == ERR_NOT_FOUND); i++) {
+        if (u->writes[i].is_delete)
+            continue;
+        struct key_buf key = static_key(&u->steps[i]);
+        e = warm(u, v, key_buf_str(&u->steps[i].key));
+        if (u->steps[i].schema->statics_count > 0 && (e == ERR_OK || e == ERR_NOT_FOUND))
+            e = warm(u, v, key_buf_str(&key));
+    }
+    engine_view_end(&v);
+    u->may_block = true;
+    engine_submit(u->tables->engine, &u->update);
+}
