@@ -282,8 +282,8 @@ const struct http_route app_admin_routes[] = {
       .label = "admin.check", .admin = true },
     { HTTP_POST, "/v1/admin.backup", post_backup, .body_bytes_max = ADMIN_BODY_BYTES_MAX,
       .permission = "admin.backup", .label = "admin.backup", .admin = true },
-    { HTTP_POST, "/v1/admin.stats", post_stats, .body_bytes_max = ADMIN_BODY_BYTES_MAX, .permission = "admin.stats",
+    { HTTP_POST, "/v1/admin.stats", post_stats, .body_bytes_max = ADMIN_BODY_BYTES_MAX, .permission = "admin.read",
       .label = "admin.stats", .admin = true },
-    { HTTP_GET, "/v1/admin.stats", post_stats, .permission = "admin.stats", .label = "admin.stats", .admin = true },
+    { HTTP_GET, "/v1/admin.stats", post_stats, .permission = "admin.read", .label = "admin.stats", .admin = true },
     { .pattern = NULL },
 };

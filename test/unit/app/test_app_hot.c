@@ -1,0 +1,280 @@
+/* hot: an acknowledged change is never hidden by a ready answer, memory stays within bounds, references balance.
+ * Method: ready answers of our own that count their references; threads that write, read and refill. */
+#include "app/hot.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct http_ready {
+    atomic_int refs;
+    int64_t value;
+    size_t bytes;
+};
+static atomic_int alive;
+
+static struct http_ready *ready_new(int64_t value, size_t bytes)
+{
+    struct http_ready *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        abort();
+    r->refs = 1;
+    r->value = value;
+    r->bytes = bytes;
+    atomic_fetch_add(&alive, 1);
+    return r;
+}
+
+struct http_ready *http_ready_ref(struct http_ready *r)
+{
+    atomic_fetch_add(&r->refs, 1);
+    return r;
+}
+
+void http_ready_unref(struct http_ready **rp)
+{
+    struct http_ready *r = *rp;
+    *rp = NULL;
+    if (atomic_fetch_sub(&r->refs, 1) != 1)
+        return;
+    atomic_fetch_sub(&alive, 1);
+    free(r);
+}
+
+size_t http_ready_bytes(const struct http_ready *r)
+{
+    return r->bytes;
+}
+
+static _Atomic int64_t now_ns;
+static store_time fake_store_now(struct clock *c)
+{
+    (void)c;
+    return (store_time){ .ns = atomic_load(&now_ns) };
+}
+static struct clock fake_clock = { .store_now = fake_store_now };
+
+static struct hot_key key_of(const char *target)
+{
+    return (struct hot_key){ .target = str_of(target) };
+}
+
+/* Keeps value under target for title. */
+static void keep_until(struct app_hot *h, const char *target, const char *title, int64_t value, store_time until)
+{
+    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, str_of(title)), .valid_until = until, .tag = STR("7/tid"),
+                                .full = ready_new(value, 1000), .same = ready_new(-value, 100) };
+    hot_put(h, key_of(target), &o);
+    http_ready_unref(&o.full);
+    http_ready_unref(&o.same);
+}
+
+static int64_t look(struct app_hot *h, const char *target, const char *if_none_match)
+{
+    struct http_ready *r = hot_get(h, key_of(target), &fake_clock, str_of(if_none_match));
+    if (r == NULL)
+        return 0;
+    int64_t value = r->value;
+    http_ready_unref(&r);
+    return value;
+}
+
+static void entry_is_found_until_its_title_changes(void **state)
+{
+    (void)state;
+    struct app_hot *h = hot_new(1 << 20, 1);
+    keep_until(h, "/a", "A", 5, STORE_TIME_NEVER);
+    assert_int_equal(look(h, "/a", NULL), 5);
+    assert_int_equal(look(h, "/b", NULL), 0);
+    hot_bump(h, 1, 1, STR("B"));
+    hot_bump(h, 2, 1, STR("A"));
+    hot_bump(h, 1, 2, STR("A"));
+    assert_int_equal(look(h, "/a", NULL), 5);
+    hot_bump(h, 1, 1, STR("A"));
+    assert_int_equal(look(h, "/a", NULL), 0);
+    hot_free(&h);
+    assert_int_equal(atomic_load(&alive), 0);
+}
+
+static void entry_made_before_a_change_is_not_kept(void **state)
+{
+    (void)state;
+    struct app_hot *h = hot_new(1 << 20, 1);
+    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, STR("A")), .valid_until = STORE_TIME_NEVER, .tag = STR("t"),
+                                .full = ready_new(1, 10), .same = ready_new(2, 10) };
+    hot_bump(h, 1, 1, STR("A"));
+    hot_put(h, key_of("/a"), &o);
+    http_ready_unref(&o.full);
+    http_ready_unref(&o.same);
+    assert_int_equal(look(h, "/a", NULL), 0);
+    assert_int_equal(atomic_load(&alive), 0);
+    hot_free(&h);
+}
+
+static void if_none_match_gets_the_short_answer(void **state)
+{
+    (void)state;
+    struct app_hot *h = hot_new(1 << 20, 1);
+    keep_until(h, "/a", "A", 5, STORE_TIME_NEVER);
+    assert_int_equal(look(h, "/a", "\"7/tid\""), -5);
+    assert_int_equal(look(h, "/a", "W/\"7/tid\""), -5);
+    assert_int_equal(look(h, "/a", "\"0/x\", \"7/tid\""), -5);
+    assert_int_equal(look(h, "/a", "*"), -5);
+    assert_int_equal(look(h, "/a", "\"7/other\""), 5);
+    hot_free(&h);
+    assert_int_equal(atomic_load(&alive), 0);
+}
+
+static void entry_ends_at_its_instant(void **state)
+{
+    (void)state;
+    struct app_hot *h = hot_new(1 << 20, 1);
+    atomic_store(&now_ns, 99);
+    keep_until(h, "/a", "A", 5, (store_time){ .ns = 100 });
+    assert_int_equal(look(h, "/a", NULL), 5);
+    atomic_store(&now_ns, 100);
+    assert_int_equal(look(h, "/a", NULL), 0);
+    hot_free(&h);
+}
+
+static void variants_are_apart_and_a_new_entry_replaces(void **state)
+{
+    (void)state;
+    struct app_hot *h = hot_new(1 << 20, 1);
+    keep_until(h, "/a", "A", 5, STORE_TIME_NEVER);
+    keep_until(h, "/a", "A", 6, STORE_TIME_NEVER);
+    assert_int_equal(look(h, "/a", NULL), 6);
+    struct hot_key other = { .target = STR("/a"), .variant = 2 };
+    assert_null(hot_get(h, other, &fake_clock, STR_NONE));
+    struct hot_stats s;
+    hot_stats_get(h, &s);
+    assert_int_equal(s.entries, 1);
+    assert_int_equal(s.hits, 1);
+    assert_int_equal(s.misses, 1);
+    hot_free(&h);
+    assert_int_equal(atomic_load(&alive), 0);
+}
+
+static void memory_is_bounded_and_what_is_hit_stays(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20, MANY = 5000 };
+    struct app_hot *h = hot_new(BYTES, 1);
+    char target[32];
+    keep_until(h, "/hot", "H", 42, STORE_TIME_NEVER);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(target, sizeof target, "/%d", i);
+        keep_until(h, target, target, i + 1, STORE_TIME_NEVER);
+        assert_int_equal(look(h, "/hot", NULL), 42);
+    }
+    struct hot_stats s;
+    hot_stats_get(h, &s);
+    assert_true(s.bytes <= BYTES);
+    assert_true(s.bytes > BYTES / 2);
+    assert_true(s.evicted > MANY / 2);
+    assert_int_equal(atomic_load(&alive), 2 * (int)s.entries);
+    hot_free(&h);
+    assert_int_equal(atomic_load(&alive), 0);
+}
+
+static void too_large_and_no_room_at_all_keep_nothing(void **state)
+{
+    (void)state;
+    struct app_hot *none = hot_new(0, 1), *small = hot_new(1500, 1);
+    keep_until(none, "/a", "A", 5, STORE_TIME_NEVER);
+    keep_until(small, "/a", "A", 5, STORE_TIME_NEVER);
+    assert_int_equal(look(none, "/a", NULL), 0);
+    assert_int_equal(look(small, "/a", NULL), 0);
+    assert_int_equal(atomic_load(&alive), 0);
+    hot_free(&none);
+    hot_free(&small);
+    hot_free(&none); /* takes NULL */
+}
+
+/* ---- threads: published, then bumped, then acknowledged, as pages_on_change does ---- */
+
+enum { TITLES = 8, ROUNDS = 20000 };
+static struct app_hot *shared;
+static _Atomic int64_t published[TITLES], acknowledged[TITLES];
+static atomic_int stale, done;
+
+static void *write_titles(void *arg)
+{
+    (void)arg;
+    for (int64_t round = 1; round <= ROUNDS; round++) {
+        int t = (int)(round % TITLES);
+        char title[2] = { (char)('A' + t), 0 };
+        atomic_store(&published[t], round);
+        hot_bump(shared, 1, 1, str_of(title));
+        atomic_store(&acknowledged[t], round);
+    }
+    atomic_store(&done, 1);
+    return NULL;
+}
+
+static void *read_titles(void *arg)
+{
+    unsigned t = *(const unsigned *)arg;
+    while (atomic_load(&done) == 0) {
+        t = (t * 5 + 3) % TITLES;
+        char title[2] = { (char)('A' + t), 0 }, target[3] = { '/', (char)('A' + t), 0 };
+        int64_t least = atomic_load(&acknowledged[t]);
+        struct http_ready *r = hot_get(shared, key_of(target), &fake_clock, STR_NONE);
+        if (r != NULL) {
+            if (r->value < least)
+                atomic_fetch_add(&stale, 1);
+            http_ready_unref(&r);
+            continue;
+        }
+        struct hot_entry_opts o = { .mark = hot_mark(shared, 1, 1, str_of(title)), .valid_until = STORE_TIME_NEVER,
+                                    .tag = STR("t"), .same = ready_new(0, 10) };
+        o.full = ready_new(atomic_load(&published[t]), 100);
+        hot_put(shared, key_of(target), &o);
+        http_ready_unref(&o.full);
+        http_ready_unref(&o.same);
+    }
+    return NULL;
+}
+
+static void an_acknowledged_change_is_never_hidden(void **state)
+{
+    (void)state;
+    pthread_t writer, readers[3];
+    unsigned starts[3] = { 0, 3, 6 };
+    shared = hot_new(1 << 20, 9);
+    for (size_t i = 0; i < COUNT_OF(readers); i++)
+        assert_int_equal(pthread_create(&readers[i], NULL, read_titles, &starts[i]), 0);
+    assert_int_equal(pthread_create(&writer, NULL, write_titles, NULL), 0);
+    assert_int_equal(pthread_join(writer, NULL), 0);
+    for (size_t i = 0; i < COUNT_OF(readers); i++)
+        assert_int_equal(pthread_join(readers[i], NULL), 0);
+    assert_int_equal(atomic_load(&stale), 0);
+    struct hot_stats s;
+    hot_stats_get(shared, &s);
+    assert_true(s.hits > 0);
+    hot_free(&shared);
+    assert_int_equal(atomic_load(&alive), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entry_is_found_until_its_title_changes),
+        cmocka_unit_test(entry_made_before_a_change_is_not_kept),
+        cmocka_unit_test(if_none_match_gets_the_short_answer),
+        cmocka_unit_test(entry_ends_at_its_instant),
+        cmocka_unit_test(variants_are_apart_and_a_new_entry_replaces),
+        cmocka_unit_test(memory_is_bounded_and_what_is_hit_stays),
+        cmocka_unit_test(too_large_and_no_room_at_all_keep_nothing),
+        cmocka_unit_test(an_acknowledged_change_is_never_hidden),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
