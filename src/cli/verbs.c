@@ -57,6 +57,39 @@ static const struct cli_option restore_options[] = {
     OPTIONS_END,
 };
 
+static const struct cli_option serve_options[] = {
+    { "config", 0, "FILE", "Options in YAML; also $PALIMPSEST_CONFIG" },
+    { "data", 0, "DIR", "Directory of the store [data]" },
+    { "listen", 0, "ADDR:PORT", "Where to answer; port 0 is any free one [127.0.0.1:7231]" },
+    { "admin-listen", 0, "ADDR:PORT", "Where to answer admin routes, and only there" },
+    { "domain", 0, "NAME", "One more domain to serve [localhost]" },
+    { "set", 0, "NAME=VALUE", "Any option by its name" },
+    { "test-hooks", 0, NULL, "Routes that move the clock, for tests; =INSTANT freezes it there" },
+    OPTIONS_END,
+};
+
+static const struct cli_option options_options[] = {
+    { "markdown", 0, NULL, "As a table in Markdown" },
+    { "roff", 0, NULL, "As part of a man page" },
+    OPTIONS_END,
+};
+
+#define OPTIONS_TOKEN                                                                                          \
+    { "data", 0, "DIR", "Work on this store, whose server is stopped" },                                       \
+    { "server", 0, "URL", "Server to talk to, on its admin listener [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" }, \
+    { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" }, OPTION_JSON
+
+static const struct cli_option token_options[] = { OPTIONS_TOKEN, OPTIONS_END };
+static const struct cli_option token_create_options[] = {
+    { "role", 'r', "NAME", "What it may do: read, write, purge, admin; may be given again [read]" },
+    { "domain", 0, "NAME", "Where it may do so: this domain alone [everywhere]" },
+    { "expires", 0, "DURATION", "For how long, as in 30d [never ends]" },
+    { "name", 0, "NAME", "Name of its user [made up]" },
+    { "tag", 0, "TAG", "What its text starts with, behind qtr- [live]" },
+    OPTIONS_TOKEN,
+    OPTIONS_END,
+};
+
 static const struct cli_option json_options[] = { OPTION_JSON, OPTIONS_END };
 
 const struct cli_verb cli_verbs[] = {
@@ -114,6 +147,33 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Verifies BACKUP, copies it to DIR and verifies the copy. DIR must be absent or empty; it appears whole "
                "or not at all.",
       .options = restore_options, .operands_min = 1, .operands_max = 1, .run = verb_restore },
+    { .name = "serve", .usage = "", .summary = "run the server",
+      .prose = "Serves the store of a directory over HTTP. The first line on standard output, printed once requests "
+               "are answered, is \"listening on http://ADDR:PORT\". SIGTERM ends it when what was asked is answered, "
+               "SIGHUP reads the options again. Options come from the file, then the environment, then the command "
+               "line, and later ones win; palimpsest options lists them all.",
+      .options = serve_options, .run_raw = verb_serve },
+    { .name = "options", .usage = "", .summary = "list the options of the server",
+      .prose = "Lists every option: its name in the file and for --set, its limits, its default and what it does. "
+               "In the environment page.grace_ttl is PALIMPSEST_PAGE_GRACE_TTL.",
+      .options = options_options, .run = verb_options },
+    { .name = "token create", .usage = "", .summary = "make a key for a client",
+      .prose = "Makes a key with a role or several and prints it, once: the store keeps its hash alone. With --data it "
+               "works on a store whose server is stopped, which is how the first key is made.",
+      .options = token_create_options, .run = verb_token_create },
+    { .name = "token ls", .usage = "", .summary = "list the keys",
+      .prose = "Lists the keys: what may be shown of them, what they may do and until when.",
+      .options = token_options, .run = verb_token_ls },
+    { .name = "token rm", .usage = "ID...", .summary = "delete keys",
+      .prose = "Deletes keys by id; from then on they open nothing.",
+      .options = token_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX, .run = verb_token_rm },
+    { .name = "token lock", .usage = "", .summary = "take all rights from anonymous",
+      .prose = "A new store lets a client without a key do everything. This ends that; a server with auth: internal "
+               "listens on other addresses than loopback only then.",
+      .options = token_options, .run = verb_token_lock },
+    { .name = "token unlock", .usage = "", .summary = "let anonymous do everything again",
+      .prose = "Undoes token lock. Refused while a listener of the server is not on loopback.",
+      .options = token_options, .run = verb_token_unlock },
     { .name = "version", .usage = "", .summary = "print the version",
       .prose = "Prints the version of the program; with --json also of libraries it runs on.",
       .options = json_options, .run = verb_version },

@@ -18,9 +18,16 @@ enum cli_exit verb_import_git(struct cli_call *call);
 enum cli_exit verb_import_xml(struct cli_call *call);
 enum cli_exit verb_ls(struct cli_call *call);
 enum cli_exit verb_man(struct cli_call *call);
+enum cli_exit verb_options(struct cli_call *call);
 enum cli_exit verb_put(struct cli_call *call);
 enum cli_exit verb_restore(struct cli_call *call);
 enum cli_exit verb_rm(struct cli_call *call);
+enum cli_exit verb_serve(int argc, char **argv);
+enum cli_exit verb_token_create(struct cli_call *call);
+enum cli_exit verb_token_lock(struct cli_call *call);
+enum cli_exit verb_token_ls(struct cli_call *call);
+enum cli_exit verb_token_rm(struct cli_call *call);
+enum cli_exit verb_token_unlock(struct cli_call *call);
 enum cli_exit verb_version(struct cli_call *call);
 
 #endif

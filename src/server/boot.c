@@ -20,11 +20,6 @@
 
 enum { FILES_BESIDE_CONNECTIONS = 512 }; /* segments, index, pipes, logs */
 
-static enum server_exit exit_of(err why)
-{
-    return why == ERR_CORRUPT || why == ERR_BAD ? SERVER_DAMAGED : SERVER_FAILED;
-}
-
 /* ---- the parts, in order; each may fail with *status set ---- */
 
 static void open_clock(struct server *s)
@@ -56,13 +51,13 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
     store_time greatest = STORE_TIME_ZERO;
     err why = engine_open(&opts, &s->app.engine, &greatest, note);
     if (why != ERR_OK) {
-        *status = exit_of(why);
+        *status = server_exit_of(why);
         return why;
     }
     sysclock_start(s->app.sysclock, greatest);
     engine_on_failure(s->app.engine, engine_failed, s);
     why = engine_start(s->app.engine, s->app.clock, note);
-    *status = exit_of(why);
+    *status = server_exit_of(why);
     return why;
 }
 
@@ -75,7 +70,7 @@ static err open_pages(struct server *s, enum server_exit *status, struct err_not
                         note);
     if (why == ERR_OK)
         why = tables_new(s->app.engine, s->app.clock, &s->app.tables, note);
-    *status = exit_of(why);
+    *status = server_exit_of(why);
     return why;
 }
 
@@ -96,7 +91,7 @@ static err open_domains(struct server *s, enum server_exit *status, struct err_n
         err why = pages_domain(s->app.pages, domains[i].name, &domains[i].number);
         if (why != ERR_OK) {
             err_note_set(note, "domain %s has no place in the store: %s", s->config->domains[i].name, err_name(why));
-            *status = exit_of(why);
+            *status = server_exit_of(why);
             return why;
         }
     }
@@ -110,7 +105,7 @@ static err open_auth(struct server *s, enum server_exit *status, struct err_note
     struct auth_opts opts = { .engine = s->app.engine, .clock = s->app.clock, .entropy = entropy_bytes,
                               .enabled = s->config->auth == AUTH_INTERNAL };
     err why = auth_new(&opts, &s->app.auth, note);
-    *status = exit_of(why);
+    *status = server_exit_of(why);
     bool door_open = false;
     if (why == ERR_OK && opts.enabled)
         why = auth_door_open(s->app.auth, &door_open);
@@ -241,30 +236,4 @@ void server_unboot(struct server *s)
     metrics_free(&s->app.metrics);
     log_free(&s->app.log);
     sysclock_free(&s->app.sysclock);
-}
-
-/* ---- without serving ---- */
-
-err offline_open(struct offline *f, const char *dir, enum server_exit *status, struct err_note *note)
-{
-    *f = (struct offline){ .sysclock = sysclock_new() };
-    f->clock = sysclock_clock(f->sysclock);
-    (void)umask(0077); /* returns the old one; it never fails */
-    struct engine_opts opts = { .dir = dir };
-    store_time greatest = STORE_TIME_ZERO;
-    err why = engine_open(&opts, &f->engine, &greatest, note);
-    if (why == ERR_OK) {
-        sysclock_start(f->sysclock, greatest);
-        why = engine_start(f->engine, f->clock, note);
-    }
-    *status = exit_of(why);
-    if (why != ERR_OK)
-        offline_close(f);
-    return why;
-}
-
-void offline_close(struct offline *f)
-{
-    engine_close(&f->engine);
-    sysclock_free(&f->sysclock);
 }

@@ -3,9 +3,8 @@
 #define SERVER_BOOT_H
 
 #include "app/app.h"
+#include "server/offline.h"
 #include "server/upkeep.h"
-
-enum server_exit { SERVER_FINE = 0, SERVER_FAILED = 1, SERVER_USAGE = 2, SERVER_DAMAGED = 3 };
 
 struct server {
     const struct config *config;   /* borrowed */
@@ -19,15 +18,5 @@ MUST_CHECK err server_boot(struct server *s, const struct config *config, enum s
                            struct err_note *note);
 /* The loop has stopped and no request is open. */
 void server_unboot(struct server *s);
-
-/* Opens the store of a directory without serving it, for tools: engine started, clock running.
- * Teardown: offline_close. */
-struct offline {
-    struct sysclock *sysclock;
-    struct clock *clock;
-    struct engine *engine;
-};
-MUST_CHECK err offline_open(struct offline *f, const char *dir, enum server_exit *status, struct err_note *note);
-void offline_close(struct offline *f);
 
 #endif

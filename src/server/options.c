@@ -16,7 +16,6 @@
 static const struct options_from from_default = { .file = "default" };
 static const struct options_from from_environment = { .file = "environment" };
 static const struct options_from from_arguments = { .file = "command line" };
-static const char prefix_environment[] = "PALIMPSEST_";
 
 /* ---- names ---- */
 
@@ -242,9 +241,10 @@ err options_environment(struct options *o, char *const *envp, void (*unknown)(vo
 {
     for (; *envp != NULL; envp++) {
         str value = str_of(*envp);
-        if (!str_starts(value, STR("PALIMPSEST_")))
+        const str prefix = STR("PALIMPSEST_");
+        if (!str_starts(value, prefix))
             continue;
-        str variable = str_skip(str_split(&value, '='), sizeof prefix_environment - 1);
+        str variable = str_skip(str_split(&value, '='), prefix.n);
         char name[128];
         if (variable_name(variable, name, sizeof name)) {
             err why = options_set(o, str_of(name), value, from_environment, note);

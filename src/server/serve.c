@@ -161,7 +161,7 @@ static int run(struct serve *v, const struct config *config)
     struct err_note note;
     if (server_boot(&v->server, config, &status, &note) != ERR_OK) {
         (void)fprintf(stderr, "palimpsest: %s\n", note.text);
-        return status;
+        return (int)status;
     }
     timers_new(v);
     loop_signals(v->server.app.loop, signalled, v);

@@ -1,0 +1,344 @@
+/* token.c - palimpsest token: keys made, listed and deleted; in a data directory whose server is stopped
+ * (--data), else through the admin routes of a running one. */
+#include "auth/auth.h"
+#include "base/date.h"
+#include "base/units.h"
+#include "cli/client.h"
+#include "cli/out.h"
+#include "cli/verbs.h"
+#include "loop/entropy.h"
+#include "server/offline.h"
+
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An opened authority of a data directory. */
+struct token_store {
+    struct offline offline;
+    struct auth *auth;
+};
+
+/* must_exist: making a store only to find nothing in it helps nobody. */
+static enum cli_exit store_open(struct token_store *s, const char *dir, bool must_exist)
+{
+    enum server_exit status = SERVER_FAILED;
+    struct err_note note;
+    if (must_exist && access(dir, F_OK) != 0) {
+        cli_error("token: there is no store at %s", dir);
+        return CLI_FAILED;
+    }
+    if (offline_open(&s->offline, dir, &status, &note) != ERR_OK) {
+        cli_error("token: %s", note.text);
+        return (enum cli_exit)status;
+    }
+    struct auth_opts opts = { .engine = s->offline.engine, .clock = s->offline.clock, .entropy = entropy_bytes };
+    if (auth_new(&opts, &s->auth, &note) != ERR_OK) {
+        cli_error("token: %s", note.text);
+        offline_close(&s->offline);
+        return CLI_FAILED;
+    }
+    return CLI_OK;
+}
+
+static void store_close(struct token_store *s)
+{
+    auth_free(&s->auth);
+    offline_close(&s->offline);
+}
+
+static enum cli_exit failed(const struct err_note *note)
+{
+    cli_error("token: %s", note->text);
+    return CLI_FAILED;
+}
+
+/* Of an answer that is no JSON there is nothing to say but that it was good. */
+static bool send_plain(struct client *c, const char *method, str path, str body)
+{
+    struct client_answer a;
+    bool fine = client_ask(c, &(struct client_request){ .method = method, .path = path, .has_body = body.p != NULL,
+                                                        .body = body, .content_type = "application/json" }, &a);
+    client_answer_fini(&a);
+    return fine;
+}
+
+/* ---- what is printed: the same document, whether it came from a store or a server ---- */
+
+static json_t *time_json(store_time t)
+{
+    char text[DATE_RFC3339_BYTES + 1];
+    if (t.ns == INT64_MAX)
+        return json_null();
+    date_format_ms(t.ns, text);
+    return json_string(text);
+}
+
+static json_t *key_json(const struct auth_key *k)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "id", k->id, "prefix", k->prefix, "name", k->user,
+                     "namespace", k->space, "roles", k->roles, "created_at", time_json(k->created_at), "expires_at",
+                     time_json(k->expires_at));
+}
+
+static str member(const json_t *key, const char *name)
+{
+    const json_t *v = json_object_get(key, name);
+    return json_is_string(v) ? (str){ .p = json_string_value(v), .n = json_string_length(v) } : STR("-");
+}
+
+/* The key alone on stdout, so that a script can keep it; the rest is for people. */
+static void print_created(const json_t *key, bool as_json)
+{
+    if (as_json) {
+        out_json(stdout, key);
+        return;
+    }
+    str secret = member(key, "key"), id = member(key, "id"), roles = member(key, "roles"),
+        space = member(key, "namespace"), expires = member(key, "expires_at");
+    printf("%.*s\n", STR_ARG(secret));
+    (void)fflush(stdout); /* cli_run looks at the stream */
+    fprintf(stderr, "id %.*s, roles %.*s, namespace %.*s, expires %.*s; it is not shown again\n", STR_ARG(id),
+            STR_ARG(roles), STR_ARG(space), STR_ARG(expires));
+}
+
+static void print_list(const json_t *items, bool as_json)
+{
+    static const struct out_column columns[] = { { "id", false },    { "key", false },     { "name", false },
+                                                 { "namespace", false }, { "roles", false }, { "created", false },
+                                                 { "expires", false } };
+    static const char *const members[COUNT_OF(columns)] = { "id", "prefix", "name", "namespace", "roles",
+                                                            "created_at", "expires_at" };
+    struct out_table *t = as_json ? NULL : out_table_new(stdout, columns, COUNT_OF(columns));
+    size_t i;
+    json_t *item;
+    json_array_foreach(items, i, item) {
+        if (as_json) {
+            out_json(stdout, item);
+            continue;
+        }
+        str cells[COUNT_OF(columns)];
+        for (size_t k = 0; k < COUNT_OF(columns); k++)
+            cells[k] = member(item, members[k]);
+        out_table_row(t, cells, NULL);
+    }
+    if (t != NULL)
+        out_table_end(&t);
+}
+
+/* ---- create ---- */
+
+static bool read_expiry(const struct cli_call *call, int64_t *ns)
+{
+    const char *text = cli_value(call, "expires");
+    if (text == NULL)
+        return true;
+    if (units_parse_duration(str_of(text), ns))
+        return true;
+    cli_error("token create: --expires wants a duration such as 30d, not \"%s\"", text);
+    return false;
+}
+
+static bool read_roles(const struct cli_call *call, struct auth_key_new *n)
+{
+    for (unsigned i = 0; i < call->given_count; i++) {
+        if (strcmp(call->given[i].option->name, "role") != 0)
+            continue;
+        if (n->roles_count == AUTH_ROLES_OF_KEY_MAX) {
+            cli_error("token create: at most %d roles", AUTH_ROLES_OF_KEY_MAX);
+            return false;
+        }
+        n->roles[n->roles_count++] = str_of(call->given[i].value);
+    }
+    if (n->roles_count == 0)
+        n->roles[n->roles_count++] = STR("read");
+    return true;
+}
+
+static enum cli_exit create_offline(const char *dir, struct auth_key_new *n, int64_t expires_ns, json_t **key)
+{
+    struct token_store s;
+    enum cli_exit code = store_open(&s, dir, false);
+    if (code != CLI_OK)
+        return code;
+    struct auth_key k;
+    char secret[AUTH_KEY_BYTES_MAX + 1];
+    struct err_note note;
+    n->expires_at = store_time_add(clock_store(s.offline.clock), expires_ns);
+    err why = auth_key_create(s.auth, n, &k, secret, &note);
+    if (why == ERR_OK) {
+        *key = key_json(&k);
+        (void)json_object_set_new(*key, "key", json_string(secret)); /* dies with its document */
+    }
+    OPENSSL_cleanse(secret, sizeof secret);
+    store_close(&s);
+    if (why == ERR_OK)
+        return CLI_OK;
+    (void)failed(&note);
+    return why == ERR_BAD ? CLI_USAGE : CLI_FAILED;
+}
+
+static enum cli_exit create_online(const struct cli_call *call, const struct auth_key_new *n, json_t **key)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    static const struct { const char *option, *member; } texts[] = {
+        { "name", "name" }, { "domain", "domain" }, { "tag", "tag" }, { "expires", "expires" } };
+    json_t *roles = json_array(), *body = json_object();
+    for (unsigned i = 0; i < n->roles_count; i++)
+        (void)json_array_append_new(roles, json_stringn(n->roles[i].p, n->roles[i].n)); /* dies with its document */
+    (void)json_object_set_new(body, "roles", roles);
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        if (cli_value(call, texts[i].option) != NULL)
+            (void)json_object_set_new(body, texts[i].member, json_string(cli_value(call, texts[i].option)));
+    char *text = json_dumps(body, JSON_COMPACT);
+    *key = client_ask_json(&c, &(struct client_request){ .method = "POST", .path = STR("/v1/admin.tokens"),
+                                                         .has_body = true, .body = str_of(text),
+                                                         .content_type = "application/json" });
+    free(text);
+    json_decref(body);
+    client_close(&c);
+    return *key != NULL ? CLI_OK : CLI_FAILED;
+}
+
+enum cli_exit verb_token_create(struct cli_call *call)
+{
+    int64_t expires_ns = DURATION_NEVER;
+    struct auth_key_new n = { .name = str_of(cli_value(call, "name")), .space = str_of(cli_value(call, "domain")),
+                              .tag = str_of(cli_value(call, "tag")), .expires_at = STORE_TIME_NEVER };
+    if (!read_expiry(call, &expires_ns) || !read_roles(call, &n))
+        return CLI_USAGE;
+    const char *dir = cli_value(call, "data");
+    json_t *key = NULL;
+    enum cli_exit code = dir != NULL ? create_offline(dir, &n, expires_ns, &key) : create_online(call, &n, &key);
+    if (code == CLI_OK)
+        print_created(key, cli_flag(call, "json"));
+    json_decref(key);
+    return code;
+}
+
+/* ---- ls ---- */
+
+static bool list_each(void *ctx, const struct auth_key *k)
+{
+    (void)json_array_append_new(ctx, key_json(k)); /* dies with its document */
+    return true;
+}
+
+static enum cli_exit list_offline(const char *dir, json_t **items)
+{
+    struct token_store s;
+    enum cli_exit code = store_open(&s, dir, true);
+    if (code != CLI_OK)
+        return code;
+    *items = json_array();
+    err why = auth_key_list(s.auth, list_each, *items);
+    store_close(&s);
+    if (why == ERR_OK)
+        return CLI_OK;
+    cli_error("token ls: %s", err_name(why));
+    return CLI_FAILED;
+}
+
+static enum cli_exit list_online(const struct cli_call *call, json_t **items)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = STR("/v1/admin.tokens") });
+    if (doc != NULL)
+        *items = json_incref(json_object_get(doc, "items"));
+    json_decref(doc);
+    client_close(&c);
+    return *items != NULL ? CLI_OK : CLI_FAILED;
+}
+
+enum cli_exit verb_token_ls(struct cli_call *call)
+{
+    const char *dir = cli_value(call, "data");
+    json_t *items = NULL;
+    enum cli_exit code = dir != NULL ? list_offline(dir, &items) : list_online(call, &items);
+    if (code == CLI_OK)
+        print_list(items, cli_flag(call, "json"));
+    json_decref(items);
+    return code;
+}
+
+/* ---- rm ---- */
+
+static enum cli_exit remove_offline(const char *dir, str id)
+{
+    struct token_store s;
+    enum cli_exit code = store_open(&s, dir, true);
+    if (code != CLI_OK)
+        return code;
+    struct err_note note;
+    err why = auth_key_delete(s.auth, id, &note);
+    store_close(&s);
+    return why == ERR_OK ? CLI_OK : failed(&note);
+}
+
+static enum cli_exit remove_online(const struct cli_call *call, str id)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    struct buf path;
+    buf_init(&path, 4096);
+    buf_put(&path, STR("/v1/admin.tokens"));
+    client_path_segment(&path, id);
+    bool fine = buf_status(&path) == ERR_OK && send_plain(&c, "DELETE", buf_str(&path), STR_NONE);
+    buf_fini(&path);
+    client_close(&c);
+    return fine ? CLI_OK : CLI_FAILED;
+}
+
+enum cli_exit verb_token_rm(struct cli_call *call)
+{
+    const char *dir = cli_value(call, "data");
+    enum cli_exit code = CLI_OK;
+    for (unsigned i = 0; i < call->operands_count && code == CLI_OK; i++)
+        code = dir != NULL ? remove_offline(dir, str_of(call->operands[i]))
+                           : remove_online(call, str_of(call->operands[i]));
+    return code;
+}
+
+/* ---- the open door ---- */
+
+static enum cli_exit set_door(const struct cli_call *call, bool open)
+{
+    const char *dir = cli_value(call, "data");
+    if (dir == NULL) {
+        struct client c;
+        enum cli_exit code = client_open(&c, call);
+        if (code == CLI_OK) {
+            str body = open ? STR("{\"open\":true}") : STR("{\"open\":false}");
+            code = send_plain(&c, "POST", STR("/v1/admin.door"), body) ? CLI_OK : CLI_FAILED;
+            client_close(&c);
+        }
+        return code;
+    }
+    struct token_store s;
+    enum cli_exit code = store_open(&s, dir, false);
+    if (code != CLI_OK)
+        return code;
+    struct err_note note;
+    err why = auth_door_set(s.auth, open, &note);
+    store_close(&s);
+    return why == ERR_OK ? CLI_OK : failed(&note);
+}
+
+enum cli_exit verb_token_lock(struct cli_call *call)
+{
+    return set_door(call, false);
+}
+
+enum cli_exit verb_token_unlock(struct cli_call *call)
+{
+    return set_door(call, true);
+}
