@@ -28,6 +28,7 @@ enum {
     PAGE_LEDGER_ROWS_MAX = 10000,      /* of one title */
     PAGE_CULL_BATCH = 256,             /* rows of one cull update */
     PAGE_FENCES_MAX = 64,              /* of one title; more become one for the whole title */
+    PAGE_POLICY_COUNT_MAX = 1000,      /* of policies latest and interval: a put looks at so many rows at most */
 };
 #define PAGE_REV_MAX INT64_MAX
 #define PAGE_TID_AHEAD_NS (5 * NS_PER_S) /* a tid further in the future is refused */
@@ -176,6 +177,7 @@ struct page_put {
     str bundle;
     struct page_render row;
     unsigned char digest[16], plain_digest[16];
+    bool changed, superseded;
 };
 /* Compresses on the calling thread, then submits. Refuses at once (ERR_BAD, ERR_LIMIT; done not called) what is
  * wrong without looking: rev, names, tid too far ahead. plain_digest is of the contents with about="..."
@@ -204,6 +206,10 @@ struct page_order {
     struct page_bucket *bucket;
     struct engine_update update;
     unsigned phase;
+    bool changed, more;
+    uint64_t purged_now;
+    store_time fenced_at;
+    struct page_name from, next_from; /* purge: what is below was looked at */
 };
 /* A purge of a title with more rows than one update may write runs as several, the fence in the first. */
 void page_order_start(struct page_bucket *b, struct page_order *o);

@@ -1,0 +1,216 @@
+#include "bucket/bundle.h"
+
+#include <libdeflate.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+enum { GZIP_LEVEL = 1, ZSTD_LEVEL = 3 }; /* DESIGN 5: 47 us for 20 KB against 418 us at level 6, 3 % larger */
+
+/* ---- frames ---- */
+
+/* Writes fewer than raw.n bytes to out and returns how many; 0: it would not get smaller. */
+static size_t gzip(str raw, char *out)
+{
+    struct libdeflate_compressor *c = libdeflate_alloc_compressor(GZIP_LEVEL);
+    INVARIANT(c != NULL);
+    size_t n = libdeflate_gzip_compress(c, raw.p, raw.n, out, raw.n - 1);
+    libdeflate_free_compressor(c);
+    return n;
+}
+
+static size_t squeeze(enum page_codec codec, str raw, char *out)
+{
+    size_t n = 0;
+    if (raw.n < 2)
+        return 0;
+    switch (codec) {
+    case PAGE_IDENTITY:
+        break;
+    case PAGE_GZIP:
+        n = gzip(raw, out);
+        break;
+    case PAGE_ZSTD:
+        n = ZSTD_compress(out, raw.n - 1, raw.p, raw.n, ZSTD_LEVEL);
+        if (ZSTD_isError(n))
+            n = 0;
+        break;
+    }
+    return n;
+}
+
+static void content_build(enum page_codec codec, const struct page_put_content *in, char *blob, size_t *n,
+                          struct page_content *out)
+{
+    char *at = blob + *n;
+    *out = (struct page_content){ .offset = (uint32_t)*n, .headers_bytes = (uint32_t)in->headers.n,
+                                  .raw_bytes = (uint32_t)in->raw.n };
+    INVARIANT(str_to_cstr(in->name, out->name, sizeof(out->name)));
+    if (in->headers.n > 0)
+        memcpy(at, in->headers.p, in->headers.n);
+    size_t stored = squeeze(codec, in->raw, at + in->headers.n);
+    out->codec = stored > 0 ? codec : PAGE_IDENTITY;
+    if (stored == 0 && in->raw.n > 0)
+        memcpy(at + in->headers.n, in->raw.p, in->raw.n);
+    out->stored_bytes = stored > 0 ? (uint32_t)stored : (uint32_t)in->raw.n;
+    out->sum = XXH3_64bits(at, in->headers.n + out->stored_bytes);
+    *n += in->headers.n + out->stored_bytes;
+}
+
+err bundle_build(enum page_codec codec, const struct page_put_content *contents, unsigned count, struct arena *a,
+                 struct page_render *row, str *blob)
+{
+    size_t total = 0, n = 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (contents[i].raw.n > ENGINE_BLOB_BYTES_MAX || contents[i].headers.n > PAGE_HEADERS_BYTES_MAX)
+            return ERR_LIMIT;
+        total += contents[i].headers.n + contents[i].raw.n;
+    }
+    if (total > ENGINE_BLOB_BYTES_MAX)
+        return ERR_LIMIT;
+    char *bytes = arena_alloc(a, total);
+    if (bytes == NULL)
+        return ERR_LIMIT;
+    for (unsigned i = 0; i < count; i++)
+        content_build(codec, &contents[i], bytes, &n, &row->contents[i]);
+    row->contents_count = count;
+    *blob = (str){ .p = bytes, .n = n };
+    return ERR_OK;
+}
+
+err page_frame_raw(const struct page_content *c, str frame, struct arena *a, str *raw)
+{
+    if (frame.n != c->stored_bytes)
+        return ERR_CORRUPT;
+    if (c->codec == PAGE_IDENTITY) {
+        *raw = frame;
+        return ERR_OK;
+    }
+    char *out = arena_alloc(a, c->raw_bytes);
+    if (out == NULL)
+        return ERR_LIMIT;
+    size_t n = 0;
+    if (c->codec == PAGE_GZIP) {
+        struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+        INVARIANT(d != NULL);
+        if (libdeflate_gzip_decompress(d, frame.p, frame.n, out, c->raw_bytes, &n) != LIBDEFLATE_SUCCESS)
+            n = SIZE_MAX;
+        libdeflate_free_decompressor(d);
+    } else {
+        n = ZSTD_decompress(out, c->raw_bytes, frame.p, frame.n);
+    }
+    if (n != c->raw_bytes)
+        return ERR_CORRUPT;
+    *raw = (str){ .p = out, .n = n };
+    return ERR_OK;
+}
+
+/* ---- digests ---- */
+
+static void hash_bytes(void *ctx, str bytes)
+{
+    INVARIANT(EVP_DigestUpdate(ctx, bytes.p, bytes.n) == 1);
+}
+
+static void hash_number(EVP_MD_CTX *h, uint64_t v)
+{
+    char be[8];
+    put_be64(be, v);
+    hash_bytes(h, (str){ .p = be, .n = sizeof(be) });
+}
+
+static void hash_text(EVP_MD_CTX *h, str text)
+{
+    hash_number(h, text.n);
+    hash_bytes(h, text);
+}
+
+static EVP_MD_CTX *hash_begin(void)
+{
+    EVP_MD_CTX *h = EVP_MD_CTX_new();
+    INVARIANT(h != NULL);
+    INVARIANT(EVP_DigestInit_ex(h, EVP_sha256(), NULL) == 1);
+    return h;
+}
+
+static void hash_end(EVP_MD_CTX *h, unsigned char out[PAGE_DIGEST_BYTES])
+{
+    unsigned char whole[EVP_MAX_MD_SIZE];
+    INVARIANT(EVP_DigestFinal_ex(h, whole, NULL) == 1);
+    memcpy(out, whole, PAGE_DIGEST_BYTES);
+    EVP_MD_CTX_free(h);
+}
+
+/* Places of contents in order of their names. */
+static void by_name(const struct page_put_content *contents, unsigned count, unsigned order[PAGE_CONTENTS_MAX])
+{
+    for (unsigned i = 0; i < count; i++) {
+        unsigned at = i;
+        for (; at > 0 && str_cmp(contents[order[at - 1]].name, contents[i].name) > 0; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
+void bundle_digest(const struct page_put_content *contents, unsigned count, unsigned char out[PAGE_DIGEST_BYTES])
+{
+    unsigned order[PAGE_CONTENTS_MAX] = { 0 };
+    EVP_MD_CTX *h = hash_begin();
+    by_name(contents, count, order);
+    for (unsigned i = 0; i < count; i++) {
+        hash_text(h, contents[order[i]].name);
+        hash_text(h, contents[order[i]].headers);
+        hash_text(h, contents[order[i]].raw);
+    }
+    hash_end(h, out);
+}
+
+str bundle_header(str headers, str name)
+{
+    while (headers.n > 0) {
+        str line = str_split(&headers, '\n');
+        size_t colon = str_find(line, ':');
+        if (colon < line.n && str_eq_nocase(str_take(line, colon), name))
+            return str_trim(str_skip(line, colon + 1));
+    }
+    return STR_NONE;
+}
+
+static bool contains_nocase(str text, str lower)
+{
+    for (size_t i = 0; i + lower.n <= text.n; i++)
+        if (str_eq_nocase(str_take(str_skip(text, i), lower.n), lower))
+            return true;
+    return false;
+}
+
+struct plain_hash { EVP_MD_CTX *h; uint64_t n; };
+
+static void plain_piece(void *ctx, str bytes)
+{
+    struct plain_hash *p = ctx;
+    hash_bytes(p->h, bytes);
+    p->n += bytes.n;
+}
+
+void bundle_plain_digest(const struct page_put_content *contents, unsigned count,
+                         unsigned char out[PAGE_DIGEST_BYTES])
+{
+    unsigned order[PAGE_CONTENTS_MAX] = { 0 };
+    struct plain_hash p = { .h = hash_begin() };
+    by_name(contents, count, order);
+    for (unsigned i = 0; i < count; i++) {
+        const struct page_put_content *c = &contents[order[i]];
+        str type = bundle_header(c->headers, STR("content-type"));
+        hash_text(p.h, c->name);
+        hash_text(p.h, type);
+        p.n = 0;
+        if (type.n == 0 || contains_nocase(type, STR("html")) || contains_nocase(type, STR("xml")))
+            bundle_plain(c->raw, plain_piece, &p);
+        else
+            plain_piece(&p, c->raw);
+        hash_number(p.h, p.n); /* behind the bytes: their number is known only then */
+    }
+    hash_end(p.h, out);
+}

@@ -1,0 +1,31 @@
+/* bundle.h - the bytes of a bundle: compressed frames in one blob, and the digests that tell bundles apart.
+ *
+ * Blob: for each content its headers, then its frame, one after the other. A frame is the content in the
+ * bucket's coding, or as it is where the coding would not make it smaller.
+ *
+ * digest: SHA-256, first 16 bytes, over names, headers and raw bytes in order of names.
+ * plain_digest: the same over names, content-type values and plain bytes. Plain bytes of a content whose
+ * content-type says html or xml (or that has none) are its bytes without
+ *   - every attribute named about with a quoted value, in a start tag, and the one space before it;
+ *   - every <meta ...> tag that holds the text mw:TimeUuid;
+ * comments are left as they are; of other contents, all bytes. Two renders of one revision that differ in
+ * nothing else are the same render (RESTBase: sys/parsoid.js, "about" and TimeUuid). Private to this folder. */
+#ifndef BUCKET_BUNDLE_H
+#define BUCKET_BUNDLE_H
+
+#include "bucket/row.h"
+
+/* Compresses into the arena. Fills contents and contents_count of row, and *blob.
+ * Fails: ERR_LIMIT when the arena or ENGINE_BLOB_BYTES_MAX is passed. Pure but for the arena; slow. */
+MUST_CHECK err bundle_build(enum page_codec codec, const struct page_put_content *contents, unsigned count,
+                            struct arena *a, struct page_render *row, str *blob);
+void bundle_digest(const struct page_put_content *contents, unsigned count, unsigned char out[PAGE_DIGEST_BYTES]);
+void bundle_plain_digest(const struct page_put_content *contents, unsigned count,
+                         unsigned char out[PAGE_DIGEST_BYTES]);
+
+/* Calls piece for the plain bytes of html, in order. */
+void bundle_plain(str html, void (*piece)(void *ctx, str bytes), void *ctx);
+/* The value of a header in "name: value\n" lines, any letter case; STR_NONE. */
+str bundle_header(str headers, str name);
+
+#endif

@@ -1,0 +1,219 @@
+/* check.c - what rows must hold among each other. Each title is looked at in one view; between titles the
+ * view ends now and then, so that a long check keeps no space from being reused. */
+#include "bucket/look.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CHECK_SLICE_ROWS = 4096, CHECK_TEXT_BYTES = 700 };
+
+struct check {
+    struct pages *pages;
+    void (*found)(void *ctx, const char *what);
+    void *ctx;
+    uint64_t damages;
+    struct engine_view *view;
+    char title[PAGE_TITLE_BYTES_MAX + 1];   /* being looked at, for the texts */
+};
+
+static void damage(struct check *c, const char *what, const struct page_name *name)
+{
+    char text[CHECK_TEXT_BYTES], tid[TID_TEXT_BYTES + 1] = "";
+    c->damages++;
+    if (name != NULL && name->tid.ticks < (uint64_t)1 << 60)
+        tid_format(name->tid, tid);
+    (void)snprintf(text, sizeof(text), "title \"%s\"%s%.0llu%s%s: %s", c->title, name == NULL ? "" : " render ",
+                   name == NULL ? 0ull : (unsigned long long)name->rev, tid[0] == 0 ? "" : "/", tid, what);
+    c->found(c->ctx, text);
+}
+
+static bool is_never(store_time t)
+{
+    return t.ns == INT64_MAX;
+}
+
+static void check_due_row(struct check *c, store_time due, enum page_due_kind kind, str row_key,
+                          const struct page_name *name)
+{
+    struct page_key k;
+    struct engine_row found;
+    if (is_never(due))
+        return;
+    page_key_due(&k, due, kind, row_key);
+    if (engine_get(c->view, SPACE_DUE, page_key_str(&k), &found) != ERR_OK)
+        damage(c, "its due row is missing", name);
+}
+
+/* Renders of one title; returns how many rows it has looked at. */
+static unsigned check_renders(struct check *c, struct look *k)
+{
+    struct look_walk w;
+    struct page_row row;
+    struct page_key key;
+    unsigned rows = 0, alive = 0;
+    bool ttl = k->bucket->plan.policy.kind == POLICY_TTL || k->bucket->plan.before == POLICY_TTL;
+    err e;
+    look_walk_open(&w, k, look_first, look_last, false);
+    while ((e = look_walk_next(&w, &row)) == ERR_OK) {
+        const struct page_name name = row.r.name;
+        rows++;
+        page_key_name(&key, &k->title, name);
+        check_due_row(c, row.due_stored, DUE_RENDER, page_key_str(&key), &name);
+        if (!look_alive(k, &row))
+            continue;
+        bool latest = is_never(row.r.superseded_at);
+        if (alive++ > 0 && latest)
+            damage(c, "a greater render is stored, yet it is not superseded", &name);
+        else if (alive == 1 && !latest && !ttl)
+            damage(c, "it is the greatest render, yet superseded", &name);
+        if (!latest && page_name_cmp(row.r.superseded_by, name) <= 0)
+            damage(c, "it is superseded by a lesser render", &name);
+    }
+    look_walk_close(&w);
+    if (e != ERR_NOT_FOUND)
+        damage(c, "a row of it is damaged", NULL);
+    return rows;
+}
+
+static unsigned check_ledger(struct check *c, struct look *k)
+{
+    struct page_trace_row t;
+    struct page_key key;
+    struct page_title_row title = { 0 };
+    struct engine_row found;
+    unsigned rows = 0;
+    err e = engine_get(c->view, SPACE_TITLE, page_key_str(&k->title), &found);
+    if (e == ERR_OK && page_title_decode(found.value, &title) != ERR_OK)
+        damage(c, "its own row is damaged", NULL);
+    struct engine_cursor *cursor = look_ledger_open(k, look_first, look_last, false);
+    while ((e = look_ledger_next(cursor, &t)) == ERR_OK) {
+        struct page_row row;
+        rows++;
+        page_key_name(&key, &k->title, t.trace.name);
+        check_due_row(c, t.forget_at, DUE_LEDGER, page_key_str(&key), &t.trace.name);
+        if (look_get(k, t.trace.name, &row) != ERR_NOT_FOUND)
+            damage(c, "it has a trace, yet it is stored", &t.trace.name);
+    }
+    engine_cursor_close(&cursor);
+    if (e != ERR_NOT_FOUND)
+        damage(c, "a trace of it is damaged", NULL);
+    if (rows != title.ledger_count)
+        damage(c, "its row counts another number of traces", NULL);
+    return rows;
+}
+
+/* The title whose prefix starts the first key at or after from in this space; false: none. */
+static bool next_title(struct check *c, enum engine_space space, const struct page_key *from, struct page_key *out)
+{
+    const struct engine_range range = { .space = space, .from = page_key_str(from) };
+    struct engine_cursor *cursor = engine_cursor_open(c->view, &range);
+    struct engine_row found;
+    err e = engine_cursor_next(cursor, &found);
+    bool ok = e == ERR_OK && found.key.n > 7 && found.key.n <= PAGE_KEY_BYTES_MAX
+              && str_find(str_skip(found.key, 6), '\0') < found.key.n - 6;
+    if (ok)
+        page_key_prefix_of(out, found.key);
+    else if (e != ERR_NOT_FOUND)
+        damage(c, "a key is damaged behind this title", NULL);
+    engine_cursor_close(&cursor);
+    return ok;
+}
+
+/* Titles with renders, traces or a row of their own, in key order. */
+static bool next_of_all(struct check *c, const struct page_key *from, struct page_key *out)
+{
+    static const enum engine_space spaces[] = { SPACE_RENDER, SPACE_LEDGER, SPACE_TITLE };
+    bool any = false;
+    for (unsigned i = 0; i < COUNT_OF(spaces); i++) {
+        struct page_key k;
+        if (!next_title(c, spaces[i], from, &k))
+            continue;
+        if (!any || str_cmp(page_key_str(&k), page_key_str(out)) < 0)
+            *out = k;
+        any = true;
+    }
+    return any;
+}
+
+static void check_titles(struct check *c)
+{
+    struct page_key from = { .n = 0 }, title;
+    unsigned rows = 0;
+    while (next_of_all(c, &from, &title)) {
+        struct look k = { .view = c->view, .now = clock_store(c->pages->clock), .title = title };
+        k.bucket = pages_numbered(c->pages, get_be16(title.p));
+        (void)str_to_cstr(str_take(str_skip(page_key_str(&title), 6), title.n - 7), c->title, sizeof(c->title));
+        if (k.bucket != NULL)
+            rows += check_renders(c, &k) + check_ledger(c, &k) + 1;
+        from = title;
+        from.p[from.n - 1] = 1;
+        if (rows < CHECK_SLICE_ROWS)
+            continue;
+        rows = 0;
+        engine_view_end(&c->view);
+        c->view = engine_view_begin(c->pages->engine);
+    }
+}
+
+static void check_due(struct check *c, str key)
+{
+    struct page_key_parts parts;
+    struct page_trace_row trace;
+    struct page_row row;
+    enum page_due_kind kind;
+    store_time at;
+    str row_key;
+    if (!page_key_due_parse(key, &at, &kind, &row_key) || !page_key_parse(row_key, &parts)) {
+        damage(c, "a due row is damaged", NULL);
+        return;
+    }
+    struct look k = { .bucket = pages_numbered(c->pages, parts.bucket), .view = c->view,
+                      .now = clock_store(c->pages->clock) };
+    if (k.bucket == NULL)
+        return;
+    page_key_title(&k.title, parts.bucket, parts.domain, parts.title);
+    (void)str_to_cstr(parts.title, c->title, sizeof(c->title));
+    bool right = kind == DUE_RENDER ? look_get(&k, parts.name, &row) == ERR_OK && row.due_stored.ns == at.ns
+                                    : look_ledger_get(&k, parts.name, &trace) == ERR_OK
+                                          && trace.forget_at.ns == at.ns;
+    if (!right)
+        damage(c, "a due row is filed for what is not there", &parts.name);
+}
+
+static err check_dues(struct check *c)
+{
+    struct page_key from = { .n = 0 };
+    for (;;) {
+        const struct engine_range range = { .space = SPACE_DUE, .from = page_key_str(&from) };
+        struct engine_cursor *cursor = engine_cursor_open(c->view, &range);
+        struct engine_row found;
+        err e = ERR_OK;
+        for (unsigned rows = 0; rows < CHECK_SLICE_ROWS; rows++) {
+            e = engine_cursor_next(cursor, &found);
+            if (e != ERR_OK || found.key.n >= sizeof(from.p))
+                break;
+            memcpy(from.p, found.key.p, found.key.n);
+            from.n = found.key.n;
+            check_due(c, page_key_str(&from));
+        }
+        engine_cursor_close(&cursor);
+        if (e != ERR_OK)
+            return e == ERR_NOT_FOUND ? ERR_OK : e;
+        page_key_after(&from);
+        engine_view_end(&c->view);
+        c->view = engine_view_begin(c->pages->engine);
+    }
+}
+
+err pages_check(struct pages *p, void (*found)(void *ctx, const char *what), void *ctx)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    struct check c = { .pages = p, .found = found, .ctx = ctx };
+    c.view = engine_view_begin(p->engine);
+    check_titles(&c);
+    err e = check_dues(&c);
+    engine_view_end(&c.view);
+    if (e != ERR_OK)
+        return e;
+    return c.damages == 0 ? ERR_OK : ERR_CORRUPT;
+}

@@ -1,0 +1,272 @@
+/* cull.c - what time does: renders past due become traces, traces are forgotten, changed policies planned.
+ *
+ * The first due row says whether there is anything to do; a batch takes the next PAGE_CULL_BATCH of them in
+ * one update. The cost of one cull is a few seeks, whatever its title went through. */
+#include "bucket/title.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct due {
+    struct page_key key;         /* of the due row */
+    store_time at;
+    enum page_due_kind kind;
+    str row_key;                 /* in key */
+};
+
+struct cull {
+    struct pages *pages;
+    struct due *dues;            /* PAGE_CULL_BATCH */
+    bool *culled;                /* which of them removed a render */
+    unsigned count;
+    int64_t overdue_ns_max;
+};
+
+/* ERR_NOT_FOUND: nothing is filed at all. */
+static err first_due(struct engine_view *v, store_time *at)
+{
+    const struct engine_range all = { .space = SPACE_DUE };
+    struct engine_cursor *c = engine_cursor_open(v, &all);
+    struct engine_row found;
+    enum page_due_kind kind;
+    str row_key;
+    err e = engine_cursor_next(c, &found);
+    if (e == ERR_OK && !page_key_due_parse(found.key, at, &kind, &row_key))
+        e = ERR_CORRUPT;
+    engine_cursor_close(&c);
+    return e;
+}
+
+static err next_due(struct pages *p, store_time *at)
+{
+    struct engine_view *v = engine_view_begin(p->engine);
+    err e = first_due(v, at);
+    engine_view_end(&v);
+    if (e == ERR_NOT_FOUND)
+        *at = STORE_TIME_NEVER;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static err collect(struct cull *u, struct engine_txn *t)
+{
+    const struct engine_range all = { .space = SPACE_DUE };
+    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &all);
+    struct engine_row found;
+    err e = ERR_OK;
+    u->count = 0;
+    while (u->count < PAGE_CULL_BATCH && (e = engine_cursor_next(c, &found)) == ERR_OK) {
+        struct due *d = &u->dues[u->count];
+        if (found.key.n > sizeof(d->key.p)) {
+            e = ERR_CORRUPT;
+            break;
+        }
+        memcpy(d->key.p, found.key.p, found.key.n);
+        d->key.n = found.key.n;
+        if (!page_key_due_parse(page_key_str(&d->key), &d->at, &d->kind, &d->row_key)) {
+            e = ERR_CORRUPT;
+            break;
+        }
+        if (store_time_before(engine_txn_now(t), d->at))
+            break;
+        u->count++;
+    }
+    engine_cursor_close(&c);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static err drop_due(struct engine_txn *t, const struct due *d)
+{
+    return engine_txn_delete(t, SPACE_DUE, page_key_str(&d->key));
+}
+
+static err cull_render(struct cull *u, struct title *t, const struct due *d, struct page_name name, bool *culled)
+{
+    struct page_row row;
+    err e = look_get(&t->look, name, &row);
+    if (e == ERR_NOT_FOUND || (e == ERR_OK && row.due_stored.ns != d->at.ns))
+        return drop_due(t->txn, d); /* filed under what no longer holds */
+    if (e != ERR_OK)
+        return e;
+    if (look_alive(&t->look, &row))
+        return title_update(t, &row); /* a changed policy keeps it longer */
+    int64_t overdue = t->look.now.ns - row.r.due_at.ns;
+    if (overdue > u->overdue_ns_max)
+        u->overdue_ns_max = overdue;
+    *culled = true;
+    return title_remove(t, &row, PAGE_CULLED);
+}
+
+static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
+{
+    const struct due *d = &u->dues[i];
+    struct page_key_parts parts;
+    struct page_key key;
+    struct title t;
+    u->culled[i] = false;
+    if (!page_key_parse(d->row_key, &parts))
+        return ERR_CORRUPT;
+    struct page_bucket *b = pages_numbered(u->pages, parts.bucket);
+    if (b == NULL)
+        return drop_due(txn, d); /* a bucket no longer configured keeps what it has */
+    page_key_title(&key, parts.bucket, parts.domain, parts.title);
+    err e = title_begin(&t, txn, b, &key);
+    if (e != ERR_OK)
+        return e;
+    if (d->kind == DUE_RENDER)
+        e = cull_render(u, &t, d, parts.name, &u->culled[i]);
+    else {
+        e = title_forget(&t, parts.name);
+        if (e == ERR_OK)
+            e = drop_due(txn, d);
+    }
+    return e == ERR_OK ? title_end(&t) : e;
+}
+
+static err cull_decide(struct engine_txn *t, void *ctx)
+{
+    struct cull *u = ctx;
+    u->overdue_ns_max = 0;
+    err e = collect(u, t);
+    for (unsigned i = 0; i < u->count && e == ERR_OK; i++)
+        e = cull_one(u, t, i);
+    return e;
+}
+
+static void cull_told(struct cull *u)
+{
+    struct page_key_parts parts;
+    uint64_t culled = 0, before = atomic_load(&u->pages->overdue_ns_max), now = (uint64_t)u->overdue_ns_max;
+    for (unsigned i = 0; i < u->count; i++) {
+        if (!u->culled[i] || !page_key_parse(u->dues[i].row_key, &parts))
+            continue;
+        culled++;
+        pages_tell(u->pages, parts.bucket, parts.domain, parts.title);
+    }
+    atomic_fetch_add(&u->pages->culled, culled);
+    while (before < now && !atomic_compare_exchange_weak(&u->pages->overdue_ns_max, &before, now))
+        continue;
+}
+
+static err cull_batch(struct pages *p)
+{
+    struct cull u = { .pages = p };
+    u.dues = calloc(PAGE_CULL_BATCH, sizeof(*u.dues));
+    u.culled = calloc(PAGE_CULL_BATCH, sizeof(*u.culled));
+    INVARIANT(u.dues != NULL);
+    INVARIANT(u.culled != NULL);
+    err e = pages_run(p, cull_decide, &u, true);
+    if (e == ERR_OK)
+        cull_told(&u);
+    free(u.culled);
+    free(u.dues);
+    return e;
+}
+
+err pages_upkeep(struct pages *p, bool *more, store_time *next)
+{
+    MAGIC_CHECK(p, PAGES_MAGIC);
+    bool replanning = false;
+    err e = next_due(p, next);
+    if (e == ERR_OK && !store_time_before(clock_store(p->clock), *next))
+        e = cull_batch(p);
+    for (unsigned i = 0; i < p->count && e == ERR_OK && !replanning; i++)
+        if (!atomic_load(&p->buckets[i].replanned)) {
+            e = bucket_replan(&p->buckets[i], &replanning);
+            replanning = true; /* this one again, or the next one */
+        }
+    if (e == ERR_OK)
+        e = next_due(p, next);
+    if (e == ERR_OK)
+        *more = replanning || !store_time_before(clock_store(p->clock), *next);
+    return e;
+}
+
+/* ---- planning anew ---- */
+
+struct replan {
+    struct page_bucket *bucket;
+    struct page_key (*keys)[PAGE_CULL_BATCH];
+    unsigned count, planned;
+    bool over;
+};
+
+/* The next keys of the bucket from the cursor on; leaves the cursor behind them. */
+static err replan_collect(struct replan *r, struct engine_txn *t, struct page_key *cursor)
+{
+    struct page_key first;
+    char end[PAGE_BOUND_BYTES_MAX];
+    put_be16(first.p, r->bucket->number);
+    first.n = 2;
+    struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(cursor->n > 0 ? cursor : &first),
+                                  .until = engine_prefix_end(page_key_str(&first), end) };
+    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
+    struct engine_row found;
+    err e = ERR_OK;
+    r->count = 0;
+    while (r->count < PAGE_CULL_BATCH && (e = engine_cursor_next(c, &found)) == ERR_OK) {
+        struct page_key *k = &(*r->keys)[r->count++];
+        if (found.key.n > PAGE_KEY_BYTES_MAX) {
+            e = ERR_CORRUPT;
+            break;
+        }
+        memcpy(k->p, found.key.p, found.key.n);
+        k->n = found.key.n;
+    }
+    engine_cursor_close(&c);
+    r->over = e == ERR_NOT_FOUND;
+    if (r->count > 0) {
+        *cursor = (*r->keys)[r->count - 1];
+        page_key_after(cursor);
+    }
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static err replan_one(struct replan *r, struct engine_txn *txn, const struct page_key *row_key)
+{
+    struct page_key_parts parts;
+    struct page_key key;
+    struct page_row row;
+    struct title t;
+    if (!page_key_parse(page_key_str(row_key), &parts))
+        return ERR_CORRUPT;
+    page_key_title(&key, parts.bucket, parts.domain, parts.title);
+    err e = title_begin(&t, txn, r->bucket, &key);
+    if (e == ERR_OK)
+        e = look_get(&t.look, parts.name, &row);
+    const struct page_plan *plan = &r->bucket->plan;
+    if (e != ERR_OK || row.plan == plan->number || !store_time_before(plan->changed_at, row.due_stored))
+        return e; /* gone before: its due row stands, a cull will take it */
+    r->planned++;
+    return title_update(&t, &row);
+}
+
+static err replan_decide(struct engine_txn *t, void *ctx)
+{
+    struct replan *r = ctx;
+    struct page_key cursor;
+    r->planned = 0;
+    err e = catalog_cursor_get(t, r->bucket, &cursor);
+    if (e == ERR_OK)
+        e = replan_collect(r, t, &cursor);
+    for (unsigned i = 0; i < r->count && e == ERR_OK; i++)
+        e = replan_one(r, t, &(*r->keys)[i]);
+    if (e != ERR_OK)
+        return e;
+    return r->over ? catalog_replanned(t, r->bucket) : catalog_cursor_put(t, r->bucket, page_key_str(&cursor));
+}
+
+err bucket_replan(struct page_bucket *b, bool *more)
+{
+    struct replan r = { .bucket = b };
+    r.keys = calloc(1, sizeof(*r.keys));
+    INVARIANT(r.keys != NULL);
+    err e = pages_run(b->pages, replan_decide, &r, false);
+    free(r.keys);
+    if (e != ERR_OK)
+        return e;
+    atomic_fetch_add(&b->pages->replanned, r.planned);
+    if (r.over)
+        atomic_store(&b->replanned, true);
+    *more = !r.over;
+    return ERR_OK;
+}

@@ -1,0 +1,340 @@
+/* find.c - reading: one render, a history, the titles of a domain. Walks stop at the first answer. */
+#include "bucket/look.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+static bool is_never(store_time t)
+{
+    return t.ns == INT64_MAX;
+}
+
+static err gone_or_never(const struct look *k, struct page_name low, struct page_name high,
+                         struct page_trace *trace)
+{
+    struct page_trace_row found;
+    err e = look_newest_trace(k, low, high, &found);
+    if (e != ERR_OK)
+        return e;
+    if (trace != NULL)
+        *trace = found.trace;
+    return ERR_GONE;
+}
+
+static err find_latest(const struct look *k, struct page_row *out, struct page_trace *trace)
+{
+    err e = look_newest_alive(k, look_first, look_last, out);
+    if (e == ERR_OK && is_never(out->r.superseded_at))
+        return ERR_OK;
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    return gone_or_never(k, look_first, look_last, trace);
+}
+
+static err find_rev(const struct look *k, uint64_t rev, struct page_row *out, struct page_trace *trace)
+{
+    err e = look_newest_alive(k, page_name_low(rev), page_name_high(rev), out);
+    return e == ERR_NOT_FOUND ? gone_or_never(k, page_name_low(rev), page_name_high(rev), trace) : e;
+}
+
+static err find_exact(const struct look *k, struct page_name name, struct page_row *out, struct page_trace *trace)
+{
+    err e = look_get(k, name, out);
+    if (e == ERR_OK && !look_alive(k, out))
+        e = ERR_NOT_FOUND;
+    return e == ERR_NOT_FOUND ? gone_or_never(k, name, name, trace) : e;
+}
+
+/* ---- what was served at an instant ---- */
+
+static bool served_at(store_time stored, store_time superseded, store_time at)
+{
+    return !store_time_before(at, stored) && store_time_before(at, superseded);
+}
+
+static err served_trace(const struct look *k, store_time at, struct page_trace *trace)
+{
+    struct page_trace_row t, gone;
+    struct page_row row;
+    struct look_walk w;
+    bool has_gone = false;
+    err e;
+    look_walk_open(&w, k, look_first, look_last, false);
+    while (!has_gone && (e = look_walk_next(&w, &row)) == ERR_OK) {
+        if (look_alive(k, &row) || !served_at(row.r.stored_at, row.r.superseded_at, at))
+            continue;
+        look_trace_of(k, &row, &gone);
+        has_gone = look_trace_alive(k, &gone);
+    }
+    look_walk_close(&w);
+    if (!has_gone && e != ERR_NOT_FOUND)
+        return e;
+    struct engine_cursor *c = look_ledger_open(k, look_first, look_last, false);
+    do
+        e = look_ledger_next(c, &t);
+    while (e == ERR_OK && !(look_trace_alive(k, &t) && served_at(t.stored_at, t.trace.superseded_at, at)));
+    engine_cursor_close(&c);
+    if (e != ERR_OK && (e != ERR_NOT_FOUND || !has_gone))
+        return e;
+    if (e == ERR_NOT_FOUND || (has_gone && page_name_cmp(gone.trace.name, t.trace.name) > 0))
+        t = gone;
+    if (trace != NULL)
+        *trace = t.trace;
+    return ERR_GONE;
+}
+
+/* Times of latestness of stored renders follow each other as their names do, so the first render below which
+ * nothing can match ends the walk. */
+static err find_served_at(const struct look *k, store_time at, struct page_row *out, struct page_trace *trace)
+{
+    struct look_walk w;
+    bool found = false;
+    err e;
+    look_walk_open(&w, k, look_first, look_last, false);
+    while ((e = look_walk_alive(&w, out)) == ERR_OK) {
+        bool was_latest = store_time_before(out->r.stored_at, out->r.superseded_at);
+        found = served_at(out->r.stored_at, out->r.superseded_at, at);
+        if (found || (was_latest && !store_time_before(at, out->r.stored_at)))
+            break;
+    }
+    look_walk_close(&w);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    return found ? ERR_OK : served_trace(k, at, trace);
+}
+
+/* ---- the revision current at an instant ---- */
+
+/* The greatest revision known below `below`, stored or traced. ERR_NOT_FOUND. */
+static err next_rev(const struct look *k, uint64_t below, uint64_t *rev)
+{
+    static const enum engine_space spaces[] = { SPACE_RENDER, SPACE_LEDGER };
+    struct page_name name;
+    bool found = false;
+    for (unsigned i = 0; i < COUNT_OF(spaces); i++) {
+        err e = below == 0 ? ERR_NOT_FOUND
+                           : look_greatest_name(k, spaces[i], look_first, page_name_high(below - 1), &name);
+        if (e != ERR_OK && e != ERR_NOT_FOUND)
+            return e;
+        if (e == ERR_OK && (!found || name.rev > *rev))
+            *rev = name.rev;
+        found |= e == ERR_OK;
+    }
+    return found ? ERR_OK : ERR_NOT_FOUND;
+}
+
+/* The time of the oldest render known of a revision: stored, or its trace. */
+static err oldest_known(const struct look *k, uint64_t rev, store_time *out)
+{
+    struct look_walk w;
+    struct page_row row;
+    struct page_trace_row trace;
+    store_time oldest = STORE_TIME_NEVER;
+    err e;
+    look_walk_open(&w, k, page_name_low(rev), page_name_high(rev), true);
+    while ((e = look_walk_next(&w, &row)) == ERR_OK) {
+        look_trace_of(k, &row, &trace);
+        if (look_alive(k, &row) || look_trace_alive(k, &trace)) {
+            oldest = tid_time(row.r.name.tid);
+            break;
+        }
+    }
+    look_walk_close(&w);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    struct engine_cursor *c = look_ledger_open(k, page_name_low(rev), page_name_high(rev), true);
+    do
+        e = look_ledger_next(c, &trace);
+    while (e == ERR_OK && !look_trace_alive(k, &trace));
+    engine_cursor_close(&c);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    if (e == ERR_OK && store_time_before(tid_time(trace.trace.name.tid), oldest))
+        oldest = tid_time(trace.trace.name.tid);
+    *out = oldest;
+    return ERR_OK;
+}
+
+static err find_current_at(const struct look *k, store_time at, struct page_row *out, struct page_trace *trace)
+{
+    uint64_t rev = (uint64_t)PAGE_REV_MAX + 1;
+    store_time oldest;
+    for (;;) {
+        err e = next_rev(k, rev, &rev);
+        if (e == ERR_OK)
+            e = oldest_known(k, rev, &oldest);
+        if (e != ERR_OK)
+            return e;
+        if (!is_never(oldest) && !store_time_before(at, oldest))
+            return find_rev(k, rev, out, trace);
+    }
+}
+
+err look_find(const struct look *k, const struct page_which *w, struct page_row *out, struct page_trace *trace)
+{
+    switch (w->select) {
+    case SELECT_LATEST:
+        return find_latest(k, out, trace);
+    case SELECT_REV:
+        return find_rev(k, w->name.rev, out, trace);
+    case SELECT_EXACT:
+        return find_exact(k, w->name, out, trace);
+    case SELECT_SERVED_AT:
+        return find_served_at(k, w->at, out, trace);
+    case SELECT_CURRENT_AT:
+        break;
+    }
+    return find_current_at(k, w->at, out, trace);
+}
+
+static bool title_fits(str title)
+{
+    return title.n >= 1 && title.n <= PAGE_TITLE_BYTES_MAX;
+}
+
+static void look_init(struct look *k, struct page_bucket *b, struct engine_view *v, uint32_t domain, str title)
+{
+    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    k->bucket = b;
+    k->view = v;
+    k->now = clock_store(b->pages->clock);
+    page_key_title(&k->title, b->number, domain, title);
+}
+
+err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w, struct page_render *out,
+              struct page_trace *trace)
+{
+    struct look k;
+    struct page_row row;
+    if (!title_fits(w->title))
+        return ERR_NOT_FOUND;
+    look_init(&k, b, v, w->domain, w->title);
+    err e = look_find(&k, w, &row, trace);
+    if (e == ERR_OK)
+        *out = row.r;
+    return e;
+}
+
+bool page_wants_extension(const struct page_bucket *b, const struct page_render *r, store_time now)
+{
+    return retention_wants_extension(&b->plan.policy, r, now);
+}
+
+err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
+                 const struct page_name *after, bool (*each)(void *ctx, const struct page_render *r), void *ctx)
+{
+    struct look k;
+    struct look_walk w;
+    struct page_row row;
+    if (!title_fits(title))
+        return ERR_OK;
+    look_init(&k, b, v, domain, title);
+    look_walk_open(&w, &k, look_first, after == NULL ? look_last : *after, false);
+    err e;
+    while ((e = look_walk_alive(&w, &row)) == ERR_OK) {
+        if (after != NULL && page_name_cmp(row.r.name, *after) == 0)
+            continue;
+        if (!each(ctx, &row.r))
+            break;
+    }
+    look_walk_close(&w);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* The exclusive bound behind every key of the title whose prefix this is. */
+static void title_end_key(struct page_key *k)
+{
+    k->p[k->n - 1] = 1;
+}
+
+struct titles {
+    struct page_bucket *bucket;
+    bool (*each)(void *ctx, str title, const struct page_render *latest);
+    void *ctx;
+    bool more;
+};
+
+/* One row of the walk over titles; ERR_OK goes on. */
+static err titles_row(struct titles *t, struct engine_view *v, const struct engine_row *found,
+                      struct engine_cursor *c)
+{
+    struct page_key_parts parts;
+    struct page_row row;
+    struct look k;
+    char title[PAGE_TITLE_BYTES_MAX];
+    if (!page_key_parse(found->key, &parts) || parts.title.n > sizeof(title))
+        return ERR_CORRUPT;
+    look_init(&k, t->bucket, v, parts.domain, parts.title);
+    memcpy(title, parts.title.p, parts.title.n);
+    err e = look_decode(&k, parts.name, found, &row);
+    if (e != ERR_OK || !look_alive(&k, &row))
+        return e;
+    if (is_never(row.r.superseded_at))
+        t->more = t->each(t->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);
+    title_end_key(&k.title);
+    engine_cursor_seek(c, page_key_str(&k.title));
+    return ERR_OK;
+}
+
+err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
+                bool (*each)(void *ctx, str title, const struct page_render *latest), void *ctx)
+{
+    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    struct titles t = { .bucket = b, .each = each, .ctx = ctx, .more = true };
+    struct engine_row found;
+    struct page_key from, until;
+    char end[PAGE_BOUND_BYTES_MAX];
+    page_key_title(&from, b->number, domain, STR("x"));
+    until = from;
+    from.n = until.n -= 2; /* bucket and domain alone */
+    if (after.n > PAGE_TITLE_BYTES_MAX)
+        after = str_take(after, PAGE_TITLE_BYTES_MAX);
+    if (after.n > 0) {
+        page_key_title(&from, b->number, domain, after);
+        title_end_key(&from);
+    }
+    const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(&from),
+                                        .until = engine_prefix_end(page_key_str(&until), end) };
+    struct engine_cursor *c = engine_cursor_open(v, &range);
+    err e = ERR_OK;
+    while (e == ERR_OK && t.more) {
+        e = engine_cursor_next(c, &found);
+        if (e == ERR_OK)
+            e = titles_row(&t, v, &found, c);
+    }
+    engine_cursor_close(&c);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* ---- bytes ---- */
+
+const struct page_content *page_content_find(const struct page_render *r, str name)
+{
+    for (unsigned i = 0; i < r->contents_count; i++)
+        if (str_eq(name, str_of(r->contents[i].name)))
+            return &r->contents[i];
+    return NULL;
+}
+
+err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c, struct arena *a,
+              bool now, str *headers, str *frame)
+{
+    struct engine *engine = b->pages->engine;
+    uint64_t n = (uint64_t)c->headers_bytes + c->stored_bytes;
+    if (c->offset > r->blob.n || n > r->blob.n - c->offset)
+        return ERR_CORRUPT;
+    char *bytes = arena_alloc(a, n);
+    if (bytes == NULL)
+        return ERR_LIMIT;
+    err e = ERR_OK;
+    if (n > 0)
+        e = now ? engine_blob_read_now(engine, &r->blob, c->offset, n, bytes)
+                : engine_blob_read(engine, &r->blob, c->offset, n, bytes);
+    if (e != ERR_OK)
+        return e;
+    if (XXH3_64bits(bytes, n) != c->sum)
+        return ERR_CORRUPT;
+    *headers = (str){ .p = bytes, .n = c->headers_bytes };
+    *frame = (str){ .p = bytes + c->headers_bytes, .n = c->stored_bytes };
+    return ERR_OK;
+}

@@ -1,0 +1,116 @@
+#include "bucket/key.h"
+
+#include "base/buf.h"
+
+#include <string.h>
+
+enum { PREFIX_BYTES = 2 + 4 };
+
+void page_key_title(struct page_key *k, uint16_t bucket, uint32_t domain, str title)
+{
+    INVARIANT(title.n >= 1);
+    INVARIANT(title.n <= PAGE_TITLE_BYTES_MAX);
+    put_be16(k->p, bucket);
+    put_be32(k->p + 2, domain);
+    memcpy(k->p + PREFIX_BYTES, title.p, title.n);
+    k->p[PREFIX_BYTES + title.n] = 0;
+    k->n = PREFIX_BYTES + title.n + 1;
+}
+
+void page_key_name(struct page_key *k, const struct page_key *title, struct page_name name)
+{
+    unsigned char tid[TID_KEY_BYTES];
+    if (k != title)
+        memcpy(k->p, title->p, title->n);
+    put_be64(k->p + title->n, ~name.rev);
+    tid_key(name.tid, tid);
+    for (unsigned i = 0; i < TID_KEY_BYTES; i++)
+        k->p[title->n + 8 + i] = (char)(unsigned char)~tid[i];
+    k->n = title->n + PAGE_NAME_BYTES;
+}
+
+void page_key_fence(struct page_key *k, const struct page_key *title, const uint64_t *rev, const struct tid *tid)
+{
+    memcpy(k->p, title->p, title->n);
+    k->n = title->n;
+    if (rev == NULL)
+        return;
+    put_be64(k->p + k->n, *rev);
+    k->n += 8;
+    if (tid == NULL)
+        return;
+    tid_key(*tid, (unsigned char *)k->p + k->n);
+    k->n += TID_KEY_BYTES;
+}
+
+void page_key_due(struct page_key *k, store_time due, enum page_due_kind kind, str row_key)
+{
+    INVARIANT(row_key.n <= PAGE_KEY_BYTES_MAX);
+    put_be64(k->p, (uint64_t)due.ns ^ (uint64_t)1 << 63);
+    k->p[8] = (char)kind;
+    memcpy(k->p + 9, row_key.p, row_key.n);
+    k->n = 9 + row_key.n;
+}
+
+void page_key_after(struct page_key *k)
+{
+    INVARIANT(k->n < sizeof(k->p));
+    k->p[k->n++] = 0;
+}
+
+bool page_key_parse(str key, struct page_key_parts *out)
+{
+    if (key.n < PREFIX_BYTES + 1 + 1 + PAGE_NAME_BYTES || key.n > PAGE_KEY_BYTES_MAX)
+        return false;
+    const char *name = key.p + key.n - PAGE_NAME_BYTES;
+    str title = { .p = key.p + PREFIX_BYTES, .n = key.n - PREFIX_BYTES - 1 - PAGE_NAME_BYTES };
+    if (name[-1] != 0 || str_find(title, '\0') != title.n)
+        return false;
+    unsigned char tid[TID_KEY_BYTES];
+    for (unsigned i = 0; i < TID_KEY_BYTES; i++)
+        tid[i] = (unsigned char)~(unsigned char)name[8 + i];
+    *out = (struct page_key_parts){
+        .bucket = get_be16(key.p), .domain = get_be32(key.p + 2), .title = title,
+        .name = { .rev = ~get_be64(name), .tid = tid_from_key(tid) },
+    };
+    return true;
+}
+
+bool page_key_due_parse(str key, store_time *due, enum page_due_kind *kind, str *row_key)
+{
+    struct page_key_parts parts;
+    if (key.n < 9 || (key.p[8] != DUE_RENDER && key.p[8] != DUE_LEDGER))
+        return false;
+    if (!page_key_parse(str_skip(key, 9), &parts))
+        return false;
+    due->ns = (int64_t)(get_be64(key.p) ^ (uint64_t)1 << 63);
+    *kind = (enum page_due_kind)key.p[8];
+    *row_key = str_skip(key, 9);
+    return true;
+}
+
+void page_key_prefix_of(struct page_key *k, str key)
+{
+    INVARIANT(key.n > PREFIX_BYTES);
+    size_t n = PREFIX_BYTES + str_find(str_skip(key, PREFIX_BYTES), '\0') + 1;
+    INVARIANT(n <= key.n);
+    memcpy(k->p, key.p, n);
+    k->n = n;
+}
+
+int page_name_cmp(struct page_name a, struct page_name b)
+{
+    if (a.rev != b.rev)
+        return a.rev < b.rev ? -1 : 1;
+    return tid_cmp(a.tid, b.tid);
+}
+
+struct page_name page_name_low(uint64_t rev)
+{
+    return (struct page_name){ .rev = rev };
+}
+
+struct page_name page_name_high(uint64_t rev)
+{
+    return (struct page_name){ .rev = rev, .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
+}

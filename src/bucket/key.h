@@ -1,0 +1,51 @@
+/* key.h - keys of rows of page buckets; big-endian and order preserving, newest render first.
+ *
+ *   title prefix  bucket u16, domain u32, title bytes, 00        (titles hold no control bytes)
+ *   render, ledger: title prefix, ~rev u64, ~tid 16 B            so the first row of a prefix is the latest
+ *   title:  title prefix                                         counts and the fence of the whole title
+ *   fence:  title prefix, rev u64 [, tid 16 B]                   in the space of titles, behind its title
+ *   due:    instant u64 (sign flipped), kind u8, render or ledger key
+ * Private to this folder. Pure. */
+#ifndef BUCKET_KEY_H
+#define BUCKET_KEY_H
+
+#include "bucket/page.h"
+
+enum {
+    PAGE_NAME_BYTES = 8 + TID_KEY_BYTES,
+    PAGE_KEY_BYTES_MAX = 2 + 4 + PAGE_TITLE_BYTES_MAX + 1 + PAGE_NAME_BYTES,
+    PAGE_DUE_BYTES_MAX = 8 + 1 + PAGE_KEY_BYTES_MAX,
+    /* One byte more: an exclusive bound just behind a key. */
+    PAGE_BOUND_BYTES_MAX = PAGE_DUE_BYTES_MAX + 1,
+};
+enum page_due_kind { DUE_RENDER = 1, DUE_LEDGER = 2 };
+
+struct page_key { size_t n; char p[PAGE_BOUND_BYTES_MAX]; };
+static inline str page_key_str(const struct page_key *k)
+{
+    return (str){ .p = k->p, .n = k->n };
+}
+
+/* Invariant: title is 1 to PAGE_TITLE_BYTES_MAX bytes. */
+void page_key_title(struct page_key *k, uint16_t bucket, uint32_t domain, str title);
+/* title: a title prefix. k may be title itself. */
+void page_key_name(struct page_key *k, const struct page_key *title, struct page_name name);
+void page_key_fence(struct page_key *k, const struct page_key *title, const uint64_t *rev, const struct tid *tid);
+void page_key_due(struct page_key *k, store_time due, enum page_due_kind kind, str row_key);
+/* The exclusive bound just behind k. */
+void page_key_after(struct page_key *k);
+
+struct page_key_parts { uint16_t bucket; uint32_t domain; str title; struct page_name name; };
+/* A render or ledger key. title is borrowed from key. False: it is none. */
+MUST_CHECK bool page_key_parse(str key, struct page_key_parts *out);
+MUST_CHECK bool page_key_due_parse(str key, store_time *due, enum page_due_kind *kind, str *row_key);
+/* The title prefix of a render or ledger key, or of a title row's own key. */
+void page_key_prefix_of(struct page_key *k, str key);
+
+/* (rev, tid) order: <0, 0, >0. */
+int page_name_cmp(struct page_name a, struct page_name b);
+/* The least and the greatest name of a revision, whatever its tids. */
+struct page_name page_name_low(uint64_t rev);
+struct page_name page_name_high(uint64_t rev);
+
+#endif

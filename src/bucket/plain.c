@@ -1,0 +1,122 @@
+#include "bucket/bundle.h"
+
+/* A scanner over HTML that is not a parser: it knows start tags, their quoted values and comments. */
+struct scan {
+    str text;
+    size_t at;      /* next byte */
+    size_t kept;    /* bytes before it are passed on */
+    void (*piece)(void *ctx, str bytes);
+    void *ctx;
+};
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static str from_here(const struct scan *s)
+{
+    return str_skip(s->text, s->at);
+}
+
+/* Leaves out [from, until). */
+static void cut(struct scan *s, size_t from, size_t until)
+{
+    if (from > s->kept)
+        s->piece(s->ctx, (str){ .p = s->text.p + s->kept, .n = from - s->kept });
+    s->kept = until;
+}
+
+static bool is_name_end(char c)
+{
+    return is_space(c) || c == '=' || c == '>' || c == '/' || c == '"' || c == '\'';
+}
+
+static void skip_spaces(struct scan *s)
+{
+    while (s->at < s->text.n && is_space(s->text.p[s->at]))
+        s->at++;
+}
+
+/* Behind a quoted value whose quote is the next byte; false: none follows, or it never ends. */
+static bool skip_quoted(struct scan *s)
+{
+    if (s->at >= s->text.n || (s->text.p[s->at] != '"' && s->text.p[s->at] != '\''))
+        return false;
+    size_t n = str_find(str_skip(s->text, s->at + 1), s->text.p[s->at]);
+    if (s->at + 1 + n >= s->text.n) {
+        s->at = s->text.n;
+        return false;
+    }
+    s->at += n + 2;
+    return true;
+}
+
+static void scan_attribute(struct scan *s)
+{
+    size_t begin = s->at;
+    while (s->at < s->text.n && !is_name_end(s->text.p[s->at]))
+        s->at++;
+    str name = { .p = s->text.p + begin, .n = s->at - begin };
+    size_t name_end = s->at;
+    skip_spaces(s);
+    if (s->at >= s->text.n || s->text.p[s->at] != '=') {
+        s->at = name.n > 0 ? name_end : s->at + 1;
+        return;
+    }
+    s->at++;
+    skip_spaces(s);
+    bool quoted = skip_quoted(s);
+    if (quoted && begin > 0 && is_space(s->text.p[begin - 1]) && str_eq_nocase(name, STR("about")))
+        cut(s, begin - 1, s->at);
+    while (!quoted && s->at < s->text.n && !is_space(s->text.p[s->at]) && s->text.p[s->at] != '>')
+        s->at++;
+}
+
+/* At the '<' of a start tag; leaves s behind its '>'. */
+static void scan_tag(struct scan *s)
+{
+    size_t begin = s->at, cut_before = s->kept;
+    s->at++;
+    while (s->at < s->text.n && !is_name_end(s->text.p[s->at]))
+        s->at++;
+    str name = { .p = s->text.p + begin + 1, .n = s->at - begin - 1 };
+    bool meta = str_eq_nocase(name, STR("meta"));
+    while (s->at < s->text.n && s->text.p[s->at] != '>') {
+        if (is_space(s->text.p[s->at]) || s->text.p[s->at] == '/')
+            s->at++;
+        else if (s->text.p[s->at] == '"' || s->text.p[s->at] == '\'')
+            (void)skip_quoted(s); /* a stray quote: behind it either way */
+        else
+            scan_attribute(s);
+    }
+    if (s->at < s->text.n)
+        s->at++;
+    str tag = { .p = s->text.p + begin, .n = s->at - begin };
+    if (meta && cut_before == s->kept && str_find_str(tag, STR("mw:TimeUuid")) < tag.n)
+        cut(s, begin, s->at);
+}
+
+void bundle_plain(str html, void (*piece)(void *ctx, str bytes), void *ctx)
+{
+    struct scan s = { .text = html, .piece = piece, .ctx = ctx };
+    while (s.at < html.n) {
+        s.at += str_find(from_here(&s), '<');
+        if (s.at + 1 >= html.n)
+            break;
+        if (str_starts(from_here(&s), STR("<!--"))) {
+            s.at += 4;
+            s.at += str_find_str(from_here(&s), STR("-->"));
+        } else if (is_letter(html.p[s.at + 1])) {
+            scan_tag(&s);
+        } else {
+            s.at++;
+        }
+    }
+    cut(&s, html.n, html.n);
+}

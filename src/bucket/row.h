@@ -1,0 +1,54 @@
+/* row.h - the values of rows of page buckets: renders, titles, fences, traces. Pure; fuzzed.
+ *
+ * Each value starts with its version. A render with PAGE_CONTENTS_MAX contents of the longest names fits
+ * ENGINE_VALUE_BYTES_MAX (test row_of_the_greatest_bundle_fits); offsets are not stored, contents lie in the
+ * blob one after the other. Private to this folder. */
+#ifndef BUCKET_ROW_H
+#define BUCKET_ROW_H
+
+#include "base/buf.h"
+#include "bucket/page.h"
+
+enum { PAGE_DIGEST_BYTES = 16 };
+
+/* One stored render. r.due_at is effective once settled (look.h); due_stored is what the row says and its
+ * due row is filed under. */
+struct page_row {
+    struct page_render r;
+    uint32_t plan;           /* of the bucket's policy, at which out_at and due_stored were computed */
+    store_time due_stored;
+    unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
+};
+/* out has ENGINE_VALUE_BYTES_MAX bytes. Writes r.due_at as the stored one. Invariant: contents_count and
+ * names are within their limits. */
+str page_row_encode(const struct page_row *row, char *out);
+/* Everything but r.name, r.blob and r.state, which the value does not hold. ERR_CORRUPT: *out undefined. */
+MUST_CHECK err page_row_decode(str value, struct page_row *out);
+
+/* One title: it has a row while it has traces or fences. */
+struct page_title_row {
+    uint64_t ledger_count, fence_count; /* fences of revisions and renders */
+    bool fenced;                        /* the whole title: */
+    store_time fence_at;
+};
+enum { PAGE_TITLE_ROW_BYTES_MAX = 2 + 10 + 10 + 8, PAGE_FENCE_ROW_BYTES = 9 };
+str page_title_encode(const struct page_title_row *t, char *out);
+MUST_CHECK err page_title_decode(str value, struct page_title_row *out);
+str page_fence_encode(store_time at, char *out);
+MUST_CHECK err page_fence_decode(str value, store_time *at);
+
+/* One trace; trace.name is the key's. */
+struct page_trace_row {
+    struct page_trace trace;
+    store_time stored_at;
+    store_time forget_at; /* when the trace is gone too; its due row is filed under it; NEVER: it has none */
+};
+enum { PAGE_TRACE_ROW_BYTES_MAX = 3 + 8 + 8 + 8 + 8 + 10 + TID_KEY_BYTES };
+str page_trace_encode(const struct page_trace_row *t, char *out);
+MUST_CHECK err page_trace_decode(str value, struct page_trace_row *out);
+
+/* Little-endian base 128, as in protobuf; the shortest form only. Shared with the catalog. */
+char *varint_put(char *at, uint64_t v);
+uint64_t varint_get(struct cursor *c);
+
+#endif

@@ -1,0 +1,31 @@
+#include "base/utf8.h"
+#include "bucket/page.h"
+
+static err refuse(struct err_note *note, const char *why)
+{
+    err_note_set(note, "%s", why);
+    return ERR_BAD;
+}
+
+err page_title_key(struct arena *a, str title, str *out, struct err_note *note)
+{
+    str key;
+    if (title.n > 4 * (size_t)PAGE_TITLE_BYTES_MAX) /* no normal form is that much shorter: spare the work */
+        return refuse(note, "the title is longer than 440 bytes");
+    if (!utf8_valid(title))
+        return refuse(note, "the title is not UTF-8");
+    err e = utf8_nfc(a, title, &key);
+    if (e != ERR_OK)
+        return e == ERR_BAD ? refuse(note, "the title is not UTF-8") : e;
+    if (key.n == 0)
+        return refuse(note, "the title is empty");
+    if (key.n > PAGE_TITLE_BYTES_MAX)
+        return refuse(note, "the title is longer than 440 bytes");
+    if (str_eq(key, STR(".")) || str_eq(key, STR("..")))
+        return refuse(note, "a title cannot be . or ..");
+    for (size_t i = 0; i < key.n; i++)
+        if ((unsigned char)key.p[i] < 0x20 || key.p[i] == 0x7f)
+            return refuse(note, "the title holds a control character");
+    *out = key;
+    return ERR_OK;
+}
