@@ -294,7 +294,7 @@ struct head_fault head_check(struct http_exchange *x, const char *version, size_
     if (pass.fault.status != 0)
         return pass.fault;
     if (pass.expected + CRLF_BYTES != x->method_name + bytes)
-        return (struct head_fault){ .status = 400, .detail = "a header line does not end in CRLF" };
+        return (struct head_fault){ .status = 400, .detail = "a header line is malformed or does not end in CRLF" };
     const char *fields = fields_fault(&pass);
     if (fields != NULL)
         return (struct head_fault){ .status = 400, .detail = fields };
