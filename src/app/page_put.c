@@ -53,7 +53,7 @@ static void put_done(struct page_put *op, err why)
         answer_refused(p, why);
 }
 
-/* ---- conditions: judged against the latest render at this moment ---- */
+/* ---- conditions: judged against the latest render in the update itself, so that two writers cannot both pass ---- */
 
 static bool conditions_hold(const struct http_common *c, bool exists, struct page_name latest)
 {
@@ -68,27 +68,11 @@ static bool conditions_hold(const struct http_common *c, bool exists, struct pag
     return c->if_none_match.n == 0 || !exists || !http_etag_matches(c->if_none_match, tag, true);
 }
 
-/* False: answered. */
-static bool check_conditions(struct put *p)
+/* On the committer, with the newest state. */
+static bool put_allowed(const struct page_put *op, const struct page_render *latest)
 {
-    const struct http_common *c = http_common(p->x);
-    if (!c->any_conditional)
-        return true;
-    struct page_which which = page_target_which(&p->target);
-    which.select = SELECT_LATEST;
-    struct page_render latest = { 0 };
-    struct engine_view *v = engine_view_begin(p->app->engine);
-    err why = page_find(p->target.bucket, v, &which, &latest, NULL);
-    engine_view_end(&v);
-    if (why != ERR_OK && why != ERR_NOT_FOUND && why != ERR_GONE) {
-        app_fail(p->x, why, NULL);
-        return false;
-    }
-    if (conditions_hold(c, why == ERR_OK, latest.name))
-        return true;
-    app_problem(p->x, 412, "precondition_failed", NULL, STR("The latest render is not the one the request demands."),
-                STR_NONE);
-    return false;
+    const struct put *p = op->ctx;
+    return conditions_hold(http_common(p->x), latest != NULL, latest == NULL ? (struct page_name){ 0 } : latest->name);
 }
 
 /* ---- starting ---- */
@@ -132,8 +116,8 @@ static void put_start(struct put *p)
     p->op.deadline = app_page_deadline(p->app);
     p->op.arena = http_arena(p->x);
     p->op.done = put_done;
-    if (!check_conditions(p))
-        return;
+    p->op.ctx = p;
+    p->op.allow = http_common(p->x)->any_conditional ? put_allowed : NULL;
     http_defer(p->x);
     err why = page_put_start(t->bucket, &p->op);
     if (why == ERR_LIMIT)

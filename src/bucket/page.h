@@ -162,6 +162,9 @@ struct page_put {
     unsigned contents_count;
     struct page_put_content contents[PAGE_CONTENTS_MAX];
     int64_t stash_ns;           /* > 0: pin at once */
+    bool (*allow)(const struct page_put *p, const struct page_render *latest); /* NULL, or the caller's own
+                                   condition, judged in the deciding update; latest NULL: there is none. Pure.
+                                   False: ERR_PRECONDITION, nothing stored */
     mono deadline;
     struct arena *arena;        /* for the frames; the caller's */
     void (*done)(struct page_put *p, err why);
