@@ -2,6 +2,15 @@
 
 #include <string.h>
 
+const struct cli_option cli_client_options[] = {
+    { "server", 0, "URL", "Server to talk to [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },
+    { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" },
+    { "domain", 0, "NAME", "Domain of the titles [localhost]" },
+    { "bucket", 0, "NAME", "Bucket of the titles [page]" },
+    { "json", 0, NULL, "Print JSON for machines" },
+    { NULL, 0, NULL, NULL },
+};
+
 static const struct cli_option help_option = { "help", 'h', NULL, "Print this help" };
 
 static bool words_match(str name, int argc, char **argv, int *words)

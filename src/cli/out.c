@@ -1,11 +1,22 @@
 #include "cli/out.h"
-#include "base/check.h"
+#include "cli/cli.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <unistr.h>
 #include <uniwidth.h>
+
+void cli_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("palimpsest: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
 
 bool out_is_terminal(FILE *to)
 {

@@ -3,6 +3,7 @@
 #include "cli/client.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
+#include "codec/base64.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -73,34 +74,19 @@ static bool read_part(struct put_part *part)
     return !part->bytes.failed;
 }
 
-static char *base64(str s)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *out = malloc((s.n + 2) / 3 * 4 + 1);
-    INVARIANT(out != NULL);
-    char *q = out;
-    for (size_t i = 0; i < s.n; i += 3) {
-        const unsigned char *p = (const unsigned char *)s.p + i;
-        size_t n = s.n - i < 3 ? s.n - i : 3;
-        unsigned v = (unsigned)(p[0] << 16) | (unsigned)((n > 1 ? p[1] : 0) << 8) | (n > 2 ? p[2] : 0);
-        *q++ = digits[v >> 18];
-        *q++ = digits[(v >> 12) & 63];
-        *q++ = n > 1 ? digits[(v >> 6) & 63] : '=';
-        *q++ = n > 2 ? digits[v & 63] : '=';
-    }
-    *q = '\0';
-    return out;
-}
-
 static json_t *part_json(const struct put_part *part)
 {
     str bytes = buf_str(&part->bytes);
     json_t *headers = json_pack("{s:s}", "content-type", part->type);
     if (u8_check((const uint8_t *)bytes.p, bytes.n) == NULL && memchr(bytes.p, 0, bytes.n) == NULL)
         return json_pack("{s:o, s:o}", "headers", headers, "body", json_stringn(bytes.n > 0 ? bytes.p : "", bytes.n));
-    char *text = base64(bytes);
-    json_t *part_doc = json_pack("{s:o, s:s, s:s}", "headers", headers, "encoding", "base64", "body", text);
-    free(text);
+    struct arena a;
+    arena_init(&a, (size_t)PUT_FILE_BYTES_MAX * 2);
+    str text;
+    err e = base64_encode(&a, bytes, &text);
+    INVARIANT(e == ERR_OK); /* the arena is twice the largest file */
+    json_t *part_doc = json_pack("{s:o, s:s, s:s%}", "headers", headers, "encoding", "base64", "body", text.p, text.n);
+    arena_fini(&a);
     return part_doc;
 }
 

@@ -2,19 +2,8 @@
 #include "cli/args.h"
 #include "cli/help.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-void cli_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("palimpsest: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-}
 
 static enum cli_exit run_help(int argc, char **argv)
 {

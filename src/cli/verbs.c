@@ -4,15 +4,6 @@
 #define OPTIONS_END { NULL, 0, NULL, NULL }
 #define OPTION_JSON { "json", 0, NULL, "Print JSON for machines" }
 
-const struct cli_option cli_client_options[] = {
-    { "server", 0, "URL", "Server to talk to [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },
-    { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" },
-    { "domain", 0, "NAME", "Domain of the titles [localhost]" },
-    { "bucket", 0, "NAME", "Bucket of the titles [page]" },
-    OPTION_JSON,
-    OPTIONS_END,
-};
-
 static const struct cli_option get_options[] = {
     { "content", 'c', "NAME", "Content of the render [html]" },
     { "output", 'o', "FILE", "Write to FILE, which appears whole or not at all" },
