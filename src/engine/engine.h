@@ -135,7 +135,7 @@ struct engine_update {
     err (*decide)(struct engine_txn *t, void *ctx);
     void (*done)(void *ctx, err why);
     void *ctx;
-    mono deadline;
+    mono deadline;              /* ns 0: none */
     str partition;
     bool frees;
     struct engine_update *next; /* the engine's */
@@ -146,6 +146,7 @@ MUST_CHECK err engine_update_wait(struct engine *e, err (*decide)(struct engine_
 
 /* ---- opening and upkeep ---- */
 
+struct file_faults;
 struct engine_opts {
     const char *dir;           /* created (0700) when missing; one process at a time */
     uint64_t segment_bytes;    /* of one log file; 0: 256 MiB */
@@ -153,6 +154,7 @@ struct engine_opts {
     uint64_t free_bytes_min;   /* puts are refused when the disk has less left; 0: 64 MiB */
     uint32_t waiting_max;      /* updates waiting at once; 0: 65536 */
     bool read_only;            /* for check: changes nothing on disk, replays into memory */
+    const struct file_faults *faults; /* vlog/file.h: tests make the disk fail; NULL: it does not */
 };
 
 /* Opens or creates, replays the log. *greatest is the greatest store_time on disk (ZERO when new).

@@ -1,0 +1,18 @@
+/* store_file.h - the store's folder: its lock, its identity, its sub-folders. */
+#ifndef ENGINE_STORE_FILE_H
+#define ENGINE_STORE_FILE_H
+
+#include "engine/parts.h"
+
+enum { STORE_FORMAT = 1 };
+
+/* Makes (unless read_only) and opens the folder, takes the lock, reads or writes STORE, opens the sub-folders.
+ * ERR_NOT_FOUND (read_only and no store), ERR_CONFLICT (in use), ERR_CORRUPT (also: another format), ERR_IO, ERR_FULL. */
+MUST_CHECK err store_open(struct engine *e, struct err_note *note);
+/* The id of the store in a folder. ERR_NOT_FOUND: there is none. */
+MUST_CHECK err store_read_id(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES],
+                             struct err_note *note);
+/* Writes STORE, complete or not at all. */
+MUST_CHECK err store_write_id(const struct file_faults *ff, int dir_fd, const unsigned char id[RECORD_ID_BYTES]);
+
+#endif

@@ -1,0 +1,55 @@
+/* segment.h - the table of segment files of one log: descriptors, ends, creating and removing files.
+ *
+ * Descriptors are opened at first use and stay open until the segment goes. The table has a lock of its own;
+ * whoever reads a segment keeps it from being unlinked by other means (the engine's pins). */
+#ifndef VLOG_SEGMENT_H
+#define VLOG_SEGMENT_H
+
+#include "vlog/vlog.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct segment {
+    uint32_t number;
+    atomic_int fd;            /* -1: not opened yet */
+    _Atomic uint64_t end;     /* size of the file without what is torn or reserved */
+    uint64_t reserved;        /* the writer's: blocks are there up to this offset */
+};
+
+struct segments {
+    pthread_rwlock_t lock;
+    struct segment **all; /* by number */
+    size_t count, size;
+};
+
+struct vlog {
+    uint32_t magic;
+    int dir_fd;
+    unsigned char id[RECORD_ID_BYTES];
+    uint64_t segment_bytes;
+    const struct file_faults *faults;
+    bool read_only;
+    struct segments segments;
+    struct segment *active;
+    struct vlog_tail tail;
+    struct buf meta, heads;    /* the writer's, reused */
+    struct iovec *iov;
+    size_t iov_size;
+    _Atomic uint64_t syncs, groups, bytes_written;
+};
+#define VLOG_MAGIC 0x5106f11eu
+
+/* Lists the folder. ERR_IO. */
+MUST_CHECK err segments_init(struct vlog *log);
+void segments_fini(struct segments *s);
+/* NULL when there is none. Stays valid until vlog_unlink. */
+struct segment *segments_find(struct segments *s, uint32_t number);
+/* Descriptor for reading (and writing, unless read_only). ERR_IO, ERR_NOT_FOUND. */
+MUST_CHECK err segment_fd(struct vlog *log, struct segment *seg, int *fd);
+/* Makes the file with its header, synced, and its folder synced. ERR_FULL leaves nothing behind. */
+MUST_CHECK err segment_create(struct vlog *log, uint32_t number, struct segment **out);
+/* Removes file and table entry. */
+MUST_CHECK err segment_remove(struct vlog *log, struct segment *seg);
+
+#endif

@@ -1,0 +1,84 @@
+#include "vlog/tail_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ALIGN_BYTES = 4096 };
+
+static err open_fd(struct tail_reader *r, bool direct)
+{
+    char name[VLOG_NAME_BYTES];
+    vlog_segment_name(r->segment, name);
+    int fd = -1;
+    int why = file_open(r->log->faults, r->log->dir_fd, name, O_RDONLY | (direct ? O_DIRECT : 0), &fd);
+    if (why == EINVAL && direct)
+        return open_fd(r, false); /* the file system knows no O_DIRECT */
+    if (why != 0)
+        return ERR_IO;
+    if (r->fd >= 0)
+        close(r->fd);
+    r->fd = fd;
+    r->direct = direct;
+    return ERR_OK;
+}
+
+err tail_reader_init(struct tail_reader *r, struct vlog *log, struct segment *seg)
+{
+    *r = (struct tail_reader){ .log = log, .segment = seg->number, .fd = -1, .size = atomic_load(&seg->end) };
+    r->window = aligned_alloc(ALIGN_BYTES, TAIL_WINDOW_BYTES);
+    INVARIANT(r->window != NULL);
+    return open_fd(r, true);
+}
+
+void tail_reader_fini(struct tail_reader *r)
+{
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r->window);
+    *r = (struct tail_reader){ .fd = -1 };
+}
+
+static err fill(struct tail_reader *r, uint64_t offset)
+{
+    uint64_t start = offset / ALIGN_BYTES * ALIGN_BYTES;
+    size_t got = 0;
+    r->window_n = 0;
+    int why = file_read_some(r->log->faults, r->fd, r->window, TAIL_WINDOW_BYTES, start, &got);
+    if (why == EINVAL && r->direct) {
+        err again = open_fd(r, false);
+        return again == ERR_OK ? fill(r, offset) : again;
+    }
+    if (why != 0)
+        return ERR_IO;
+    r->window_start = start;
+    r->window_n = got;
+    return ERR_OK;
+}
+
+static bool in_window(const struct tail_reader *r, uint64_t offset)
+{
+    return offset >= r->window_start && offset < r->window_start + r->window_n;
+}
+
+err tail_read(struct tail_reader *r, uint64_t offset, size_t n, char *dst)
+{
+    while (n > 0) {
+        if (!in_window(r, offset)) {
+            err why = fill(r, offset);
+            if (why != ERR_OK)
+                return why;
+            if (!in_window(r, offset))
+                return ERR_CORRUPT;
+        }
+        size_t at = (size_t)(offset - r->window_start);
+        size_t some = r->window_n - at < n ? r->window_n - at : n;
+        memcpy(dst, r->window + at, some);
+        dst += some;
+        offset += some;
+        n -= some;
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,156 @@
+#include "scratch.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cmocka.h>
+
+static store_time store_now(struct clock *c)
+{
+    struct scratch *s = CONTAINER_OF(c, struct scratch, clock);
+    return (store_time){ .ns = atomic_load(&s->store_ns) };
+}
+
+static mono mono_now(struct clock *c)
+{
+    (void)c;
+    return (mono){ .ns = 1000 };
+}
+
+static wall wall_now(struct clock *c)
+{
+    (void)c;
+    return (wall){ .ns = 1000 };
+}
+
+void scratch_init(struct scratch *s)
+{
+    const char *tmp = getenv("TMPDIR");
+    *s = (struct scratch){ .clock = { .store_now = store_now, .mono_now = mono_now, .wall_now = wall_now } };
+    atomic_init(&s->store_ns, NS_PER_S);
+    assert_true(snprintf(s->dir, sizeof(s->dir), "%s/engine-XXXXXX", tmp == NULL ? "/tmp" : tmp) <
+                (int)sizeof(s->dir));
+    assert_non_null(mkdtemp(s->dir));
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+void scratch_fini(struct scratch *s)
+{
+    scratch_close(s);
+    (void)nftw(s->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+err scratch_try(struct scratch *s, bool read_only, struct err_note *note)
+{
+    struct engine_opts opts = {
+        .dir = s->dir,
+        .segment_bytes = s->segment_bytes,
+        .index_bytes_max = (uint64_t)4 << 30,
+        .free_bytes_min = 1,
+        .read_only = read_only,
+        .faults = s->faults,
+    };
+    store_time greatest;
+    err why = engine_open(&opts, &s->engine, &greatest, note);
+    if (why != ERR_OK)
+        return why;
+    if (greatest.ns > atomic_load(&s->store_ns))
+        atomic_store(&s->store_ns, greatest.ns);
+    return read_only ? ERR_OK : engine_start(s->engine, &s->clock, note);
+}
+
+void scratch_open(struct scratch *s)
+{
+    struct err_note note = { .text = "" };
+    err why = scratch_try(s, false, &note);
+    if (why != ERR_OK)
+        fail_msg("open: %s: %s", err_name(why), note.text);
+}
+
+void scratch_close(struct scratch *s)
+{
+    engine_close(&s->engine);
+}
+
+void scratch_path(const struct scratch *s, const char *name, char out[2 * SCRATCH_PATH_BYTES])
+{
+    assert_true(snprintf(out, 2 * SCRATCH_PATH_BYTES, "%s/%s", s->dir, name) < 2 * SCRATCH_PATH_BYTES);
+}
+
+struct put {
+    enum engine_space space;
+    str key, value, bytes;
+    bool deletes;
+};
+
+static err put_decide(struct engine_txn *t, void *ctx)
+{
+    struct put *p = ctx;
+    return p->deletes ? engine_txn_delete(t, p->space, p->key)
+                      : engine_txn_put(t, p->space, p->key, p->value, p->bytes);
+}
+
+err scratch_put(struct scratch *s, enum engine_space space, str key, str value, str bytes)
+{
+    struct put p = { .space = space, .key = key, .value = value, .bytes = bytes };
+    return engine_update_wait(s->engine, put_decide, &p);
+}
+
+err scratch_delete(struct scratch *s, enum engine_space space, str key)
+{
+    struct put p = { .space = space, .key = key, .deletes = true };
+    return engine_update_wait(s->engine, put_decide, &p);
+}
+
+err scratch_get(struct scratch *s, enum engine_space space, str key, struct scratch_row *out)
+{
+    struct engine_view *v = engine_view_begin(s->engine);
+    struct engine_row row;
+    *out = (struct scratch_row){ .bytes = NULL };
+    err why = engine_get(v, space, key, &row);
+    if (why == ERR_OK) {
+        out->value_n = row.value.n;
+        memcpy(out->value, row.value.p, row.value.n);
+        out->bytes_n = row.blob.n;
+        out->bytes = malloc(row.blob.n + 1);
+        assert_non_null(out->bytes);
+        why = engine_blob_read(s->engine, &row.blob, 0, row.blob.n, out->bytes);
+        if (why == ERR_OK && row.blob.n > 0 && XXH3_64bits(out->bytes, out->bytes_n) != row.blob.hash)
+            why = ERR_CORRUPT;
+    }
+    if (why != ERR_OK)
+        scratch_row_free(out);
+    engine_view_end(&v);
+    return why;
+}
+
+void scratch_row_free(struct scratch_row *r)
+{
+    free(r->bytes);
+    r->bytes = NULL;
+}
+
+void scratch_bytes(uint64_t seed, char *out, size_t n)
+{
+    uint64_t x = seed * 0x9e3779b97f4a7c15u + 1;
+    for (size_t i = 0; i < n; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        out[i] = (char)(1 + x % 255);
+    }
+}
