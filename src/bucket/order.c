@@ -110,11 +110,10 @@ struct purge {
     bool took_latest, at_end;
 };
 
-/* In a later update: was this render put after the purge began? */
+/* In a later update: was this render put after the purge began? (In the same instant: as if before.) */
 static bool is_spared(const struct page_order *o, const struct page_row *row)
 {
-    return o->phase > 0 && store_time_before(o->fenced_at, tid_time(row->r.name.tid))
-           && !store_time_before(row->r.stored_at, o->fenced_at);
+    return o->phase > 0 && store_time_before(o->fenced_at, row->r.stored_at);
 }
 
 static err purge_one(struct purge *p, struct page_name name)
