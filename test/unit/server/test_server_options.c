@@ -1,0 +1,403 @@
+/* Goal: every option comes from its table, later sources win, and what is wrong is one line naming file, line
+ * and option. Method: options given as text; each kind of error at least once. */
+#include "server/options.h"
+#include "server/options_table.h"
+
+#include "../cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct options_from from_test = { .file = "test" };
+
+static struct options *fresh(void **state)
+{
+    struct options *o = options_new();
+    *state = o;
+    return o;
+}
+
+static int tear_down(void **state)
+{
+    struct options *o = *state;
+    options_free(&o);
+    return 0;
+}
+
+static void yaml_fine(struct options *o, const char *text)
+{
+    struct err_note note = { .text = "" };
+    if (options_yaml(o, str_of(text), "f.yaml", &note) != ERR_OK)
+        fail_msg("%s: %s", text, note.text);
+}
+
+static const struct config *finished(struct options *o)
+{
+    struct err_note note = { .text = "" };
+    if (options_finish(o, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    return options_config(o);
+}
+
+/* The text is refused with exactly this line. */
+static void yaml_wrong(const char *text, const char *line)
+{
+    struct options *o = options_new();
+    struct err_note note = { .text = "" };
+    err why = options_yaml(o, str_of(text), "f.yaml", &note);
+    if (why == ERR_OK)
+        why = options_finish(o, &note);
+    assert_int_equal(why, ERR_BAD);
+    assert_string_equal(note.text, line);
+    options_free(&o);
+}
+
+static void set_wrong(const char *name, const char *value, const char *line)
+{
+    struct options *o = options_new();
+    struct err_note note = { .text = "" };
+    assert_int_equal(options_set(o, str_of(name), str_of(value), from_test, &note), ERR_BAD);
+    assert_string_equal(note.text, line);
+    options_free(&o);
+}
+
+static void defaults_are_those_of_the_contract(void **state)
+{
+    const struct config *c = finished(fresh(state));
+    assert_int_equal(c->listens_count, 1);
+    assert_string_equal(c->listens[0].address, "127.0.0.1");
+    assert_int_equal(c->listens[0].port, 7231);
+    assert_true(c->listens[0].admin);
+    assert_true(c->listens[0].content);
+    assert_string_equal(c->data_dir, "data");
+    assert_int_equal(c->domains_count, 1);
+    assert_string_equal(c->domains[0].name, "localhost");
+    assert_int_equal(c->buckets_count, 1);
+    assert_string_equal(c->buckets[0].page.name, "page");
+    assert_int_equal(c->buckets[0].page.policy.kind, POLICY_APP_TTL);
+    assert_int_equal(c->buckets[0].page.policy.grace_ttl_ns, 86400 * NS_PER_S);
+    assert_int_equal(c->buckets[0].page.policy.ledger_ttl_ns, 30 * 86400 * NS_PER_S);
+    assert_int_equal(c->buckets[0].page.codec, PAGE_GZIP);
+    assert_int_equal(c->drain_timeout_ms, 10000);
+    assert_int_equal(c->auth, AUTH_OPEN);
+    assert_false(c->test_hooks);
+    assert_false(c->exposed);
+}
+
+static void a_file_fills_every_kind_of_option(void **state)
+{
+    struct options *o = fresh(state);
+    yaml_fine(o, "listen: [\"127.0.0.1:0\", \"[::1]:0\"]\n"
+                 "data: /srv/x\n"
+                 "domains:\n  en.example.test: {}\n  de.example.test:\n"
+                 "auth: internal\n"
+                 "drain_timeout: 2s\n"
+                 "http: { threads: 3, connections_max: 99, head_bytes_max: 8k }\n"
+                 "page:\n  grace_ttl: 500ms\n  historical_ttl: never\n  contents: [html, data-parsoid]\n"
+                 "buckets:\n  mobile: { kind: page, contents: [lead, remaining], policy: latest_hash }\n"
+                 "log: { level: debug, format: json, access: true }\n");
+    const struct config *c = finished(o);
+    assert_int_equal(c->listens_count, 2);
+    assert_string_equal(c->listens[1].address, "::1");
+    assert_string_equal(c->data_dir, "/srv/x");
+    assert_int_equal(c->domains_count, 2);
+    assert_string_equal(c->domains[1].name, "de.example.test");
+    assert_int_equal(c->auth, AUTH_INTERNAL);
+    assert_int_equal(c->drain_timeout_ms, 2000);
+    assert_int_equal(c->http.threads, 3);
+    assert_int_equal(c->http.connections_max, 99);
+    assert_int_equal(c->http.head_bytes_max, 8192);
+    assert_int_equal(c->buckets[0].page.policy.grace_ttl_ns, 500 * NS_PER_MS);
+    assert_int_equal(c->buckets[0].page.policy.historical_ttl_ns, DURATION_NEVER);
+    assert_int_equal(c->buckets[0].page.contents_count, 2);
+    assert_string_equal(c->buckets[0].page.contents[1], "data-parsoid");
+    assert_int_equal(c->buckets_count, 2);
+    assert_string_equal(c->buckets[1].page.name, "mobile");
+    assert_int_equal(c->buckets[1].page.policy.kind, POLICY_LATEST_HASH);
+    assert_string_equal(c->buckets[1].page.contents[0], "lead");
+    assert_int_equal(c->log_level, LOG_DEBUG);
+    assert_int_equal(c->log_format, LOG_JSON);
+    assert_true(c->access_log);
+}
+
+static void an_empty_file_is_fine(void **state)
+{
+    struct options *o = fresh(state);
+    yaml_fine(o, "");
+    yaml_fine(o, "# nothing\n");
+    yaml_fine(o, "---\n");
+    assert_int_equal(finished(o)->listens[0].port, 7231);
+}
+
+static void later_sources_win_and_domains_add_up(void **state)
+{
+    struct options *o = fresh(state);
+    struct err_note note;
+    yaml_fine(o, "data: file\ndomains: [a]\npage: { grace_ttl: 1s, stash_ttl: 1s }\nhot_bytes: 1k\n");
+    char *const envp[] = { (char[]){ "HOME=/" }, (char[]){ "PALIMPSEST_PAGE_GRACE_TTL=2s" },
+                           (char[]){ "PALIMPSEST_HOT_BYTES=2k" }, (char[]){ "PALIMPSEST_DOMAINS=b" }, NULL };
+    assert_int_equal(options_environment(o, envp, NULL, NULL, &note), ERR_OK);
+    char *argv[] = { (char[]){ "--set" }, (char[]){ "page.grace_ttl=3s" }, (char[]){ "--domain=c" },
+                     (char[]){ "--domain" }, (char[]){ "a" }, (char[]){ "--data" }, (char[]){ "x" },
+                     (char[]){ "--data" }, (char[]){ "flag" } };
+    assert_int_equal(options_arguments(o, COUNT_OF(argv), argv, &note), ERR_OK);
+    const struct config *c = finished(o);
+    assert_string_equal(c->data_dir, "flag");
+    assert_int_equal(c->buckets[0].page.policy.grace_ttl_ns, 3 * NS_PER_S);
+    assert_int_equal(c->buckets[0].page.policy.stash_ttl_ns, NS_PER_S);
+    assert_int_equal(c->hot_bytes, 2048);
+    assert_int_equal(c->domains_count, 3);
+}
+
+static void admin_listener_takes_the_admin_routes(void **state)
+{
+    struct options *o = fresh(state);
+    struct err_note note;
+    assert_int_equal(options_set(o, STR("admin_listen"), STR("127.0.0.1:0"), from_test, &note), ERR_OK);
+    const struct config *c = finished(o);
+    assert_int_equal(c->listens_count, 2);
+    assert_false(c->listens[0].admin);
+    assert_true(c->listens[1].admin);
+    assert_false(c->listens[1].content);
+}
+
+static void a_wrong_file_is_one_line_with_file_line_and_option(void **state)
+{
+    (void)fresh(state);
+    yaml_wrong("page:\n  grace_ttl: soon\n",
+               "f.yaml:2: page.grace_ttl: \"soon\" is no duration (500ms, 2s, 5m, 1h, 7d, never)");
+    yaml_wrong("data: x\nno_such: 1\n", "f.yaml:2: no_such: there is no such option");
+    yaml_wrong("page: { no_such: 1 }\n", "f.yaml:1: page.no_such: there is no such option");
+    yaml_wrong("nothing: { x: 1 }\n", "f.yaml:1: nothing.x: there is no such option");
+    yaml_wrong("data: { x: 1 }\n", "f.yaml:1: data: there is no such section");
+    yaml_wrong("\n\ndrain_timeout: 2h\n", "f.yaml:3: drain_timeout: \"2h\" is not within 0 to 1h");
+    yaml_wrong("http: { connections_max: 15 }\n", "f.yaml:1: http.connections_max: \"15\" is not within 16 to 1000000");
+    yaml_wrong("http: { connections_max: -1 }\n", "f.yaml:1: http.connections_max: \"-1\" is no whole number");
+    yaml_wrong("hot_bytes: 1x\n", "f.yaml:1: hot_bytes: \"1x\" is no size (4096, 64k, 8M, 1G)");
+    yaml_wrong("auth: maybe\n", "f.yaml:1: auth: \"maybe\" is none of: open, internal");
+    yaml_wrong("log: { access: 1 }\n", "f.yaml:1: log.access: \"1\" is neither true nor false");
+    yaml_wrong("data: \"\"\n", "f.yaml:1: data: is empty");
+    yaml_wrong("data:\n", "f.yaml:1: data: has no value");
+    yaml_wrong("data: a\ndata: b\n", "f.yaml:2: data: is there twice, first on line 1");
+    yaml_wrong("- a\n", "f.yaml:1: expected NAME: VALUE");
+    yaml_wrong("data: [a\n", "f.yaml:2: not YAML: did not find expected ',' or ']'");
+    yaml_wrong("a: 1\n---\nb: 1\n", "f.yaml:1: a: there is no such option");
+    yaml_wrong("data: 1\n---\ndata: 1\n", "f.yaml: more than one document");
+    yaml_wrong("listen: localhost\n", "f.yaml:1: listen: \"localhost\" is no numeric ADDR:PORT or [ADDR]:PORT");
+    yaml_wrong("listen: 127.0.0.1:65536\n",
+               "f.yaml:1: listen: \"127.0.0.1:65536\" is no numeric ADDR:PORT or [ADDR]:PORT");
+    yaml_wrong("test_hooks: true\n", "f.yaml:1: test_hooks: only as a flag");
+}
+
+static void wrong_domains_and_buckets_are_named(void **state)
+{
+    (void)fresh(state);
+    yaml_wrong("domains: [a/b]\n", "f.yaml:1: domains: \"a/b\" is no name of a domain");
+    yaml_wrong("domains:\n  ok: {}\n  v1: {}\n", "f.yaml:3: domains: \"v1\" is a reserved name");
+    yaml_wrong("domains:\n  a: { origin: x }\n", "f.yaml:2: origin: there is no such option of a domain");
+    yaml_wrong("domains:\n  a: 1\n", "f.yaml:2: a: a domain is a section, not a value");
+    yaml_wrong("buckets: { page: {} }\n", "f.yaml:1: buckets: \"page\" is a reserved name");
+    yaml_wrong("buckets: { \"a b\": {} }\n", "f.yaml:1: buckets: \"a b\" is no name of a bucket");
+    yaml_wrong("buckets: { m: 1 }\n", "f.yaml:1: m: a bucket is a section, not a value");
+    yaml_wrong("buckets: { m: { kind: lists } }\n", "f.yaml:1: buckets.m.kind: \"lists\" is none of: page");
+    yaml_wrong("buckets: { m: { no: 1 } }\n", "f.yaml:1: buckets.m.no: there is no such option");
+    yaml_wrong("page: { contents: [html, history] }\n", "f.yaml:1: page.contents: \"history\" is a reserved name");
+    yaml_wrong("page: { contents: [html, html] }\n", "f.yaml:1: page.contents: \"html\" is there twice");
+    set_wrong("buckets.m", "1", "test: buckets.m: there is no such option");
+    set_wrong("domains", "", "test: domains: \"\" is no name of a domain");
+}
+
+static void contradictions_are_refused(void **state)
+{
+    (void)fresh(state);
+    yaml_wrong("page:\n  policy: all\n  ttl: 3d\n", "f.yaml:3: page.ttl: contradicts policy all, which has none");
+    yaml_wrong("buckets:\n  m:\n    count: 3\n",
+               "f.yaml:3: buckets.m.count: contradicts policy app_ttl, which has none");
+    yaml_wrong("listen: 127.0.0.1:80\nadmin_listen: 127.0.0.1:80\n",
+               "f.yaml:2: admin_listen: 127.0.0.1:80 is there twice");
+    struct options *o = options_new();
+    struct err_note note;
+    yaml_fine(o, "page: { policy: interval, count: 3, interval: 1h }\n");
+    assert_int_equal(options_finish(o, &note), ERR_OK);
+    options_free(&o);
+}
+
+static void an_open_server_stays_on_loopback(void **state)
+{
+    struct options *o = fresh(state);
+    struct err_note note;
+    yaml_fine(o, "listen: 0.0.0.0:80\n");
+    assert_int_equal(options_finish(o, &note), ERR_BAD);
+    assert_non_null(strstr(note.text, "palimpsest token create"));
+    assert_non_null(strstr(note.text, "0.0.0.0"));
+    assert_int_equal(options_set(o, STR("auth"), STR("internal"), from_test, &note), ERR_OK);
+    assert_true(finished(o)->exposed);
+    assert_false(options_config(o)->listens[0].admin);
+}
+
+static void test_hooks_are_a_flag_on_loopback(void **state)
+{
+    struct options *o = fresh(state);
+    struct err_note note;
+    char *argv[] = { (char[]){ "--test-hooks=2026-01-01T00:00:00.5Z" } };
+    assert_int_equal(options_arguments(o, 1, argv, &note), ERR_OK);
+    assert_true(finished(o)->test_hooks);
+    assert_true(options_config(o)->test_frozen);
+    assert_int_equal(options_config(o)->test_instant.ns, 1767225600500000000);
+    struct options *out = options_new();
+    char *plain[] = { (char[]){ "--test-hooks" }, (char[]){ "--listen" }, (char[]){ "[::]:0" }, (char[]){ "--set" },
+                      (char[]){ "auth=internal" } };
+    assert_int_equal(options_arguments(out, COUNT_OF(plain), plain, &note), ERR_OK);
+    assert_int_equal(options_finish(out, &note), ERR_BAD);
+    assert_string_equal(note.text, "command line: --test-hooks: only with listeners on loopback, not with ::");
+    options_free(&out);
+}
+
+static void wrong_arguments_are_named(void **state)
+{
+    static const struct { const char *args[2]; const char *line; } cases[] = {
+        { { "--nope", "1" }, "command line: --nope: there is no such option" },
+        { { "nope", "1" }, "command line: nope: there is no such option" },
+        { { "--data", NULL }, "command line: --data: wants a value" },
+        { { "--set", "x" }, "command line: x: --set wants NAME=VALUE" },
+        { { "--set", "x=1" }, "command line: x: there is no such option" },
+        { { "--set", "test_hooks=true" }, "command line: test_hooks: only as --test-hooks" },
+        { { "--test-hooks=noon", NULL }, "command line: test_hooks: \"noon\" is no instant such as "
+                                         "2026-01-01T00:00:00Z" },
+    };
+    (void)fresh(state);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct options *o = options_new();
+        struct err_note note;
+        char one[64], two[64] = "";
+        assert_true(str_to_cstr(str_of(cases[i].args[0]), one, sizeof one));
+        assert_true(str_to_cstr(str_of(cases[i].args[1]), two, sizeof two));
+        char *argv[] = { one, two };
+        assert_int_equal(options_arguments(o, cases[i].args[1] != NULL ? 2 : 1, argv, &note), ERR_BAD);
+        assert_string_equal(note.text, cases[i].line);
+        options_free(&o);
+    }
+}
+
+static void count_unknown(void *ctx, const char *variable)
+{
+    unsigned *count = ctx;
+    assert_string_equal(variable, "PALIMPSEST_NO_SUCH=1");
+    ++*count;
+}
+
+static void unknown_variables_are_only_told(void **state)
+{
+    struct options *o = fresh(state);
+    struct err_note note;
+    unsigned count = 0;
+    char *const envp[] = { (char[]){ "PALIMPSEST_NO_SUCH=1" }, (char[]){ "PALIMPSEST_TOKEN=x" },
+                           (char[]){ "PALIMPSEST_CONFIG=f" }, (char[]){ "PATH=/" }, NULL };
+    assert_int_equal(options_environment(o, envp, count_unknown, &count, &note), ERR_OK);
+    assert_int_equal(count, 1);
+    char *const wrong[] = { (char[]){ "PALIMPSEST_PAGE_GRACE_TTL=x" }, NULL };
+    assert_int_equal(options_environment(o, wrong, NULL, NULL, &note), ERR_BAD);
+    assert_string_equal(note.text,
+                        "environment: page.grace_ttl: \"x\" is no duration (500ms, 2s, 5m, 1h, 7d, never)");
+}
+
+static void the_config_file_comes_from_flag_or_environment(void **state)
+{
+    (void)fresh(state);
+    struct err_note note;
+    const char *path = NULL;
+    char *const envp[] = { (char[]){ "PALIMPSEST_CONFIG=env.yaml" }, NULL };
+    char *argv[] = { (char[]){ "--data" }, (char[]){ "--config" }, (char[]){ "--config" }, (char[]){ "a.yaml" } };
+    assert_int_equal(options_config_path(COUNT_OF(argv), argv, envp, &path, &note), ERR_OK);
+    assert_string_equal(path, "a.yaml");
+    assert_int_equal(options_config_path(0, argv, envp, &path, &note), ERR_OK);
+    assert_string_equal(path, "env.yaml");
+    char *twice[] = { (char[]){ "--config=a" }, (char[]){ "--config=b" } };
+    assert_int_equal(options_config_path(2, twice, envp, &path, &note), ERR_BAD);
+}
+
+static void a_file_that_is_not_there_is_named(void **state)
+{
+    struct options *o = fresh(state);
+    struct err_note note;
+    assert_int_equal(options_read_file(o, "/nonexistent/x.yaml", &note), ERR_BAD);
+    assert_string_equal(note.text, "/nonexistent/x.yaml: cannot be opened: No such file or directory");
+    assert_int_equal(options_read_file(o, "/", &note), ERR_BAD);
+}
+
+static void a_line_stays_one_line_whatever_the_file_holds(void **state)
+{
+    struct options *o = fresh(state);
+    struct err_note note;
+    assert_int_equal(options_yaml(o, STR("auth: \"a\\nb\\x1b[1m\"\n"), "f.yaml", &note), ERR_BAD);
+    assert_null(strchr(note.text, '\n'));
+    assert_null(strchr(note.text, 0x1b));
+    char name[3000];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_int_equal(options_set(o, str_of(name), STR("1"), from_test, &note), ERR_BAD);
+    assert_non_null(strstr(note.text, "there is no such option"));
+}
+
+static void every_row_is_described_in_every_form(void **state)
+{
+    (void)fresh(state);
+    for (int form = OPTIONS_TEXT; form <= OPTIONS_ROFF; form++) {
+        struct buf text;
+        buf_init(&text, 1u << 20);
+        options_describe((enum options_form)form, &text);
+        assert_int_equal(buf_status(&text), ERR_OK);
+        for (const struct option *r = option_rows; r->name != NULL; r++)
+            assert_true(str_find_str(buf_str(&text), str_of(r->name)) < text.n);
+        for (const struct option *r = option_bucket_rows; r->name != NULL; r++)
+            assert_true(str_find_str(buf_str(&text), str_of(r->prose)) < text.n);
+        buf_fini(&text);
+    }
+}
+
+static void note_difference(void *ctx, const char *name)
+{
+    strcat(ctx, name);
+    strcat(ctx, " ");
+}
+
+static void a_reload_knows_what_changed(void **state)
+{
+    struct options *a = fresh(state), *b = options_new();
+    yaml_fine(b, "log: { level: debug }\ndata: other\nlisten: 127.0.0.1:1\ndomains: [x]\npage: { grace_ttl: 1s }\n"
+                 "hot_bytes: 1\n");
+    (void)finished(a);
+    (void)finished(b);
+    char names[200] = "";
+    options_differences(a, b, note_difference, names);
+    assert_string_equal(names, "listen data domains hot_bytes page ");
+    names[0] = '\0';
+    options_differences(a, a, note_difference, names);
+    assert_string_equal(names, "");
+    options_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(defaults_are_those_of_the_contract, tear_down),
+        cmocka_unit_test_teardown(a_file_fills_every_kind_of_option, tear_down),
+        cmocka_unit_test_teardown(an_empty_file_is_fine, tear_down),
+        cmocka_unit_test_teardown(later_sources_win_and_domains_add_up, tear_down),
+        cmocka_unit_test_teardown(admin_listener_takes_the_admin_routes, tear_down),
+        cmocka_unit_test_teardown(a_wrong_file_is_one_line_with_file_line_and_option, tear_down),
+        cmocka_unit_test_teardown(wrong_domains_and_buckets_are_named, tear_down),
+        cmocka_unit_test_teardown(contradictions_are_refused, tear_down),
+        cmocka_unit_test_teardown(an_open_server_stays_on_loopback, tear_down),
+        cmocka_unit_test_teardown(test_hooks_are_a_flag_on_loopback, tear_down),
+        cmocka_unit_test_teardown(wrong_arguments_are_named, tear_down),
+        cmocka_unit_test_teardown(unknown_variables_are_only_told, tear_down),
+        cmocka_unit_test_teardown(the_config_file_comes_from_flag_or_environment, tear_down),
+        cmocka_unit_test_teardown(a_file_that_is_not_there_is_named, tear_down),
+        cmocka_unit_test_teardown(a_line_stays_one_line_whatever_the_file_holds, tear_down),
+        cmocka_unit_test_teardown(every_row_is_described_in_every_form, tear_down),
+        cmocka_unit_test_teardown(a_reload_knows_what_changed, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
