@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""All tests in all builds, counted. Started by script/test; the steps and their names are STEPS below.
+
+Every step builds in build-test/STEP. A cmocka program counts by its tests, any other program as one, a build that
+fails as one failure. Prints what failed as it goes, and `N passed, N failed` as its last line.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILDS = ROOT / 'build-test'
+FUZZ_SECONDS = int(os.environ.get('FUZZ_SECONDS', '10'))
+SLOWER = {'asan': 4, 'tsan': 10}     # limits of time are multiplied by this
+SANITIZER_ENV = {
+    'ASAN_OPTIONS': 'detect_leaks=1:strict_string_checks=1',
+    'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
+    'TSAN_OPTIONS': 'halt_on_error=1:second_deadlock_stack=1',
+}
+RAN = re.compile(r'^\[==========\] .*?(\d+) test\(s\) run\.', re.M)
+FAILED = re.compile(r'^\[  FAILED  \] .*?(\d+) test\(s\), listed below', re.M)
+
+
+class Counts:
+    passed = failed = 0
+
+    def add(self, passed, failed):
+        self.passed += passed
+        self.failed += failed
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def run(command, env=None, timeout=None):
+    """(whether it ended with 0, its output)"""
+    try:
+        done = subprocess.run([str(part) for part in command], cwd=ROOT, env={**os.environ, **(env or {})},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as expired:
+        return False, (expired.output or b'').decode(errors='replace') + f'\nnot over after {timeout} s'
+    return done.returncode == 0, done.stdout.decode(errors='replace')
+
+
+def build(name, options, targets=(), env=None):
+    """Whether build-test/name is set up and built; shows the output otherwise."""
+    folder = BUILDS / name
+    if not (folder / 'build.ninja').exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        fine, output = run(['meson', 'setup', folder, ROOT, *options], env)
+        if not fine:
+            say(output[-4000:])
+            return False
+    fine, output = run(['ninja', '-C', folder, '-k', '0', *targets], env)
+    if not fine:
+        say('\n'.join(line for line in output.splitlines() if not line.startswith('['))[:8000])
+    return fine
+
+
+def count_program(test):
+    """(passed, failed) of one entry of meson's testlog.json."""
+    text = (test.get('stdout') or '') + '\n' + (test.get('stderr') or '')
+    fine = test['result'] in ('OK', 'EXPECTEDFAIL', 'SKIP')
+    ran = sum(map(int, RAN.findall(text)))
+    failed = sum(map(int, FAILED.findall(text)))
+    if ran == 0:
+        return (1, 0) if fine else (0, 1)
+    if not fine and failed == 0:
+        failed = 1                    # it broke down outside its tests
+    return max(ran - failed, 0), failed
+
+
+def meson_test(name, arguments, counts):
+    """Runs meson's tests of build-test/name and counts them."""
+    folder = BUILDS / name
+    log = folder / 'meson-logs' / 'testlog.json'
+    log.unlink(missing_ok=True)
+    run(['meson', 'test', '-C', folder, '--no-rebuild', '--timeout-multiplier', SLOWER.get(name, 2), *arguments],
+        SANITIZER_ENV)
+    tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    before = counts.failed
+    for test in tests:
+        passed, failed = count_program(test)
+        counts.add(passed, failed)
+        if failed:
+            output = (test.get('stdout') or '') + (test.get('stderr') or '')
+            say(f'FAILED {name} {test["name"]} ({test["result"]})\n{output[-6000:]}')
+    if not tests:
+        say(f'FAILED {name}: no tests ran')
+        counts.add(0, 1)
+    return counts.failed == before
+
+
+def build_and_test(name, options, arguments, counts, env=None):
+    if not build(name, options, env=env):
+        say(f'FAILED {name}: the build')
+        counts.add(0, 1)              # what was built is tested all the same
+    meson_test(name, arguments, counts)
+
+
+def step_gcc(counts):
+    build_and_test('gcc', [], ['--no-suite', 'long'], counts, {'CC': 'gcc'})
+
+
+def step_clang(counts):
+    build_and_test('clang', [], ['--no-suite', 'long', '--no-suite', 'gates'], counts, {'CC': 'clang'})
+
+
+def step_asan(counts):
+    build_and_test('asan', ['-Db_sanitize=address,undefined', '-Db_lundef=false'],
+                   ['--no-suite', 'long', '--no-suite', 'gates'], counts, {'CC': 'gcc'})
+
+
+def step_tsan(counts):
+    build_and_test('tsan', ['-Db_sanitize=thread', '-Db_lundef=false'], ['--suite', 'tsan', '--no-suite', 'long'],
+                   counts, {'CC': 'gcc'})
+
+
+def fuzz_one(program, counts):
+    """A short run over a copy of the seeds; a crash keeps its input in build-test/fuzz/artifacts."""
+    name = program.name.removeprefix('fuzz_')
+    artifacts = BUILDS / 'fuzz' / 'artifacts'
+    artifacts.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as found:
+        seeds = ROOT / 'test' / 'fuzz' / 'corpus' / name
+        fine, output = run([program, f'-max_total_time={FUZZ_SECONDS}', '-timeout=20', '-rss_limit_mb=2048',
+                            f'-artifact_prefix={artifacts}/{name}-', found, *([seeds] if seeds.is_dir() else [])],
+                           SANITIZER_ENV, timeout=FUZZ_SECONDS * 3 + 120)
+    counts.add(fine, not fine)
+    if not fine:
+        say(f'FAILED fuzz {name}\n{output[-6000:]}')
+
+
+def step_fuzz(counts):
+    sources = sorted((ROOT / 'test' / 'fuzz').glob('fuzz_*.c'))
+    options = ['-Dfuzz=true', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Dc_args=-fsanitize=fuzzer-no-link']
+    run(['meson', 'setup', '--reconfigure', BUILDS / 'fuzz', ROOT])      # a new target is seen at setup only
+    if not build('fuzz', options, [f'test/fuzz/{source.stem}' for source in sources], {'CC': 'clang'}):
+        say('FAILED fuzz: the build')
+        counts.add(0, 1)
+        return
+    for source in sources:
+        fuzz_one(BUILDS / 'fuzz' / 'test' / 'fuzz' / source.stem, counts)
+
+
+def step_scene(counts):
+    binaries = [BUILDS / name / 'palimpsest' for name in ('gcc', 'asan')]
+    for binary in binaries:
+        if not binary.exists():
+            say(f'FAILED scene: {binary.relative_to(ROOT)} was not built')
+            counts.add(0, 1)
+            continue
+        process = subprocess.Popen([sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary], cwd=ROOT,
+                                   stdout=subprocess.PIPE, text=True, errors='replace')
+        last = ''
+        for line in process.stdout:
+            last = line
+            if not line.startswith('ok '):
+                print(line, end='', flush=True)
+        process.wait()
+        total = re.match(r'(\d+) passed, (\d+) failed', last)
+        counts.add(*(map(int, total.groups()) if total else (0, 1)))
+
+
+STEPS = {
+    'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'scene': step_scene, 'fuzz': step_fuzz,
+}
+
+
+def main():
+    wanted = sys.argv[1:] or list(STEPS)
+    for name in wanted:
+        if name not in STEPS:
+            print(f'no step {name}; there are: {" ".join(STEPS)}', file=sys.stderr)
+            return 2
+    BUILDS.mkdir(exist_ok=True)
+    counts = Counts()
+    for name in wanted:
+        began, passed, failed = time.monotonic(), counts.passed, counts.failed
+        say(f'== {name}')
+        STEPS[name](counts)
+        say(f'   {counts.passed - passed} passed, {counts.failed - failed} failed, {time.monotonic() - began:.0f} s')
+    say(f'{counts.passed} passed, {counts.failed} failed')
+    return 1 if counts.failed or counts.passed == 0 else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
