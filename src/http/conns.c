@@ -1,10 +1,12 @@
 #include "http/server.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* The table of connections. The library only knows idle time, so slowness is judged here: a sweep sees each
@@ -15,9 +17,19 @@
  *   HEAD   line read, head incomplete: head_timeout_ms.
  *   BODY, SEND   in each window of head_timeout_ms at least bytes_per_s_min times its length must move:
  *          body bytes we were given, or bytes the client's kernel acknowledged (TCP_INFO).
- *   WORK   ours: no limit here. */
+ *   WORK   ours: no limit here.
+ *
+ * The library takes a short read for the end of what is there, and so misses a FIN that came with the last
+ * bytes. A client that has left while more of its request is awaited is cut here too. */
 
-enum { CONNS_PROBE_NS = 1000000000 };
+enum {
+    CONNS_PROBE_NS = 1000000000,
+    CONNS_LEFT_NS = 300000000, /* a worker has seen by then what was still in its hands */
+    CONNS_STALLED_NS = 1000000000
+};
+
+/* tcpi_state as the kernel counts; <netinet/tcp.h> names them but does not go with <linux/tcp.h>. */
+enum { TCP_CLOSE_STATE = 7, TCP_CLOSE_WAIT_STATE = 8 };
 
 enum MHD_Result conns_accept(void *listener, const struct sockaddr *addr, socklen_t addr_n)
 {
@@ -119,6 +131,19 @@ static struct tcp_info conn_tcp(const struct http_conn *c)
     return info;
 }
 
+/* The client closed its side, nothing unread is left, and so it has been for a while. */
+static bool has_left(struct http_conn *c, const struct tcp_info *info, int64_t now)
+{
+    int unread = 0;
+    bool left = (info->tcpi_state == TCP_CLOSE_WAIT_STATE || info->tcpi_state == TCP_CLOSE_STATE) &&
+                ioctl(c->fd, SIOCINQ, &unread) == 0 && unread == 0;
+    if (!left || c->left_ns == 0) {
+        c->left_ns = left ? now : 0;
+        return false;
+    }
+    return now - c->left_ns >= CONNS_LEFT_NS;
+}
+
 static bool idle_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     if (now - c->phase_seen_ns >= l->idle_timeout_ms * NS_PER_MS)
@@ -128,7 +153,10 @@ static bool idle_is_overdue(const struct http_limits *l, struct http_conn *c, in
     if (now - c->probe_ns < every)
         return false;
     c->probe_ns = now;
-    uint64_t received = conn_tcp(c).tcpi_bytes_received;
+    const struct tcp_info info = conn_tcp(c);
+    if (has_left(c, &info, now))
+        return true;
+    uint64_t received = info.tcpi_bytes_received;
     bool fresh = (c->swept_phase >> PHASE_BITS) == 0; /* all bytes so far belong to its first request line */
     if (c->idle_bytes == UINT64_MAX)
         c->idle_bytes = fresh ? 0 : received;
@@ -164,18 +192,27 @@ static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, in
     if (phase != c->swept_phase) {
         c->swept_phase = phase;
         c->phase_seen_ns = c->probe_ns = now;
-        c->window_ns = 0;
+        c->window_ns = c->left_ns = 0;
         c->idle_bytes = UINT64_MAX;
     }
+    uint64_t moved = atomic_load_explicit(&c->body_bytes, memory_order_relaxed);
+    if (moved != c->moved_bytes || c->moved_ns == 0) {
+        c->moved_bytes = moved;
+        c->moved_ns = now;
+        c->left_ns = 0;
+    }
     int64_t head_ns = l->head_timeout_ms * NS_PER_MS;
+    struct tcp_info info;
     switch ((enum phase)(phase & (BIT(PHASE_BITS) - 1))) {
     case PHASE_IDLE:
         return idle_is_overdue(l, c, now);
     case PHASE_HEAD:
-        return now - c->phase_seen_ns >= head_ns;
+        info = conn_tcp(c);
+        return has_left(c, &info, now) || now - c->phase_seen_ns >= head_ns;
     case PHASE_BODY:
-        return window_is_overdue(c, atomic_load_explicit(&c->body_bytes, memory_order_relaxed), head_ns,
-                                 l->body_bytes_per_s_min, now);
+        info = conn_tcp(c);
+        return has_left(c, &info, now) ||
+               window_is_overdue(c, c->moved_bytes, head_ns, l->body_bytes_per_s_min, now);
     case PHASE_SEND:
         if (c->window_ns != 0 && now - c->window_ns < head_ns)
             return false;
@@ -208,11 +245,13 @@ unsigned http_server_open_requests(const struct http_server *s)
 {
     MAGIC_CHECK(s, SERVER_MAGIC);
     struct http_server *self = (struct http_server *)(uintptr_t)s; /* the lock is no part of its value */
+    int64_t now = clock_mono(s->clock).ns;
     unsigned count = 0;
     pthread_mutex_lock(&self->conns_lock);
     for (const struct http_conn *c = s->conns; c != NULL; c = c->next) {
         uint64_t phase = atomic_load_explicit(&c->phase, memory_order_relaxed) & (BIT(PHASE_BITS) - 1);
-        count += phase != PHASE_IDLE && phase != PHASE_HEAD;
+        bool stalled = phase == PHASE_BODY && c->moved_ns != 0 && now - c->moved_ns > CONNS_STALLED_NS;
+        count += phase != PHASE_IDLE && phase != PHASE_HEAD && !stalled;
     }
     pthread_mutex_unlock(&self->conns_lock);
     return count;

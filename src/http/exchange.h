@@ -99,8 +99,8 @@ struct http_conn {
     _Atomic uint64_t body_bytes;      /* received for bodies, ever */
     /* the sweep's own */
     uint64_t swept_phase;
-    int64_t phase_seen_ns, window_ns, probe_ns;
-    uint64_t window_bytes, idle_bytes;
+    int64_t phase_seen_ns, window_ns, probe_ns, moved_ns, left_ns;
+    uint64_t window_bytes, idle_bytes, moved_bytes;
     bool cut;
     char peer[HTTP_PEER_BYTES];
     struct http_exchange x;

@@ -89,7 +89,7 @@ void http_server_sweep(struct http_server *s);
 /* From here on every answer carries Connection: close, and new requests are passed to handlers with
  * http_draining(x) true. Listening goes on. */
 void http_server_drain(struct http_server *s);
-/* Requests read and not yet fully answered. */
+/* Requests whose head was read and that are not yet fully answered; a body that stands still is not counted. */
 unsigned http_server_open_requests(const struct http_server *s);
 /* Stops listening, closes all; every deferred exchange was answered before. */
 void http_server_free(struct http_server **sp);

@@ -241,8 +241,7 @@ enum MHD_Result serve_call(void *listener, struct MHD_Connection *mhd, const cha
     case STAGES:
         break;
     }
-    INVARIANT(!"a call for a request that is over");
-    return MHD_NO;
+    check_failed(__FILE__, __LINE__, "called for a request that is over");
 }
 
 void serve_completed(void *listener, struct MHD_Connection *mhd, void **slot, enum MHD_RequestTerminationCode why)

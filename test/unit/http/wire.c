@@ -72,7 +72,7 @@ static void read_body(int fd, uint64_t length, struct wire_answer *out)
 
 const char *wire_header(const struct wire_answer *a, const char *name)
 {
-    static char value[1024];
+    static _Thread_local char value[1024];
     str rest = str_of(a->head);
     (void)str_split(&rest, '\n');
     while (rest.n > 0) {
