@@ -6,7 +6,7 @@
 #include "cli/store.h"
 #include "cli/verbs.h"
 #include "engine/engine.h"
-#include "server/boot.h"
+#include "server/offline.h"
 
 #include <dirent.h>
 #include <errno.h>
