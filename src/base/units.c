@@ -50,7 +50,10 @@ static bool parse(str text, const struct unit *units, size_t count, uint64_t *ou
     if (!str_to_u64(str_take(text, digits), &number))
         return false;
     const struct unit *unit = unit_find(units, count, str_skip(text, digits));
-    return unit != NULL && !__builtin_mul_overflow(number, unit->size, out);
+    if (unit == NULL || __builtin_mul_overflow(number, unit->size, &number))
+        return false;
+    *out = number;
+    return true;
 }
 
 bool units_parse_duration(str text, int64_t *ns)

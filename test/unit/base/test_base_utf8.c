@@ -1,0 +1,68 @@
+/* Goal: RFC 3629 validity and NFC. Method: the classic bad sequences; composed and decomposed pairs. */
+#include "base/utf8.h"
+
+#include "../cmocka_all.h"
+
+static void validity_is_that_of_rfc_3629(void **state)
+{
+    (void)state;
+    const str good[] = { STR_NONE, STR(""), STR("a\0b"), STR("\xc2\x80"), STR("\xef\xbf\xbf"), STR("\xf0\x90\x80\x80"),
+                         STR("\xf4\x8f\xbf\xbf"), STR("\xed\x9f\xbf"), STR("\xee\x80\x80") };
+    const str bad[] = { STR("\x80"), STR("\xc3"), STR("\xc0\x80"), STR("\xc1\xbf"), STR("\xe0\x9f\xbf"),
+                        STR("\xed\xa0\x80"), STR("\xed\xbf\xbf"), STR("\xf0\x8f\xbf\xbf"), STR("\xf4\x90\x80\x80"),
+                        STR("\xf5\x80\x80\x80"), STR("\xff"), STR("a\xe2\x82"), STR("\xe2\x28\xa1") };
+    for (size_t i = 0; i < COUNT_OF(good); i++)
+        assert_true(utf8_valid(good[i]));
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        assert_false(utf8_valid(bad[i]));
+}
+
+static void titles_come_out_composed(void **state)
+{
+    (void)state;
+    static const struct {
+        str from, to;
+    } rows[] = {
+        { STR_INIT("Cafe\xcc\x81"), STR_INIT("Caf\xc3\xa9") },
+        { STR_INIT("A\xcc\x8a"), STR_INIT("\xc3\x85") },
+        { STR_INIT("\xe2\x84\xab"), STR_INIT("\xc3\x85") },                         /* angstrom sign */
+        { STR_INIT("\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab"), STR_INIT("\xed\x95\x9c") }, /* hangul */
+        { STR_INIT("q\xcc\x87\xcc\xa3"), STR_INIT("q\xcc\xa3\xcc\x87") },           /* marks in order */
+        { STR_INIT("\xef\xac\x81"), STR_INIT("\xef\xac\x81") }, /* a ligature is compatible, not equal */
+    };
+    struct arena a;
+    arena_init(&a, 1 << 16);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        str got, again;
+        assert_int_equal(utf8_nfc(&a, rows[i].from, &got), ERR_OK);
+        assert_true(str_eq(got, rows[i].to));
+        assert_int_equal(utf8_nfc(&a, got, &again), ERR_OK);
+        assert_ptr_equal(again.p, got.p); /* in form already: itself */
+    }
+    arena_fini(&a);
+}
+
+static void ascii_and_nothing_need_no_memory(void **state)
+{
+    (void)state;
+    struct arena a;
+    str got = STR("x");
+    arena_init(&a, 0);
+    assert_int_equal(utf8_nfc(&a, STR("Main Page"), &got), ERR_OK);
+    assert_true(str_eq(got, STR("Main Page")));
+    assert_int_equal(utf8_nfc(&a, STR_NONE, &got), ERR_OK);
+    assert_int_equal(got.n, 0);
+    assert_int_equal(utf8_nfc(&a, STR("e\xcc\x81"), &got), ERR_LIMIT);
+    assert_int_equal(utf8_nfc(&a, STR("\xff"), &got), ERR_BAD);
+    arena_fini(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(validity_is_that_of_rfc_3629),
+        cmocka_unit_test(titles_come_out_composed),
+        cmocka_unit_test(ascii_and_nothing_need_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
