@@ -256,3 +256,25 @@ unsigned http_server_open_requests(const struct http_server *s)
     pthread_mutex_unlock(&self->conns_lock);
     return count;
 }
+
+/* Still the request it was: the phase has not changed, or from work to sending alone. */
+static bool is_owed(const struct http_conn *c)
+{
+    uint64_t now = atomic_load(&c->phase), was = c->owed_phase;
+    if (!c->owed || now == was)
+        return c->owed;
+    const uint64_t mask = BIT(PHASE_BITS) - 1;
+    return (was & mask) == PHASE_WORK && (now & mask) == PHASE_SEND && (now >> PHASE_BITS) == (was >> PHASE_BITS) + 1;
+}
+
+unsigned http_server_owed_requests(const struct http_server *s)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    struct http_server *self = (struct http_server *)(uintptr_t)s; /* the lock is no part of its value */
+    unsigned count = 0;
+    pthread_mutex_lock(&self->conns_lock);
+    for (const struct http_conn *c = s->conns; c != NULL; c = c->next)
+        count += is_owed(c);
+    pthread_mutex_unlock(&self->conns_lock);
+    return count;
+}

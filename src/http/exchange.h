@@ -102,6 +102,8 @@ struct http_conn {
     int64_t phase_seen_ns, window_ns, probe_ns, moved_ns, left_ns;
     uint64_t window_bytes, idle_bytes, moved_bytes;
     bool cut;
+    bool owed;                        /* under the table's lock: in work when the drain began, at owed_phase */
+    uint64_t owed_phase;
     char peer[HTTP_PEER_BYTES];
     struct http_exchange x;
 };

@@ -71,7 +71,7 @@ static void reload(struct serve *v)
 static void drain_fired(void *ctx)
 {
     struct serve *v = ctx;
-    unsigned open = http_server_open_requests(v->server.app.http);
+    unsigned open = http_server_owed_requests(v->server.app.http);
     if (open == 0 && !upkeep_busy(v->server.upkeep)) {
         loop_stop(v->server.app.loop);
     } else if (clock_mono(v->server.app.clock).ns >= v->drain_deadline.ns) {
