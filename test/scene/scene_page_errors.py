@@ -1,0 +1,66 @@
+"""Goal: what wrong requests get: problem documents in full, statuses, Allow, Querator's reply under /v1/.
+Method: a server, asked over the wire."""
+import json
+
+from harness import check, eq, main, scene
+from page_help import page_server, path, problem, put
+
+
+@scene
+def problems_have_all_members(binary):
+    with page_server(binary) as server:
+        for method in ('GET', 'DELETE', 'PUT'):
+            answer = server.request(method, '/nowhere/v1/page/html/A%2F%22/1?x=y', None, b'' if method == 'PUT' else None)
+            if method == 'DELETE':
+                answer = server.request(method, '/nowhere/v1/page/all/A%2F%22/1?x=y')
+            value = problem(answer, 404, 'domain_not_found')
+            eq(set(value), {'type', 'title', 'detail', 'method', 'uri', 'status'})
+            eq(value['method'], method.lower())
+            eq(value['uri'].startswith('/nowhere/v1/page/'), True)
+            check('x=y' not in value['uri'], 'the query belongs to nobody else')
+            check(answer.headers['X-Request-Id'], 'an id for the operator')
+
+
+@scene
+def unknown_paths_are_404_and_wrong_methods_405_with_allow(binary):
+    with page_server(binary) as server:
+        put(server, 'A', 1, b'x')
+        for where in ('/x', '/localhost/v1', '/localhost/v2/page/html/A', '/localhost/v1/page/html', '/localhost/v1/page/html/A/1/2/3'):
+            eq(server.request('GET', where).status, 404, where)
+        for method, where, allow in (('POST', path('html', 'A'), {'GET'}), ('DELETE', path('html', 'A', 1), {'GET', 'PUT'}),
+                                     ('GET', path('all', 'A'), {'DELETE'}), ('POST', path('history', 'A'), {'GET'}),
+                                     ('GET', path('hold', 'A', 1), {'PUT', 'DELETE'}), ('PATCH', path('html', 'A'), {'GET'})):
+            answer = server.request(method, where, None, b'' if method in ('POST', 'PATCH') else None)
+            eq(answer.status, 405, f'{method} {where}')
+            eq(json.loads(answer.body)['status'], 405)
+            allowed = {name.strip() for name in answer.headers['Allow'].split(',')}
+            check(allow <= allowed, f'{allowed} for {method} {where}')
+
+
+@scene
+def paths_under_v1_speak_querators_language(binary):
+    with page_server(binary) as server:
+        for method, where, status, message in (('POST', '/v1/nope', 501, 'no such method; /v1/nope'),
+                                               ('GET', '/v1/nope', 400, "http method 'GET' not allowed; only POST")):
+            answer = server.json(method, where, None, b'{}' if method == 'POST' else None)
+            eq(answer.status, status)
+            eq((answer.body['code'], answer.body['message']), (status, message))
+            eq(set(answer.body), {'code', 'code_text', 'message'})
+
+
+@scene
+def get_with_a_body_is_refused(binary):
+    with page_server(binary) as server:
+        put(server, 'A', 1, b'x')
+        eq(server.request('GET', path('html', 'A'), None, b'body').status, 400)
+        eq(server.request('GET', path('html', 'A')).body, b'x')
+
+
+@scene
+def broken_escapes_are_400(binary):
+    with page_server(binary) as server:
+        for bad in ('%', '%1', '%zz', 'a%2'):
+            eq(server.request('GET', path('html', bad)).status, 400, bad)
+
+
+main()

@@ -1,0 +1,235 @@
+"""Goal: how long renders live, as CONTRACT section 2 and DESIGN section 7 say: grace, culls, reads that extend, stash,
+holds, purges and their fences, policies. Method: a server whose clock is moved to the nanosecond before and after."""
+from harness import eq, main, scene
+from page_help import DAY, explain, get, history, instant, page_server, path, problem, put, tid
+
+
+@scene
+def a_superseded_render_lives_until_due_and_not_a_nanosecond_longer(binary):
+    with page_server(binary) as server:
+        put(server, 'A', 1, b'one', tid())
+        server.clock(advance='10s')
+        put(server, 'A', 2, b'two', tid(10))
+        item = history(server, 'A')['items'][1]
+        eq((item['state'], item['superseded_at'], item['due_at']), ('recent', instant(10), instant(10 + DAY)))
+        server.clock(freeze='2026-01-02T00:00:09.999999999Z')
+        eq([i['rev'] for i in history(server, 'A')['items']], [2, 1])
+        eq(get(server, 'A', query=f'?at={instant(5)}').body, b'one')    # extends nothing
+        server.clock(freeze='2026-01-02T00:00:10Z')
+        for where in (path('html', 'A', 1), path('html', 'A', 1, tid())):
+            problem(server.request('GET', where), 410, 'culled', reason='culled', policy='app_ttl', at=instant(10 + DAY))
+            problem(server.request('GET', where, {'If-None-Match': f'"1/{tid()}"'}), 410, 'culled')
+        eq([i['rev'] for i in history(server, 'A')['items']], [2])
+        eq(get(server, 'A').body, b'two')
+        server.clock(advance='365d')
+        eq(get(server, 'A').body, b'two')
+
+
+@scene
+def culls_need_no_later_write_and_outlive_a_restart(binary):
+    with page_server(binary) as server:
+        for title in 'ABC':
+            put(server, title, 1, b'one')
+            put(server, title, 2, b'two')
+        server.clock(advance='2d')
+        for title in 'ABC':
+            eq(explain(server, title, 1)['state'], 'culled')
+        eq(server.kill9(), -9)
+        server.test_hooks = '2026-01-03T00:00:00Z'
+        server.start()
+        for title in 'ABC':
+            problem(server.request('GET', path('html', title, 1)), 410, 'culled')
+            eq(get(server, title).body, b'two')
+
+
+@scene
+def reads_that_name_a_revision_extend_it(binary):
+    for number, (where, headers, method, status) in enumerate((
+            (('A', 1), {}, 'GET', 200), (('A', 1, tid()), {}, 'GET', 200), (('A', 1), {}, 'HEAD', 200),
+            (('A', 1), {'If-None-Match': f'"1/{tid()}"'}, 'GET', 304), (('A', 1), {'Range': 'bytes=0-0'}, 'GET', 206))):
+        with page_server(binary) as server:
+            put(server, 'A', 1, b'one', tid())
+            put(server, 'A', 2, b'two', tid(1))
+            server.clock(advance='23h')
+            for _ in range(2):     # the second needs no write, and may be ready
+                eq(server.request(method, path('html', *where), headers).status, status, f'case {number}')
+            item = explain(server, 'A', 1)
+            eq((item['state'], item['due_at']), ('recent', instant(23 * 3600 + 1.25 * DAY)), f'case {number}')
+            server.clock(advance='2h')
+            eq(explain(server, 'A', 1)['state'], 'historical')
+            # still a historical_ttl left at 29 h: nothing is written
+            server.clock(advance='4h')
+            eq(get(server, 'A', 1).status, 200)
+            eq(explain(server, 'A', 1)['due_at'], instant(23 * 3600 + 1.25 * DAY))
+            server.clock(advance='1s')
+            eq(get(server, 'A', 1).status, 200)
+            eq(explain(server, 'A', 1)['due_at'], instant(29 * 3600 + 1 + 1.25 * DAY))
+            server.clock(advance='31h')
+            eq(server.request('GET', path('html', 'A', 1)).status, 410)
+
+
+@scene
+def refusals_and_reads_of_latest_history_and_explain_extend_nothing(binary):
+    with page_server(binary) as server:
+        put(server, 'A', 1, b'one', tid())
+        put(server, 'A', 2, b'two', tid(1))
+        server.clock(advance='23h')
+        for where, headers, status in ((path('html', 'A'), {}, 200), (path('html', 'A', 1), {'If-Match': '"x"'}, 412),
+                                       (path('html', 'A', 1), {'Range': 'bytes=9-'}, 416), (path('nope', 'A', 1), {}, 404),
+                                       (path('html', 'A') + f'?at={instant(-1)}', {}, 404), (path('title', 'A', 1), {}, 200),
+                                       (path('html', 'A', 2), {}, 200)):
+            eq(server.request('GET', where, headers).status, status, f'{where} {headers}')
+        history(server, 'A')
+        eq(explain(server, 'A', 1)['due_at'], instant(DAY))
+        eq(explain(server, 'A', 2)['due_at'], None)
+
+
+@scene
+def an_extension_survives_a_kill(binary):
+    with page_server(binary) as server:
+        put(server, 'A', 1, b'one')
+        put(server, 'A', 2, b'two')
+        server.clock(advance='23h')
+        get(server, 'A', 1)
+        eq(server.kill9(), -9)
+        server.test_hooks = '2026-01-01T23:30:00Z'
+        server.start()
+        eq(explain(server, 'A', 1)['due_at'], instant(23 * 3600 + 1.25 * DAY))
+
+
+@scene
+def a_stash_pins_the_render_it_read(binary):
+    with page_server(binary, '--set', 'page.stash_ttl=3d') as server:
+        put(server, 'A', 1, b'one', tid())
+        got = get(server, 'A', query='?stash=true')
+        eq((got.body, got.headers['ETag'], got.headers['Cache-Control']), (b'one', f'"1/{tid()}"', 'no-cache'))
+        server.clock(advance='10s')
+        put(server, 'A', 2, b'two', tid(1))
+        item = explain(server, 'A', 1)
+        eq(item['holds'], [{'kind': 'stash', 'until': instant(3 * DAY)}])
+        server.clock(advance='2d')
+        eq(explain(server, 'A', 1)['state'], 'held')
+        eq(history(server, 'A')['items'][1]['due_at'], instant(3 * DAY))
+        server.clock(advance='23h')
+        eq(server.request('GET', path('html', 'A') + f'?at={instant()}').body, b'one')
+        server.clock(freeze='2026-01-04T00:00:00Z')
+        problem(server.request('GET', path('html', 'A', 1, tid())), 410, 'culled')
+        eq(server.request('PUT', path('html', 'C', 1) + '?stash=true', None, b'x').status, 201)
+        eq(explain(server, 'C', 1)['holds'], [{'kind': 'stash', 'until': instant(6 * DAY)}])
+        problem(server.request('GET', path('html', 'D') + '?stash=true'), 404, 'not_found')
+
+
+@scene
+def a_hold_keeps_until_its_instant_or_its_release(binary):
+    with page_server(binary) as server:
+        put(server, 'A', 1, b'one', tid())
+        put(server, 'A', 2, b'two', tid(1))
+        got = server.json('PUT', path('hold', 'A', 1), body={'until': instant(30 * DAY)})
+        eq((got.status, got.body['until'], got.body['due_at'], got.body['tid']),
+           (200, instant(30 * DAY), instant(30 * DAY), tid()))
+        server.clock(advance='20d')
+        item = explain(server, 'A', 1)
+        eq((item['state'], item['holds']), ('held', [{'kind': 'hold', 'until': instant(30 * DAY)}]))
+        answer = server.request('DELETE', path('hold', 'A', 1))
+        eq((answer.status, answer.body), (204, b''))
+        problem(server.request('GET', path('html', 'A', 1)), 410, 'culled')
+        for rev, render, status in ((1, None, 410), (9, None, 404), (2, tid(9), 404)):
+            eq(server.request('PUT', path('hold', 'A', rev, render), body={'until': instant(90 * DAY)}).status, status)
+        for bad in ({}, {'until': 5}, {'until': 'soon'}, {'until': instant(DAY)}, {'until': instant(90 * DAY), 'x': 1}, []):
+            problem(server.request('PUT', path('hold', 'A', 2), body=bad), 400, 'bad_request#invalid_body')
+
+
+@scene
+def a_purge_leaves_a_fence(binary):
+    with page_server(binary) as server:
+        server.clock(advance='60s')
+        put(server, 'A', 1, b'one', tid(10))
+        put(server, 'A', 2, b'two', tid(20))
+        answer = server.request('DELETE', path('all', 'A'))
+        eq((answer.status, answer.body), (204, b''))
+        for where in (path('html', 'A'), path('html', 'A', 1), path('html', 'A', 2, tid(20)), path('history', 'A')):
+            problem(server.request('GET', where), 410, 'purged', reason='purged', at=instant(60))
+        eq(explain(server, 'A', 1, tid(10))['state'], 'purged')
+        for rev, render in ((1, tid(10)), (2, tid(60)), (3, tid(59))):
+            problem(server.request('PUT', path('html', 'A', rev, render), None, b'x'), 410, 'purged', at=instant(60))
+        again = put(server, 'A', 1, b'new', tid(60.0000001))
+        eq(again['latest'], True)
+        eq(explain(server, 'A')['due_at'], None)
+        minted = put(server, 'A', 1, b'newer')
+        eq(minted['latest'], True)
+        eq(server.request('DELETE', path('all', 'Nothing')).status, 204)
+        problem(server.request('PUT', path('html', 'Nothing', 1, tid(60)), None, b'x'), 410, 'purged')
+        eq(server.request('DELETE', path('html', 'A')).status, 405)
+
+
+@scene
+def purges_of_a_revision_and_of_a_render_take_just_that(binary):
+    with page_server(binary) as server:
+        server.clock(advance='60s')
+        for rev in (1, 2, 3):
+            for n in (0, 1):
+                put(server, 'A', rev, f'{rev}.{n}'.encode(), tid(rev * 10 + n))
+        eq(server.request('DELETE', path('all', 'A', 2)).status, 204)
+        eq([(i['rev'], i['tid']) for i in history(server, 'A')['items']],
+           [(3, tid(31)), (3, tid(30)), (1, tid(11)), (1, tid(10))])
+        eq(server.request('DELETE', path('all', 'A', 3, tid(31))).status, 204)
+        eq(get(server, 'A').body, b'3.0')
+        item = explain(server, 'A', 3)
+        eq((item['tid'], item['state'], item['due_at']), (tid(30), 'current', None))
+        problem(server.request('PUT', path('html', 'A', 3, tid(31)), None, b'x'), 410, 'purged')
+        put(server, 'A', 3, b'3.5', tid(35))
+        eq(get(server, 'A', 1).body, b'1.1')
+
+
+@scene
+def a_purge_ends_holds_and_the_next_render_is_latest(binary):
+    with page_server(binary) as server:
+        put(server, 'A', 7, b'seven', tid())
+        eq(server.request('PUT', path('hold', 'A', 7), body={'until': instant(DAY)}).status, 200)
+        get(server, 'A', 7, query='?stash=true')
+        eq(server.request('DELETE', path('all', 'A')).status, 204)
+        problem(server.request('GET', path('html', 'A', 7)), 410, 'purged')
+        eq(put(server, 'A', 3, b'three', tid(1))['latest'], True)
+        server.clock(advance='400d')
+        eq(get(server, 'A').body, b'three')
+
+
+@scene
+def policies_keep_what_they_say(binary):
+    options = []
+    for name, policy in (('every', 'all'), ('hash', 'latest_hash'), ('two', 'latest'), ('short', 'ttl')):
+        options += ['--set', f'buckets.{name}.kind=page', '--set', f'buckets.{name}.policy={policy}']
+    options += ['--set', 'buckets.two.count=2', '--set', 'buckets.short.ttl=1h', '--set', 'buckets.two.grace_ttl=1h']
+    with page_server(binary, *options) as server:
+        server.clock(advance='60s')
+        for bucket in ('every', 'hash', 'two', 'short'):
+            for n in range(4):
+                put(server, 'A', 1, f'{n}'.encode(), tid(n), bucket=bucket)
+        server.clock(advance='59m')
+        kept = {bucket: [i['tid'] for i in history(server, 'A', bucket=bucket)['items']]
+                for bucket in ('every', 'hash', 'two', 'short')}
+        eq(kept, {'every': [tid(3), tid(2), tid(1), tid(0)], 'hash': [tid(3)], 'two': [tid(3), tid(2), tid(1), tid(0)],
+                  'short': [tid(3), tid(2), tid(1), tid(0)]})
+        eq(get(server, 'A', bucket='short').body, b'3')
+        server.clock(advance='1m')
+        eq([i['tid'] for i in history(server, 'A', bucket='two')['items']], [tid(3), tid(2)])
+        problem(server.request('GET', path('html', 'A', bucket='short')), 410, 'culled', policy='ttl')
+        server.clock(advance='1000d')
+        eq(len(history(server, 'A', bucket='every')['items']), 4)
+        eq(explain(server, 'A', 1, tid(0), bucket='every')['policy'], 'all')
+
+
+@scene
+def explain_answers_for_what_never_was(binary):
+    with page_server(binary) as server:
+        for rev, render in ((None, None), (5, None), (5, tid())):
+            item = explain(server, 'Never', rev, render)
+            eq((item['title'], item['rev'], item['tid'], item['state'], item['holds']),
+               ('Never', rev, render, 'unknown', []))
+        put(server, 'A', 1, b'one', tid())
+        item = explain(server, 'A')
+        eq((item['state'], item['policy'], item['holds'], item['bytes']), ('current', 'app_ttl', [], {'html': 3}))
+        eq(item['reason'] != '', True)
+
+
+main()
