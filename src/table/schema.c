@@ -342,7 +342,8 @@ static err schema_read(struct arena *a, json_t *json, struct schema *s, struct e
 err schema_parse(struct arena *a, str table, str json, struct schema **out, struct err_note *note)
 {
     if (!schema_name_valid(table)) {
-        err_note_set(note, "a table name must have 1 to %d bytes, none of them / or control bytes", TABLE_NAME_BYTES_MAX);
+        err_note_set(note, "a table name must have 1 to %d bytes, none of them / or control bytes",
+                     TABLE_NAME_BYTES_MAX);
         return ERR_BAD;
     }
     json_t *root;

@@ -165,11 +165,13 @@ struct table_update {
 };
 /* Prepares on the calling thread and submits. Not ERR_OK: done is not called (ERR_NOT_FOUND no such table,
  * ERR_BAD with a note, ERR_LIMIT, ERR_AGAIN only with now: a cold schema, then again on the pool).
- * done gets ERR_AGAIN when a row to be changed is cold: call tables_update_warm on the pool; ERR_CONFLICT when
- * the table was changed meanwhile. */
+ * done gets ERR_AGAIN when a row to be changed is cold: call tables_update_warm on the pool, then
+ * tables_update_again; ERR_CONFLICT when the table was changed meanwhile. */
 MUST_CHECK err tables_update(struct tables *ts, struct table_update *u, bool now);
-/* Reads what was cold (blocks), then submits again; done as before, and no more ERR_AGAIN. */
+/* Reads what was cold; blocks. */
 void tables_update_warm(struct table_update *u);
+/* Submits it again; done as before, and no more ERR_AGAIN. Thread: any. */
+void tables_update_again(struct table_update *u);
 /* Writes from JSON: one put or delete query of a table; or a batch [{"op":"put","table":...},...]. Borrowed from a. */
 enum table_query_kind { QUERY_PUT, QUERY_DELETE, QUERY_BATCH };
 struct table_query { enum table_query_kind kind; str table; str json; bool now; };

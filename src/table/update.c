@@ -407,6 +407,10 @@ void tables_update_warm(struct table_update *u)
             e = warm(u, v, key_buf_str(&key));
     }
     engine_view_end(&v);
+}
+
+void tables_update_again(struct table_update *u)
+{
     u->may_block = true;
     engine_submit(u->tables->engine, &u->update);
 }

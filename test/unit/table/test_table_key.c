@@ -24,6 +24,43 @@ struct sample {
 
 static char tid_text[TID_TEXT_BYTES + 1];
 
+static void sample_text(struct rng *r, enum table_type type, struct sample *s)
+{
+    static const char alphabet[] = { 'a', 'b', 0, 1, 127 };
+    s->text_n = rng_below(r, 6);
+    for (size_t i = 0; i < s->text_n; i++)
+        s->text[i] = alphabet[rng_below(r, type == TYPE_JSON ? 2 : sizeof alphabet)];
+    s->json = json_stringn(s->text, s->text_n);
+    if (type == TYPE_JSON) { /* ordered as its text */
+        memmove(s->text + 1, s->text, s->text_n);
+        s->text[0] = s->text[s->text_n + 1] = '"';
+        s->text_n += 2;
+    }
+}
+
+static void sample_uuid(struct rng *r, struct sample *s)
+{
+    char text[40];
+    size_t at = 0;
+    s->text_n = 16;
+    for (size_t i = 0; i < 16; i++) {
+        s->text[i] = (char)rng_below(r, 256);
+        at += (size_t)snprintf(text + at, sizeof text - at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02X" : "%02X",
+                               (unsigned char)s->text[i]);
+    }
+    s->json = json_string(text);
+}
+
+static void sample_decimal(struct rng *r, int64_t v, struct sample *s)
+{
+    static const double powers[] = { 1, 10, 100, 1000 };
+    char text[64];
+    int scale = (int)rng_below(r, 4);
+    s->number = (double)v / powers[scale];
+    (void)snprintf(text, sizeof text, "%ld%sE-%d", (long)v, rng_below(r, 2) == 0 ? "" : ".000", scale);
+    s->json = json_string(text);
+}
+
 /* Fills json and what orders it. */
 static void sample_make(struct rng *r, enum table_type type, struct sample *s)
 {
@@ -54,51 +91,23 @@ static void sample_make(struct rng *r, enum table_type type, struct sample *s)
         s->number = (double)((float)small / 4);
         s->json = json_real(s->number);
         return;
-    case TYPE_DECIMAL: {
-        char text[64];
-        int scale = (int)rng_below(r, 4);
-        static const double powers[] = { 1, 10, 100, 1000 };
-        s->number = (double)small / powers[scale];
-        (void)snprintf(text, sizeof text, "%ld%sE-%d", (long)small, rng_below(r, 2) == 0 ? "" : ".000", scale);
-        s->json = json_string(text);
+    case TYPE_DECIMAL:
+        sample_decimal(r, small, s);
         return;
-    }
     case TYPE_BLOB:
     case TYPE_STRING:
-    case TYPE_JSON: {
-        static const char alphabet[] = { 'a', 'b', 0, 1, 127 };
-        s->text_n = rng_below(r, 6);
-        for (size_t i = 0; i < s->text_n; i++)
-            s->text[i] = alphabet[rng_below(r, type == TYPE_JSON ? 2 : sizeof alphabet)];
-        if (type == TYPE_JSON) { /* ordered as its text */
-            s->text[s->text_n] = 0;
-            s->json = json_string(s->text);
-            memmove(s->text + 1, s->text, s->text_n);
-            s->text[0] = s->text[s->text_n + 1] = '"';
-            s->text_n += 2;
-            return;
-        }
-        s->json = json_stringn(s->text, s->text_n);
+    case TYPE_JSON:
+        sample_text(r, type, s);
         return;
-    }
     case TYPE_TIMEUUID: {
         struct tid t = tid_make(rng_below(r, 1000), rng_below(r, 3));
         tid_format(t, tid_text);
         s->json = json_string(tid_text);
         return;
     }
-    case TYPE_UUID: {
-        s->text_n = 16;
-        for (size_t i = 0; i < 16; i++)
-            s->text[i] = (char)rng_below(r, 256);
-        char text[40];
-        size_t at = 0;
-        for (size_t i = 0; i < 16; i++)
-            at += (size_t)snprintf(text + at, sizeof text - at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02X" : "%02X",
-                                   (unsigned char)s->text[i]);
-        s->json = json_string(text);
+    case TYPE_UUID:
+        sample_uuid(r, s);
         return;
-    }
     case TABLE_TYPES:
         break;
     }
@@ -191,9 +200,9 @@ static void decimals_of_any_size_sort(void **state)
 {
     (void)state;
     static const char *const ascending[] = {
-        "-1e1000", "-123456789012345678901234567890", "-1000", "-999.999", "-10", "-9.9", "-1.1", "-1.09", "-1", "-0.5",
-        "-0.05", "-1e-1000", "0", "1e-1000", "0.001", "0.0011", "0.01", "0.09", "0.1", "0.11", "0.5", "1", "1.0001", "1.1",
-        "9", "9.9", "10", "10.1", "11", "99", "100", "1000", "123456789012345678901234567890",
+        "-1e1000", "-123456789012345678901234567890", "-1000", "-999.999", "-10", "-9.9", "-1.1", "-1.09", "-1",
+        "-0.5", "-0.05", "-1e-1000", "0", "1e-1000", "0.001", "0.0011", "0.01", "0.09", "0.1", "0.11", "0.5", "1",
+        "1.0001", "1.1", "9", "9.9", "10", "10.1", "11", "99", "100", "1000", "123456789012345678901234567890",
         "123456789012345678901234567891", "1e1000" };
     struct arena a;
     arena_init(&a, 1 << 20);

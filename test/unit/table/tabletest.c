@@ -1,0 +1,224 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tabletest.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Something that will be done on another thread. */
+struct waiting {
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool done;
+    err why;
+};
+
+static void waiting_init(struct waiting *w)
+{
+    *w = (struct waiting){ .done = false };
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->over, NULL);
+}
+
+static void waiting_done(struct waiting *w, err why)
+{
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    w->why = why;
+    pthread_cond_signal(&w->over);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static err waiting_wait(struct waiting *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!w->done)
+        pthread_cond_wait(&w->over, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+    w->done = false;
+    return w->why;
+}
+
+static void waiting_fini(struct waiting *w)
+{
+    pthread_mutex_destroy(&w->lock);
+    pthread_cond_destroy(&w->over);
+}
+
+void tabletest_up(struct tabletest *t)
+{
+    scratch_init(&t->scratch);
+    scratch_open(&t->scratch);
+    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock, &t->tables, &t->note), ERR_OK);
+}
+
+void tabletest_down(struct tabletest *t)
+{
+    tables_free(&t->tables);
+    scratch_fini(&t->scratch);
+}
+
+void tabletest_reopen(struct tabletest *t)
+{
+    tables_free(&t->tables);
+    scratch_close(&t->scratch);
+    scratch_open(&t->scratch);
+    assert_int_equal(tables_new(t->scratch.engine, &t->scratch.clock, &t->tables, &t->note), ERR_OK);
+}
+
+void tabletest_advance(struct tabletest *t, int64_t seconds)
+{
+    atomic_fetch_add(&t->scratch.store_ns, seconds * NS_PER_S);
+}
+
+/* The text with its quotes exchanged, in the arena. */
+static str requoted(struct arena *a, const char *text)
+{
+    char *copy = arena_cstr(a, str_of(text));
+    assert_non_null(copy);
+    for (char *p = copy; *p != 0; p++)
+        *p = *p == '\'' ? '"' : *p;
+    return str_of(copy);
+}
+
+static const mono never = { .ns = INT64_MAX };
+
+static void change_done(struct table_schema_change *c, err why)
+{
+    waiting_done(c->ctx, why);
+}
+
+static err change(struct tabletest *t, struct table_schema_change *c, const char *json)
+{
+    struct arena a;
+    struct waiting w;
+    arena_init(&a, 1 << 20);
+    waiting_init(&w);
+    c->arena = &a;
+    c->json = requoted(&a, json);
+    c->deadline = never;
+    c->done = change_done;
+    c->ctx = &w;
+    err why = tables_change(t->tables, c);
+    if (why == ERR_OK)
+        why = waiting_wait(&w);
+    t->note = c->note;
+    waiting_fini(&w);
+    arena_fini(&a);
+    return why;
+}
+
+err tabletest_create(struct tabletest *t, uint32_t domain, const char *table, const char *json)
+{
+    struct table_schema_change c = { .action = SCHEMA_CREATE, .domain = domain, .table = str_of(table) };
+    return change(t, &c, json);
+}
+
+err tabletest_drop(struct tabletest *t, uint32_t domain, const char *table)
+{
+    struct table_schema_change c = { .action = SCHEMA_DROP, .domain = domain, .table = str_of(table) };
+    return change(t, &c, "");
+}
+
+static void update_done(struct table_update *u, err why)
+{
+    waiting_done(u->ctx, why);
+}
+
+static err update(struct tabletest *t, struct table_update *u, const struct table_query *q)
+{
+    err why = tables_parse(t->tables, u->domain, q, u->arena, u, &u->note);
+    if (why == ERR_OK)
+        why = tables_update(t->tables, u, false);
+    if (why != ERR_OK)
+        return why;
+    why = waiting_wait(u->ctx);
+    if (why == ERR_AGAIN) {
+        tables_update_warm(u);
+        tables_update_again(u);
+        why = waiting_wait(u->ctx);
+    }
+    return why;
+}
+
+err tabletest_write(struct tabletest *t, uint32_t domain, enum table_query_kind kind, const char *table,
+                    const char *json)
+{
+    struct arena a;
+    struct waiting w;
+    arena_init(&a, 64 << 20);
+    waiting_init(&w);
+    struct table_update u = { .domain = domain, .arena = &a, .deadline = never, .done = update_done, .ctx = &w };
+    struct table_query q = { .kind = kind, .table = str_of(table), .json = requoted(&a, json) };
+    err why = update(t, &u, &q);
+    t->note = u.note;
+    t->applied = u.applied;
+    t->rows_deleted = u.rows_deleted;
+    waiting_fini(&w);
+    arena_fini(&a);
+    return why;
+}
+
+err tabletest_get(struct tabletest *t, uint32_t domain, const char *table, const char *json)
+{
+    struct arena a;
+    struct table_answer answer;
+    arena_init(&a, 64 << 20);
+    err why = tables_get_json(t->tables, domain, str_of(table), requoted(&a, json), &a, false, &answer, &t->note);
+    if (why == ERR_OK)
+        assert_true(str_to_cstr(answer.json, t->answer, sizeof t->answer));
+    for (char *p = t->answer; *p != 0; p++)
+        *p = *p == '"' ? '\'' : *p;
+    arena_fini(&a);
+    return why;
+}
+
+void tabletest_upkeep(struct tabletest *t, store_time *next)
+{
+    bool more = true;
+    for (int i = 0; more; i++) {
+        assert_true(i < 1000);
+        assert_int_equal(tables_upkeep(t->tables, &more, next), ERR_OK);
+    }
+}
+
+static void must(struct tabletest *t, err why, const char *json)
+{
+    if (why != ERR_OK)
+        fail_msg("%s: %s: %s", json, err_name(why), t->note.text);
+}
+
+void must_create(struct tabletest *t, const char *table, const char *json)
+{
+    must(t, tabletest_create(t, 1, table, json), json);
+}
+
+void must_put(struct tabletest *t, const char *table, const char *json)
+{
+    must(t, tabletest_write(t, 1, QUERY_PUT, table, json), json);
+}
+
+void must_delete(struct tabletest *t, const char *table, const char *json)
+{
+    must(t, tabletest_write(t, 1, QUERY_DELETE, table, json), json);
+}
+
+void must_get(struct tabletest *t, const char *table, const char *query, const char *want)
+{
+    must(t, tabletest_get(t, 1, table, query), query);
+    char whole[ANSWER_BYTES];
+    (void)snprintf(whole, sizeof whole, "{'items':%s}", want); /* cut, it differs */
+    if (strcmp(t->answer, whole) != 0)
+        fail_msg("%s\n  gave %s\n  want %s", query, t->answer, whole);
+}
+
+void must_refuse(struct tabletest *t, err got, err want, const char *says)
+{
+    if (got != want || strstr(t->note.text, says) == NULL)
+        fail_msg("got %s: \"%s\", want %s: \"%s\"", err_name(got), t->note.text, err_name(want), says);
+}
