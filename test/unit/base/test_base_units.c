@@ -43,7 +43,8 @@ static void other_durations_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = { "",    "1",    "d",    "-1d",  "+1d", "1 d",     "1D",       "1d ",
-                                       "1.5h", "1w",  "1us",  "1h30m", "Never", "00", "106752d", "9999999999999999999999s",
+                                       "1.5h", "1w",  "1us",  "1h30m", "Never", "00", "106752d",
+                                       "9999999999999999999999s",
                                        "18446744073709551616ms", "1sec" };
     int64_t ns = 7;
     for (size_t i = 0; i < COUNT_OF(bad); i++)
