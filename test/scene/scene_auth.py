@@ -1,0 +1,205 @@
+"""Goal: keys open what they should and nothing else, over HTTP and from the command line.
+Method: keys made in the data folder and through the admin routes; requests with and without them."""
+import json
+import os
+import subprocess
+import tempfile
+
+from harness import Server, check, eq, main, scene
+
+INTERNAL = ('--set', 'auth=internal')
+HTML = {'Content-Type': 'text/html'}
+EN = '/en.example.test/v1/page/html/A'
+DE = '/de.example.test/v1/page/html/A'
+DOMAINS = ('--domain', 'en.example.test', '--domain', 'de.example.test')
+
+
+def token(binary, *args, want=0, env=None):
+    done = subprocess.run([binary, 'token', *map(str, args)], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **(env or {})})
+    eq(done.returncode, want, f'token {" ".join(map(str, args))}: {done.stderr}')
+    return done.stdout.strip() if want == 0 else done.stderr
+
+
+def bearer(key, **more):
+    return {'Authorization': f'Bearer {key}', **more}
+
+
+def statuses(server, key=None):
+    """(read, write, purge, admin) of one key, or of nobody."""
+    headers = bearer(key) if key else {}
+    return (server.request('GET', EN, headers).status,
+            server.request('PUT', f'{EN}/2', {**headers, **HTML}, b'two').status,
+            server.request('DELETE', '/en.example.test/v1/page/all/Nobody', headers).status,
+            server.request('GET', '/v1/admin.tokens', headers).status)
+
+
+@scene
+def open_is_open_to_everybody_on_loopback(binary):
+    with Server(binary, *DOMAINS) as server:
+        eq(server.request('PUT', f'{EN}/1', HTML, b'one').status, 201)
+        eq(statuses(server), (200, 201, 204, 200))
+        eq(server.request('GET', EN, {'Authorization': 'Basic eA=='}).status, 200)
+
+
+@scene
+def the_first_key_is_made_while_the_server_is_stopped(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        data = f'{folder}/data'
+        admin = token(binary, 'create', '--role', 'admin', '--data', data, '--name', 'root')
+        check(admin.startswith('qtr-live-') and len(admin) == 52, admin)
+        token(binary, 'lock', '--data', data)
+        with Server(binary, *DOMAINS, *INTERNAL, data=data) as server:
+            eq(server.request('PUT', f'{EN}/1', HTML, b'one').status, 401)
+            eq(server.request('PUT', f'{EN}/1', bearer(admin, **HTML), b'one').status, 201)
+            eq(statuses(server), (401, 401, 401, 401))
+            eq(statuses(server, admin), (200, 201, 204, 200))
+            check(admin[17:] not in server.stderr(), 'the key is in the log')
+        for path, _, names in os.walk(data):
+            for name in names:
+                with open(os.path.join(path, name), 'rb') as file:
+                    check(admin[17:].encode() not in file.read(), f'the key is in {name}')
+
+
+@scene
+def roles_and_domains_limit_a_key(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        data = f'{folder}/data'
+        made = {role: token(binary, 'create', '--role', role, '--data', data) for role in ('read', 'write', 'purge', 'admin')}
+        both = token(binary, 'create', '--role', 'read', '--role', 'purge', '--data', data)
+        scoped = token(binary, 'create', '--role', 'write', '--domain', 'en.example.test', '--data', data)
+        token(binary, 'lock', '--data', data)
+        with Server(binary, *DOMAINS, *INTERNAL, data=data) as server:
+            eq(server.request('PUT', f'{EN}/1', bearer(made['write'], **HTML), b'one').status, 201)
+            eq(statuses(server, made['read']), (200, 403, 403, 403))
+            eq(statuses(server, made['write']), (200, 201, 403, 403))
+            eq(statuses(server, made['purge']), (403, 403, 204, 403))
+            eq(statuses(server, made['admin']), (200, 200, 204, 200))
+            eq(statuses(server, both), (200, 403, 204, 403))
+            eq(statuses(server, scoped), (200, 200, 403, 403))
+            eq(server.request('PUT', f'{DE}/1', bearer(scoped, **HTML), b'one').status, 403)
+            eq(server.request('PUT', f'{DE}/1', bearer(made['write'], **HTML), b'one').status, 201)
+
+
+@scene
+def what_is_no_key_is_401(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        data = f'{folder}/data'
+        key = token(binary, 'create', '--data', data)
+        token(binary, 'lock', '--data', data)
+        with Server(binary, *DOMAINS, *INTERNAL, data=data) as server:
+            other = key[:-1] + ('a' if key[-1] != 'a' else 'b')
+            for wrong in (f'Bearer {other}', 'Bearer x', 'Bearer', 'Basic eA==', f'Token {key}'):
+                got = server.request('GET', EN, {'Authorization': wrong})
+                eq(got.status, 401, wrong)
+                check(got.headers['WWW-Authenticate'] is not None, wrong)
+                check(other.encode() not in got.body, 'the answer repeats the key')
+            eq(server.request('GET', EN, {'Authorization': f'bearer  {key}'}).status, 404)
+            eq(server.request('GET', '/healthz').status, 200)
+
+
+@scene
+def keys_are_made_listed_and_deleted_through_the_server(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        data = f'{folder}/data'
+        admin = token(binary, 'create', '--role', 'admin', '--data', data)
+        token(binary, 'lock', '--data', data)
+        with Server(binary, *DOMAINS, *INTERNAL, data=data) as server:
+            env = {'PALIMPSEST_SERVER': server.url, 'PALIMPSEST_TOKEN': admin}
+            eq(server.request('PUT', f'{EN}/1', bearer(admin, **HTML), b'one').status, 201)
+            made = json.loads(token(binary, 'create', '--role', 'read', '--tag', 'ci', '--expires', '30d', '--json', env=env))
+            key = made['key']
+            check(key.startswith('qtr-ci-'), key)
+            check(made['expires_at'] > made['created_at'], str(made))
+            eq(server.request('GET', EN, bearer(key)).status, 200)
+            listed = [json.loads(line) for line in token(binary, 'ls', '--json', env=env).splitlines()]
+            eq(len(listed), 2)
+            mine = next(item for item in listed if item['id'] == made['id'])
+            eq((mine['prefix'], mine['roles'], 'key' in mine), (key[:15], 'read', False))
+            check(key[:15] in token(binary, 'ls', env=env), 'the table')
+            token(binary, 'ls', env={'PALIMPSEST_SERVER': server.url, 'PALIMPSEST_TOKEN': key}, want=1)
+            token(binary, 'rm', made['id'], env=env)
+            eq(server.request('GET', EN, bearer(key)).status, 401)
+            token(binary, 'rm', made['id'], env=env, want=1)
+            server.restart()
+            eq(server.request('GET', EN, bearer(key)).status, 401)
+            eq(server.request('GET', EN, bearer(admin)).status, 200)
+
+
+@scene
+def a_key_ends_at_its_expiry(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        data = f'{folder}/data'
+        admin = token(binary, 'create', '--role', 'admin', '--data', data)
+        token(binary, 'lock', '--data', data)
+        with Server(binary, *DOMAINS, *INTERNAL, data=data, test_hooks=True) as server:
+            made = server.json('POST', '/v1/admin.tokens', bearer(admin), {'roles': ['read'], 'expires': '1h'})
+            eq(made.status, 201)
+            key = made.body['key']
+            eq(server.request('GET', EN, bearer(key)).status, 404)
+            server.clock(advance='59m')
+            eq(server.request('GET', EN, bearer(key)).status, 404)
+            server.clock(advance='61s')
+            eq(server.request('GET', EN, bearer(key)).status, 401)
+            eq(server.request('GET', EN, bearer(admin)).status, 404)
+
+
+@scene
+def the_door_opens_and_closes(binary):
+    with Server(binary, *DOMAINS, *INTERNAL) as server:
+        check('auth.door_open' in server.stderr(), 'it warns')
+        eq(server.request('PUT', f'{EN}/1', HTML, b'one').status, 201)
+        admin = server.json('POST', '/v1/admin.tokens', body={'roles': ['Admin']}).body['key']
+        eq(server.json('POST', '/v1/admin.door', body={'open': False}).body, {'open': False})
+        eq(server.request('GET', EN).status, 401)
+        eq(server.request('POST', '/v1/admin.door', body={'open': True}).status, 401)
+        server.restart()
+        eq(server.request('GET', EN).status, 401)
+        eq(server.json('POST', '/v1/admin.door', bearer(admin), {'open': True}).body, {'open': True})
+        eq(server.request('GET', EN).status, 200)
+
+
+@scene
+def bad_wishes_are_refused_in_words(binary):
+    with Server(binary, *DOMAINS) as server:
+        for body in ({}, {'roles': []}, {'roles': ['none']}, {'roles': ['read'], 'domain': '_x'}, {'roles': 'read'},
+                     {'roles': ['read'], 'tag': 'X'}, {'roles': ['read'], 'expires': 'soon'},
+                     {'roles': ['read'], 'no': 1}, {'roles': [1]}, [], {'roles': ['read'] * 9}):
+            got = server.json('POST', '/v1/admin.tokens', body=body)
+            eq(got.status, 400, str(body))
+            check(len(json.dumps(got.body)) > 20, str(got.body))
+        eq(server.request('POST', '/v1/admin.tokens', body=b'{').status, 400)
+        eq(server.request('DELETE', '/v1/admin.tokens/nobody').status, 404)
+        first = server.request('POST', '/v1/admin.tokens', body={'roles': ['read'], 'name': 'x'})
+        eq(first.status, 201)
+        eq(server.request('POST', '/v1/admin.tokens', body={'roles': ['read'], 'name': 'x'}).status, 409)
+        token(binary, 'create', '--data', server.data, want=1)
+        token(binary, 'ls', '--data', '/nonexistent/data', want=1)
+        token(binary, 'create', '--role', 'none', '--data', server.folder / 'other', want=2)
+        token(binary, 'create', '--expires', 'soon', '--data', server.folder / 'other', want=2)
+
+
+@scene
+def other_addresses_need_a_closed_door(binary):
+    outside = '192.0.2.1:0'  # of no machine (RFC 5737): what is allowed there fails only when it is bound
+
+    def serve(*args):
+        return subprocess.run([binary, 'serve', *args, '--listen', outside], capture_output=True, text=True, timeout=60,
+                              check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        data = ('--data', f'{folder}/data')
+        plain = serve(*data)
+        eq(plain.returncode, 2, plain.stderr)
+        check('palimpsest token create' in plain.stderr, plain.stderr)
+        door = serve(*data, *INTERNAL)
+        eq(door.returncode, 2, door.stderr)
+        check('palimpsest token lock' in door.stderr, door.stderr)
+        hooks = serve(*data, *INTERNAL, '--test-hooks')
+        eq(hooks.returncode, 2, hooks.stderr)
+        token(binary, 'lock', *data)
+        bound = serve(*data, *INTERNAL)
+        eq(bound.returncode, 1, bound.stderr)
+        check('192.0.2.1' in bound.stderr, bound.stderr)
+
+
+main()

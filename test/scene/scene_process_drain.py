@@ -1,0 +1,160 @@
+"""Goal: SIGTERM ends the server when what it had read is answered, and does not wait for anything else.
+Method: slow readers hold an answer open; others come, idle or load the server meanwhile."""
+import os
+import socket
+import threading
+import time
+
+from harness import Server, check, eq, main, scene, wait_until
+
+BIG = 24 << 20
+LARGE_BODIES = ('--set', 'page.body_bytes_max=64M', '--set', 'page.codec=identity')
+
+
+def put(server, title, body, rev=1):
+    answer = server.request('PUT', f'/localhost/v1/page/html/{title}/{rev}', {'Content-Type': 'text/html'}, body)
+    eq(answer.status, 201, str(answer.body[:300]))
+
+
+def slow_reader(server, title):
+    """A connection that has the head and a little of the body of a large answer, and reads no more for now."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.settimeout(30)
+    peer.connect((server.host, server.port))
+    peer.sendall(f'GET /localhost/v1/page/html/{title} HTTP/1.1\r\nHost: x\r\n\r\n'.encode())
+    got = peer.recv(1000)
+    check(got.startswith(b'HTTP/1.1 200'), repr(got[:100]))
+    return peer, got
+
+
+def ended(server):
+    return server.process.poll() is not None
+
+
+@scene
+def an_answer_begun_is_finished_and_new_ones_are_closed(binary):
+    body = os.urandom(1 << 20) * (BIG >> 20)
+    with Server(binary, *LARGE_BODIES) as server:
+        put(server, 'Big', body)
+        put(server, 'Small', b'small')
+        peer, got = slow_reader(server, 'Big')
+        server.signal(15)
+        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        late = server.request('GET', '/localhost/v1/page/html/Small')
+        check(late.status in (200, 503), f'status {late.status}')
+        eq(late.headers['Connection'], 'close')
+        write = server.request('PUT', '/localhost/v1/page/html/Late/1', {'Content-Type': 'text/html'}, b'x')
+        eq(write.status, 503)
+        check(b'shutting_down' in write.body, repr(write.body))
+        check(write.headers['Retry-After'] is not None, 'Retry-After')
+        check(not ended(server), 'it ended before its answer was out')
+        pieces = [got]
+        while True:
+            piece = peer.recv(1 << 16)
+            if not piece:
+                break
+            pieces.append(piece)
+        peer.close()
+        _, _, read = b''.join(pieces).partition(b'\r\n\r\n')
+        eq(len(read), len(body))
+        check(read == body, 'other bytes')
+        eq(server.wait_exit(10), 0)
+        check('drain_cut' not in server.stderr(), 'it was cut')
+
+
+@scene
+def idle_and_half_open_connections_are_not_waited_for(binary):
+    with Server(binary) as server:
+        idle = server.connect()
+        idle.sendall(b'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+        check(idle.recv(4096).startswith(b'HTTP/1.1 200'), 'healthz')
+        silent = server.connect()
+        half = server.connect()
+        half.sendall(b'GET /healthz HTTP/1.1\r\nHo')
+        upload = server.connect()
+        upload.sendall(b'PUT /localhost/v1/page/html/A/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc')
+        eq(server.request('GET', '/healthz').status, 200)
+        began = time.monotonic()
+        eq(server.sigterm(), 0)
+        check(time.monotonic() - began < 5, f'{time.monotonic() - began:.1f} s')
+        check('drain_cut' not in server.stderr(), 'it was cut')
+        for peer in (idle, silent, half, upload):
+            peer.close()
+
+
+@scene
+def drain_timeout_cuts_who_never_reads(binary):
+    with Server(binary, *LARGE_BODIES, '--set', 'drain_timeout=500ms') as server:
+        put(server, 'Big', os.urandom(1 << 20) * (BIG >> 20))
+        peer, _ = slow_reader(server, 'Big')
+        began = time.monotonic()
+        eq(server.sigterm(), 0)
+        took = time.monotonic() - began
+        check(0.4 < took < 8, f'{took:.1f} s')
+        check('serve.drain_cut' in server.stderr(), 'it says so')
+        peer.close()
+        server.start()
+        eq(server.request('HEAD', '/localhost/v1/page/html/Big').status, 200)
+
+
+@scene
+def a_second_signal_cuts_at_once(binary):
+    with Server(binary, *LARGE_BODIES) as server:
+        put(server, 'Big', os.urandom(1 << 20) * (BIG >> 20))
+        peer, _ = slow_reader(server, 'Big')
+        began = time.monotonic()
+        server.signal(15)
+        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        eq(server.sigterm(), 0)
+        check(time.monotonic() - began < 8, 'it waited for drain_timeout')
+        peer.close()
+
+
+@scene
+def load_that_goes_on_does_not_keep_it_alive(binary):
+    with Server(binary) as server:
+        put(server, 'A', b'a' * 2000)
+        over = threading.Event()
+        bad, answered = [], []
+
+        def load(number):
+            rev = 1
+            while not over.is_set():
+                rev += 1
+                try:
+                    got = server.request('GET', '/localhost/v1/page/html/A')
+                    wrote = server.request('PUT', f'/localhost/v1/page/html/T{number}/{rev}',
+                                           {'Content-Type': 'text/html'}, b'%d' % rev)
+                except OSError:
+                    continue
+                except Exception:  # pylint: disable=broad-except
+                    continue       # cut while it is going down: nothing was promised
+                if got.status not in (200, 503) or wrote.status not in (201, 503):
+                    bad.append((got.status, wrote.status, wrote.body[:200]))
+                elif wrote.status == 201:
+                    answered.append((number, rev))
+
+        clients = [threading.Thread(target=load, args=(n,)) for n in range(8)]
+        for client in clients:
+            client.start()
+        try:
+            wait_until(lambda: len(answered) > 50, 'the load runs')
+            began = time.monotonic()
+            server.signal(15)
+            eq(server.process.wait(20), 0)
+            took = time.monotonic() - began
+        finally:
+            over.set()
+            for client in clients:
+                client.join()
+        eq(server.wait_exit(), 0)
+        check(took < 5, f'{took:.1f} s')
+        eq(bad, [])
+        server.start()
+        for number, rev in answered:
+            got = server.request_again('GET', f'/localhost/v1/page/html/T{number}/{rev}')
+            eq((got.status, got.body), (200, b'%d' % rev), f'T{number}/{rev}')
+
+
+main()

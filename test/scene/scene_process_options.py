@@ -1,0 +1,182 @@
+"""Goal: listeners, configuration, exit codes and SIGHUP as CONTRACT sections 1 and 5 say.
+Method: the binary with files, variables and flags; its lines, its status and what it then serves."""
+import json
+import os
+import pathlib
+import resource
+import signal
+import socket
+import subprocess
+import tempfile
+
+from harness import Server, check, eq, main, scene, wait_until
+
+
+def run(binary, *args, env=None, **more):
+    return subprocess.run([binary, *args], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **(env or {})}, **more)
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(('::1', 0))
+        return True
+    except OSError:
+        return False
+
+
+@scene
+def file_environment_and_flags_are_read_in_this_order(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'p.yaml'
+        path.write_text('domains:\n  en.example.test: {}\npage: { contents: [html] }\nlog: { level: error }\n'
+                        'buckets: { mobile: { kind: page, contents: [lead, remaining], policy: latest_hash } }\n')
+        env = {'PALIMPSEST_LOG_LEVEL': 'info', 'PALIMPSEST_DOMAINS': 'de.example.test', 'PALIMPSEST_NO_SUCH': '1'}
+        with Server(binary, '--config', path, '--domain', 'fr.example.test', env=env) as server:
+            for domain in ('en.example.test', 'de.example.test', 'fr.example.test'):
+                put = server.request('PUT', f'/{domain}/v1/page/html/A/1', {'Content-Type': 'text/html'}, b'x')
+                eq(put.status, 201, domain)
+            other = server.json('GET', '/localhost/v1/page/html/A')
+            eq(other.status, 404)
+            check('domain_not_found' in json.dumps(other.body), str(other.body))
+            put = server.request('PUT', '/en.example.test/v1/page/lead/A/1', {'Content-Type': 'text/html'}, b'x')
+            check(400 <= put.status < 500, f'a content that is not configured: {put.status}')
+            put = server.request('PUT', '/en.example.test/v1/mobile/lead/A/1', {'Content-Type': 'text/html'}, b'x')
+            eq(put.status, 201, str(put.body))
+            check('PALIMPSEST_NO_SUCH: there is no such option; ignored' in server.stderr(), server.stderr())
+            check('serve.ready' in server.stderr(), 'log.level info of the environment')
+
+
+@scene
+def a_wrong_file_names_file_line_and_option(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'p.yaml'
+        for text, line, what in (('page:\n  grace_ttl: soon\n', 2, 'page.grace_ttl'), ('data: x\nno_such: 1\n', 2, 'no_such'),
+                                 ('\nlisten: [127.0.0.1:0\n', 3, 'not YAML'), ('auth: x\n', 1, 'auth'),
+                                 ('page: { policy: all, ttl: 3d }\n', 1, 'page.ttl'),
+                                 ('domains: [a]\nlisten: 0.0.0.0:0\n', None, 'token create')):
+            path.write_text(text)
+            done = run(binary, 'serve', '--config', str(path), cwd=folder)
+            eq(done.returncode, 2, text)
+            eq(len(done.stderr.splitlines()), 1, done.stderr)
+            check(what in done.stderr, done.stderr)
+            if line is not None:
+                check(f'{path}:{line}:' in done.stderr, done.stderr)
+        eq(sorted(os.listdir(folder)), ['p.yaml'], 'nothing was made')
+
+
+@scene
+def an_admin_listener_takes_the_admin_routes(binary):
+    with Server(binary, '--admin-listen', '127.0.0.1:0') as server:
+        admin = server.wait_line('admin on ')
+        eq(server.lines[0], f'listening on {server.url}')
+        eq(server.lines[1], f'admin on {admin}')
+        main_port = server.port
+        eq(server.request('GET', '/v1/admin.tokens').status, 400, 'unknown on the main listener')
+        server.port = int(admin.rpartition(':')[2])
+        eq(server.request('GET', '/healthz').status, 200)
+        eq(server.request('GET', '/metrics').status, 200)
+        eq(server.request('GET', '/v1/admin.tokens').status, 200)
+        check(server.request('GET', '/localhost/v1/page/html/A').status in (404, 501), 'content on the admin listener')
+        server.port = main_port
+        eq(server.request('GET', '/healthz').status, 200)
+        eq(server.request('GET', '/metrics').status, 200)
+
+
+@scene
+def several_listeners_each_have_a_line(binary):
+    wanted = '127.0.0.1:0,127.0.0.2:0' + (',[::1]:0' if has_ipv6() else '')
+    with Server(binary, '--listen', wanted) as server:
+        wait_until(lambda: len(server.lines) == wanted.count(',') + 1, 'all lines')
+        for line in server.lines:
+            host, _, port = line.removeprefix('listening on http://').rpartition(':')
+            server.host, server.port = host.strip('[]'), int(port)
+            eq(server.request('GET', '/healthz').status, 200, line)
+
+
+@scene
+def a_taken_port_or_folder_is_exit_1(binary):
+    with Server(binary) as server, tempfile.TemporaryDirectory() as folder:
+        taken = run(binary, 'serve', '--data', f'{folder}/d', '--listen', f'127.0.0.1:{server.port}')
+        eq(taken.returncode, 1, taken.stderr)
+        check(str(server.port) in taken.stderr, taken.stderr)
+        eq(taken.stdout, '')
+        second = run(binary, 'serve', '--data', str(server.data), '--listen', '127.0.0.1:0')
+        eq(second.returncode, 1, second.stderr)
+        check('use' in second.stderr, second.stderr)
+        eq(second.stdout, '')
+        pathlib.Path(f'{folder}/file').write_text('x')
+        nowhere = run(binary, 'serve', '--data', f'{folder}/file/d', '--listen', '127.0.0.1:0')
+        eq(nowhere.returncode, 1, nowhere.stderr)
+
+
+@scene
+def a_damaged_store_is_exit_3_with_what_to_do(binary):
+    with Server(binary) as server:
+        for rev in range(1, 40):
+            put = server.request_again('PUT', f'/localhost/v1/page/html/A/{rev}', {'Content-Type': 'text/html'},
+                                       os.urandom(3000))
+            eq(put.status, 201)
+        eq(server.sigterm(), 0)
+        damaged = 0
+        for path in server.data.rglob('*'):
+            if path.is_file() and path.stat().st_size > 4096 and 'lock' not in path.name:
+                with open(path, 'r+b') as file:
+                    file.write(b'\xa5' * 4096)
+                damaged += 1
+        check(damaged > 0, 'there is a file to damage')
+        done = run(binary, 'serve', '--data', str(server.data), '--listen', '127.0.0.1:0')
+        eq(done.returncode, 3, done.stderr)
+        eq(done.stdout, '')
+        check('palimpsest: ' in done.stderr, done.stderr)
+
+
+@scene
+def sighup_reloads_the_level_and_names_the_rest(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'p.yaml'
+        path.write_text('hot_bytes: 1M\n')
+        with Server(binary, '--config', path) as server:
+            path.write_text('hot_bytes: 2M\nlog: { level: debug }\ndomains: [x]\n')
+            server.signal(signal.SIGHUP)
+            wait_until(lambda: 'reload.done' in server.stderr(), 'the reload')
+            check('reload.needs_restart option=hot_bytes' in server.stderr(), server.stderr())
+            check('reload.needs_restart option=domains' in server.stderr(), server.stderr())
+            path.write_text('hot_bytes: lots\n')
+            server.signal(signal.SIGHUP)
+            wait_until(lambda: 'reload.refused' in server.stderr(), 'the refusal')
+            check('p.yaml:1: hot_bytes' in server.stderr(), server.stderr())
+            eq(server.request('GET', '/healthz').status, 200)
+
+
+@scene
+def few_files_mean_few_connections_and_a_word(binary):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1200, 1200))
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen([binary, 'serve', '--data', f'{folder}/d', '--listen', '127.0.0.1:0'],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit)
+        try:
+            line = process.stdout.readline()
+            check(line.startswith('listening on '), line)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, stderr = process.communicate(timeout=30)
+        eq(process.returncode, 0)
+        check('serve.connections_cut' in stderr, stderr)
+
+
+@scene
+def help_and_the_manual_come_from_the_table(binary):
+    done = run(binary, 'serve', '--help')
+    eq(done.returncode, 0)
+    for what in ('page.grace_ttl', 'drain_timeout', '--test-hooks', 'http.connections_max'):
+        check(what in done.stdout, what)
+    table = run(binary, 'options', '--markdown').stdout
+    manual = pathlib.Path(__file__).parents[2].joinpath('docs/operations.md').read_text()
+    for row in table.splitlines():
+        check(row in manual, f'docs/operations.md lacks: {row}')
+
+
+main()
