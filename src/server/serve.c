@@ -26,7 +26,6 @@ struct serve {
     struct loop_timer *sweep, *tick, *drain;
     bool draining, cut;
     mono drain_deadline;
-    struct metric *stalls;
 };
 
 static void warn_unknown(void *ctx, const char *variable)
@@ -114,7 +113,6 @@ static void tick_fired(void *ctx)
 {
     struct serve *v = ctx;
     sysclock_tick(v->server.app.sysclock);
-    metric_set(v->stalls, (int64_t)loop_stalls(v->server.app.loop));
 }
 
 static void timers_new(struct serve *v)
@@ -123,8 +121,6 @@ static void timers_new(struct serve *v)
     v->sweep = loop_timer_new(l, sweep_fired, v);
     v->tick = loop_timer_new(l, tick_fired, v);
     v->drain = loop_timer_new(l, drain_fired, v);
-    v->stalls = metric_of(metrics_family(v->server.app.metrics, METRIC_GAUGE, "palimpsest_loop_stalls",
-                                         "Turns of the loop that took over 5 ms.", NULL), NULL);
     loop_timer_start(v->sweep, SWEEP_MS, SWEEP_MS);
     loop_timer_start(v->tick, TICK_MS, TICK_MS);
 }

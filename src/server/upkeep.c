@@ -20,15 +20,8 @@ struct upkeep {
     bool cull_busy, reclaim_busy, stopped;
     bool cull_more, reclaim_more;        /* the job's result */
     store_time cull_next;
-    struct metric *failures, *rounds, *overdue;
+    struct metric *failures, *batches;
 };
-
-static void count_overdue(struct upkeep *u)
-{
-    struct pages_stats stats;
-    pages_stats_get(u->app->pages, &stats);
-    metric_set(u->overdue, (int64_t)(stats.overdue_ns_max / (uint64_t)NS_PER_MS));
-}
 
 /* One batch of everything; false when it failed, which is logged: a full disk must not stop the server. */
 static bool batch(struct upkeep *u, bool *more, store_time *next)
@@ -37,7 +30,7 @@ static bool batch(struct upkeep *u, bool *more, store_time *next)
     store_time pages_next = STORE_TIME_NEVER, tables_next = STORE_TIME_NEVER;
     err pages_why = pages_upkeep(u->app->pages, &pages_more, &pages_next);
     err tables_why = tables_upkeep(u->app->tables, &tables_more, &tables_next);
-    metric_add(u->rounds, 1);
+    metric_add(u->batches, 1);
     err why = pages_why != ERR_OK ? pages_why : tables_why;
     if (why != ERR_OK && why != ERR_SHUTDOWN) {
         metric_add(u->failures, 1);
@@ -72,7 +65,6 @@ static void cull_run(struct loop_job *j)
     } while (went && u->cull_more && clock_mono(u->app->clock).ns < until.ns);
     INVARIANT(pthread_mutex_unlock(&u->lock) == 0);
     u->cull_more = u->cull_more && went;
-    count_overdue(u);
 }
 
 static int64_t cull_wait_ms(const struct upkeep *u)
@@ -142,12 +134,10 @@ struct upkeep *upkeep_new(struct app *app)
     u->reclaim = (struct loop_job){ .run = reclaim_run, .done = reclaim_done };
     u->cull_timer = loop_timer_new(app->loop, cull_fired, u);
     u->reclaim_timer = loop_timer_new(app->loop, reclaim_fired, u);
-    u->rounds = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "palimpsest_upkeep_batches_total",
+    u->batches = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "upkeep_batches_total",
                                          "Batches of culling and forgetting.", NULL), NULL);
-    u->failures = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "palimpsest_upkeep_failures_total",
+    u->failures = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "upkeep_failures_total",
                                            "Upkeep that failed and will be tried again.", NULL), NULL);
-    u->overdue = metric_of(metrics_family(app->metrics, METRIC_GAUGE, "palimpsest_overdue_ms_max",
-                                          "How late the latest cull came, at most.", NULL), NULL);
     return u;
 }
 
