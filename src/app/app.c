@@ -81,24 +81,41 @@ static void refuse_caller(struct http_exchange *x, enum auth_reason why)
     app_problem(x, 401, "unauthorized", NULL, str_of(auth_reason_text(why)), STR_NONE);
 }
 
-bool app_authorize(struct http_exchange *x, const char *permission, void *app)
+/* A body that says its size is refused before it is read. */
+static bool body_fits(struct http_exchange *x, const struct app *a)
 {
-    const struct app *a = app;
-    if (permission == NULL || !auth_enabled(a->auth))
+    const struct http_route *route = http_route(x);
+    bool of_pages = route->handle == app_page_put_bundle || route->handle == app_page_put_content;
+    uint64_t declared;
+    str length;
+    if (!of_pages || !http_header(x, "content-length", &length) || !str_to_u64(length, &declared))
+        return true;
+    if (declared <= a->config->page_body_bytes_max)
+        return true;
+    app_page_too_large(x, a);
+    return false;
+}
+
+static bool may(struct http_exchange *x, const char *permission, const struct app *a)
+{
+    if (!auth_enabled(a->auth))
         return true;
     str field = http_common(x)->authorization, domain = http_param(x, "domain");
-    enum auth_reason reason = AUTH_FINE;
     bool queue = str_starts(http_target(x), STR("/v1/"));
+    enum auth_reason reason = AUTH_FINE;
     if (!queue && !auth_is_bearer(field)) /* another scheme says nothing to a content route */
         field = STR_NONE;
     err why = auth_check(a->auth, field, permission, domain.p == NULL ? STR(AUTH_SYSTEM) : domain, &reason);
-    if (why == ERR_OK)
-        return true;
     if (why == ERR_DENIED)
         refuse_caller(x, reason);
-    else
+    else if (why != ERR_OK)
         app_fail(x, why, NULL);
-    return false;
+    return why == ERR_OK;
+}
+
+bool app_authorize(struct http_exchange *x, const char *permission, void *app)
+{
+    return (permission == NULL || may(x, permission, app)) && body_fits(x, app);
 }
 
 /* Querator knows POST alone, and calls what it does not know unimplemented. */
@@ -132,6 +149,9 @@ void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t byte
     if (route == NULL && (status == 200 || status == 304))
         label = COUNTERS_HOT; /* nothing else is answered with success before routing */
     counters_count(a->counters, label, status, ns, bytes_sent);
+    if ((status == 500 || status == 507) && http_state(x) != NULL) /* app_fail's words for us */
+        log_event(a->log, LOG_ERROR, "http.failed", LOG_CSTR("method", http_method_name(x)), LOG_STR("path", http_target(x)),
+                  LOG_INT("status", status), LOG_CSTR("why", http_state(x)), LOG_STR("request_id", http_request_id(x)));
     if (!a->config->access_log)
         return;
     log_event(a->log, LOG_INFO, "http.request", LOG_CSTR("method", http_method_name(x)), LOG_STR("path", http_target(x)),

@@ -166,7 +166,9 @@ void app_fail(struct http_exchange *x, err why, const struct err_note *note)
 {
     INVARIANT(why < ERR_CODES);
     str detail = note != NULL && note->text[0] != 0 ? str_of(note->text) : str_of(of_err[why].detail);
-    if (of_err[why].status == 500) /* what broke is for the log, not for the client */
+    if (of_err[why].status == 500 || of_err[why].status == 507) { /* what broke is for the log, not for the client */
+        http_state_set(x, arena_cstr(http_arena(x), arena_printf(http_arena(x), "%s: %.*s", err_name(why), STR_ARG(detail))));
         detail = str_of(of_err[why].detail);
+    }
     app_problem(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE);
 }

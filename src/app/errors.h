@@ -12,7 +12,8 @@
 /* Answers with a problem document. type: "not_found", becomes the problem type URI's last part; title:
  * NULL gives the status's standard phrase; extra: members to add as rendered JSON (",\"reason\":\"culled\"") or STR_NONE. */
 void app_problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra);
-/* The standard status and type of a code; detail from note (may be NULL). */
+/* The standard status and type of a code; detail from note (may be NULL). For 500 and 507 the note goes to the
+ * log instead, by way of http_state: app_finished writes it. */
 void app_fail(struct http_exchange *x, err why, const struct err_note *note);
 
 /* The reason phrase of a status: "Not Found". Static. */

@@ -146,7 +146,7 @@ static void put_unknown(struct buf *b, const struct page_target *t)
     buf_printf(b, "\"state\":\"%s\"", page_state_name(PAGE_UNKNOWN));
 }
 
-static void put_explanation(struct buf *b, const struct page_target *t, const struct page_explanation *e)
+static void put_explanation(struct buf *b, struct arena *a, const struct page_target *t, const struct page_explanation *e)
 {
     bool gone = e->state == PAGE_CULLED || e->state == PAGE_PURGED || e->state == PAGE_SUPPRESSED;
     enum page_policy_kind policy = gone ? e->trace.policy : t->config->page.policy.kind;
@@ -157,8 +157,8 @@ static void put_explanation(struct buf *b, const struct page_target *t, const st
         put_trace(b, &e->trace);
     else
         pagejson_render(b, &e->render);
-    buf_printf(b, ",\"policy\":\"%s\",\"reason\":\"%s\",\"holds\":[", page_policy_name(policy),
-               e->reason == NULL ? "" : e->reason);
+    buf_printf(b, ",\"policy\":\"%s\",\"reason\":%.*s,\"holds\":[", page_policy_name(policy),
+               STR_ARG(app_json_string(a, str_of(e->reason))));
     if (!gone && e->state != PAGE_UNKNOWN) {
         put_hold(b, "stash", e->stashed ? e->render.stash_until : STORE_TIME_ZERO, &first);
         put_hold(b, "hold", e->held ? e->render.hold_until : STORE_TIME_ZERO, &first);
@@ -185,7 +185,7 @@ void app_page_get_explanation(struct http_exchange *x, void *app)
     struct buf b;
     buf_init(&b, LISTING_BYTES_MAX);
     buf_printf(&b, "{\"title\":%.*s,", STR_ARG(app_json_string(http_arena(x), t.title)));
-    put_explanation(&b, &t, &e);
+    put_explanation(&b, http_arena(x), &t, &e);
     app_page_answer_buf(x, 200, &b, STR_NONE);
     buf_fini(&b);
 }
@@ -198,8 +198,10 @@ static bool title_item(void *ctx, str title, const struct page_render *latest)
     (void)latest; /* RESTBase's items are bare titles */
     if (!listing_next(l))
         return false;
-    buf_put(&l->out, app_json_string(http_arena(l->x), title));
+    str text = app_json_string(http_arena(l->x), title);
     l->last = arena_copy(http_arena(l->x), title);
+    l->out.failed = l->out.failed || text.p == NULL || l->last.p == NULL;
+    buf_put(&l->out, text);
     return true;
 }
 

@@ -88,10 +88,7 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
     if (!page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
         return NULL;
     if (http_body(x).n > app->config->page_body_bytes_max) {
-        app_problem(x, 413, "content_too_large", NULL,
-                    arena_printf(http_arena(x), "A body has at most %zu bytes (page.body_bytes_max).",
-                                 app->config->page_body_bytes_max),
-                    STR_NONE);
+        app_page_too_large(x, app);
         return NULL;
     }
     str coding;

@@ -100,6 +100,14 @@ bool app_page_may_wait(struct http_exchange *x)
     return false;
 }
 
+void app_page_too_large(struct http_exchange *x, const struct app *app)
+{
+    app_problem(x, 413, "content_too_large", NULL,
+                arena_printf(http_arena(x), "A body has at most %zu bytes (page.body_bytes_max).",
+                             app->config->page_body_bytes_max),
+                STR_NONE);
+}
+
 mono app_page_deadline(const struct app *app)
 {
     return mono_add_ms(clock_mono(app->clock), app->config->write_timeout_ms);

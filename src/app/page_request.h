@@ -29,6 +29,8 @@ struct page_which page_target_which(const struct page_target *t);
 void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace, const struct err_note *note);
 /* Refuses with 503 when the server drains: for requests that would have to wait. False: answered. */
 MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
+/* 413, naming page.body_bytes_max. */
+void app_page_too_large(struct http_exchange *x, const struct app *app);
 mono app_page_deadline(const struct app *app);
 
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */

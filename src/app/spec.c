@@ -36,6 +36,19 @@ static const struct prose rows[] = {
     { "admin.backup", "Copy a consistent state of the store to a directory of the server", NULL,
       "200 Bytes copied and kept|409 The directory holds another store" },
     { "admin.stats", "Figures of the store", NULL, "200 The figures" },
+    { "admin.tokens.create", "Make a key; its secret is shown once", NULL, "200 The key" },
+    { "admin.tokens.list", "Keys, without their secrets", NULL, "200 The keys" },
+    { "admin.tokens.delete", "Delete a key; it opens nothing from the answer on", NULL, "200 Deleted" },
+    { "admin.door", "Whether anonymous callers may do everything", NULL, "200 The state" },
+    { "table.create", "Create a table or change its schema", NULL, "201 Created" },
+    { "table.schema", "The schema of a table", NULL, "200 The schema|404 There is no such table" },
+    { "table.drop", "Drop a table and its rows", NULL, "204 Dropped" },
+    { "table.get", "Rows that a query selects", NULL, "200 items and, when there is more, next|404 No rows: items is empty" },
+    { "table.put", "Put a row, under a condition or without", NULL, "201 Put; a conditional put says applied" },
+    { "table.delete", "Delete the rows a query selects, a range among them", NULL, "204 Deleted" },
+    { "table.batch", "Puts and deletes on one partition key, over several tables: all or nothing", NULL, "201 Applied" },
+    { "test.clock", "Move the clock of stored time", NULL, "200 Its instant" },
+    { "test.pause", "Park the requests of a queue", NULL, "200 Done" },
 };
 
 static const struct prose *prose_of(const char *label)

@@ -1,0 +1,60 @@
+/* Goal: no body of a PUT breaks the bundle parser; what it takes has fine names and headers that read back as they
+ * were kept, and every value it leaves as written is JSON for another parser too. Tokens of listings likewise. */
+#include "app/bundle.h"
+#include "app/headers.h"
+#include "app/jsonread.h"
+#include "app/token.h"
+
+#include <jansson.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void content_check(const struct page_put_content *c)
+{
+    struct http_pair line;
+    str lines = c->headers, value;
+    unsigned count = 0;
+    INVARIANT(bundle_name_is_fine(c->name));
+    while (headers_next(&lines, &line)) {
+        INVARIANT(headers_may_keep(line.name));
+        INVARIANT(headers_value_is_sane(line.value));
+        INVARIANT(headers_find(c->headers, line.name, &value));
+        count++;
+    }
+    INVARIANT(count >= 1 && count <= PAGE_HEADERS_MAX); /* a content-type at least */
+    INVARIANT(c->raw.n == 0 || c->raw.p != NULL);
+}
+
+static void tokens_try(struct arena *a, str text)
+{
+    uint64_t rev;
+    struct tid tid;
+    str title;
+    if (token_to_render(a, text, &rev, &tid))
+        INVARIANT(rev >= 1 && rev <= INT64_MAX);
+    if (token_to_title(a, text, &title))
+        INVARIANT(title.n > 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct arena a;
+    struct page_put_content contents[PAGE_CONTENTS_MAX];
+    struct err_note note = { { 0 } };
+    unsigned count = 0;
+    str text = { .p = (const char *)data, .n = size }, value;
+    arena_init(&a, 8 << 20);
+    err why = bundle_parse(&a, text, contents, &count, &note);
+    if (why == ERR_OK)
+        for (unsigned i = 0; i < count; i++)
+            content_check(&contents[i]);
+    else
+        INVARIANT(why == ERR_LIMIT || note.text[0] != 0);
+    json_t *other = json_loadb(text.p == NULL ? "" : text.p, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (other != NULL && str_find(text, 0) == text.n) /* what another takes, ours takes, but for its depth */
+        INVARIANT(jsonread_value(text, &value) || size > JSONREAD_DEPTH_MAX);
+    json_decref(other);
+    tokens_try(&a, text);
+    arena_fini(&a);
+    return 0;
+}
