@@ -175,7 +175,9 @@ static void print_result(const struct import_git *g)
         return;
     }
     printf("%zu commits: %llu revisions stored, %llu already there", g->history.count, (unsigned long long)n.stored,
-           (unsigned long long)(n.already + before));
+           (unsigned long long)n.already);
+    if (before > 0)
+        printf(", %llu passed over as imported before", (unsigned long long)before);
     if (n.refused > 0)
         printf(", %llu refused", (unsigned long long)n.refused);
     if (g->binary > 0)
