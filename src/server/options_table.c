@@ -24,7 +24,8 @@ _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 #define DAY (24 * HOUR)
 #define NEVER ((uint64_t)INT64_MAX)
 #define AT(field) .offset = offsetof(struct config, field), .width = sizeof(((struct config *)NULL)->field)
-#define OF(field) .offset = offsetof(struct config_bucket, field), .width = sizeof(((struct config_bucket *)NULL)->field)
+#define OF(field) \
+    .offset = offsetof(struct config_bucket, field), .width = sizeof(((struct config_bucket *)NULL)->field)
 
 const struct option option_rows[] = {
     { "listen", "listen", OPTION_LISTENS, .initial = "127.0.0.1:7231",

@@ -6,6 +6,7 @@
 #include "../cmocka_all.h"
 #include "base/rng.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct rng entropy_rng;
@@ -70,8 +71,7 @@ static int tear_down(void **state)
 static str bearer(const char *key)
 {
     static char field[300];
-    strcpy(field, "Bearer ");
-    strcat(field, key);
+    assert_true(snprintf(field, sizeof field, "Bearer %s", key) < (int)sizeof field);
     return str_of(field);
 }
 
@@ -192,7 +192,7 @@ static void keys_that_are_none_are_told_apart(void **state)
     struct fixture *f = *state;
     struct made m = make(f, "read", NULL, STORE_TIME_NEVER);
     char other[AUTH_KEY_BYTES_MAX + 1];
-    strcpy(other, m.secret);
+    memcpy(other, m.secret, sizeof other);
     other[20] = other[20] == 'a' ? 'b' : 'a';
     assert_int_equal(ask(f, bearer(other), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
     assert_int_equal(ask(f, bearer("qtr-live-short"), "page.read", STR("en")), AUTH_KEY_INVALID);
@@ -206,8 +206,8 @@ static void keys_that_are_none_are_told_apart(void **state)
     assert_int_equal(ask(f, STR("Bearer"), "page.read", STR("en")), AUTH_NOT_BEARER);
     assert_int_equal(ask(f, STR("Bearer "), "page.read", STR("en")), AUTH_NOT_BEARER);
     assert_int_equal(ask(f, STR(""), "page.read", STR("en")), AUTH_NOT_BEARER);
-    char lower[300] = "bearer   ";
-    strcat(lower, m.secret);
+    char lower[300];
+    assert_true(snprintf(lower, sizeof lower, "bearer   %s", m.secret) < (int)sizeof lower);
     assert_int_equal(ask(f, str_of(lower), "page.read", STR("en")), AUTH_FINE);
     assert_true(auth_is_bearer(str_of(lower)));
     assert_false(auth_is_bearer(STR("Digest x")));

@@ -5,9 +5,7 @@
 
 #include "../cmocka_all.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct options_from from_test = { .file = "test" };
 
@@ -358,8 +356,8 @@ static void every_row_is_described_in_every_form(void **state)
 
 static void note_difference(void *ctx, const char *name)
 {
-    strcat(ctx, name);
-    strcat(ctx, " ");
+    struct buf *names = ctx;
+    buf_printf(names, "%s ", name);
 }
 
 static void a_reload_knows_what_changed(void **state)
@@ -369,12 +367,14 @@ static void a_reload_knows_what_changed(void **state)
                  "hot_bytes: 1\n");
     (void)finished(a);
     (void)finished(b);
-    char names[200] = "";
-    options_differences(a, b, note_difference, names);
-    assert_string_equal(names, "listen data domains hot_bytes page ");
-    names[0] = '\0';
-    options_differences(a, a, note_difference, names);
-    assert_string_equal(names, "");
+    struct buf names;
+    buf_init(&names, 1024);
+    options_differences(a, b, note_difference, &names);
+    assert_true(str_eq(buf_str(&names), STR("listen data domains hot_bytes page ")));
+    buf_clear(&names);
+    options_differences(a, a, note_difference, &names);
+    assert_int_equal(names.n, 0);
+    buf_fini(&names);
     options_free(&b);
 }
 
