@@ -202,6 +202,16 @@ static struct engine_blob blob_of(const struct record_mutation *m)
     return b;
 }
 
+/* Did the blob come with a group of this overlay? An older one is the index's to free: it knows the row that
+ * owned it, whatever stood here in between. */
+static bool written_since(const struct overlay *o, const struct engine_blob *b)
+{
+    if (!blob_in_log(b))
+        return false;
+    return b->segment > o->start.segment ||
+           (b->segment == o->start.segment && b->extent_offset >= o->start.offset);
+}
+
 void publish_row(struct overlay *o, const struct record_mutation *m, uint64_t seq)
 {
     char buf[DB_KEY_BYTES_MAX];
@@ -213,7 +223,7 @@ void publish_row(struct overlay *o, const struct record_mutation *m, uint64_t se
         .seq = seq,
     };
     const struct overlay_node *old = overlay_find(o, row.key, UINT64_MAX);
-    if (old != NULL && blob_in_log(&old->blob) && !blob_same_place(&old->blob, &row.blob))
+    if (old != NULL && written_since(o, &old->blob) && !blob_same_place(&old->blob, &row.blob))
         overlay_dead_add(o, (struct vlog_extent){
                                 .segment = old->blob.segment,
                                 .offset = old->blob.extent_offset,

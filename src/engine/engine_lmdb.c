@@ -152,7 +152,7 @@ static err log_open(struct engine *e, uint64_t segment_bytes, struct err_note *n
     err why = vlog_open(&opts, &e->log, note);
     if (why != ERR_OK)
         return why;
-    e->active->end = e->indexed;
+    e->active->start = e->active->end = e->indexed;
     e->active->greatest = e->greatest;
     why = vlog_replay(e->log, e->indexed, &calls, note);
     atomic_store(&e->published, e->active->end.seq);

@@ -51,7 +51,7 @@ static bool wait_for_work(struct engine *e)
 static void freeze(struct engine *e)
 {
     struct overlay *next = overlay_new();
-    next->end = e->active->end;
+    next->start = next->end = e->active->end;
     next->greatest = e->active->greatest;
     pthread_rwlock_wrlock(&e->state);
     e->frozen = e->active;
@@ -60,7 +60,7 @@ static void freeze(struct engine *e)
     e->lag_since_ns = 0;
 }
 
-/* LMDB holds it: readers need the frozen overlay no longer. */
+/* LMDB holds it: readers need the frozen overlay no longer. Under the space lock. */
 static void drop_frozen(struct engine *e, struct dead_batch *batch)
 {
     pthread_rwlock_wrlock(&e->state);
@@ -75,12 +75,24 @@ static void drop_frozen(struct engine *e, struct dead_batch *batch)
         space_add(e, batch);
 }
 
+/* Commit and what follows from it, one step for reclaim (space.c). */
+static err apply_and_drop(struct engine *e, const char **detail)
+{
+    struct dead_batch *batch = NULL;
+    pthread_mutex_lock(&e->space);
+    err why = index_apply(e, e->frozen, &batch, detail);
+    if (why == ERR_OK)
+        drop_frozen(e, batch);
+    pthread_mutex_unlock(&e->space);
+    return why;
+}
+
 /* Tries until it works, the disk is full and the engine closes, or it fails for good. */
-static err apply_frozen(struct engine *e, struct dead_batch **batch)
+static err apply_frozen(struct engine *e)
 {
     for (;;) {
         const char *detail = NULL;
-        err why = index_apply(e, e->frozen, batch, &detail);
+        err why = apply_and_drop(e, &detail);
         if (why == ERR_OK)
             return ERR_OK;
         if (why != ERR_FULL) {
@@ -102,13 +114,11 @@ static err apply_frozen(struct engine *e, struct dead_batch **batch)
 /* Fails: the engine closes with a full disk, or it failed. */
 static err index_once(struct engine *e)
 {
-    struct dead_batch *batch = NULL;
-    err why = apply_frozen(e, &batch);
-    if (why != ERR_OK)
-        return why;
     struct vlog_tail end = e->frozen->end;
     store_time greatest = e->frozen->greatest;
-    drop_frozen(e, batch);
+    err why = apply_frozen(e);
+    if (why != ERR_OK)
+        return why;
     pthread_mutex_lock(&e->index);
     e->index_stuck = false;
     e->indexed = end;

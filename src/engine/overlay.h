@@ -47,7 +47,8 @@ struct overlay {
     struct overlay_node *head;
     struct vlog_extent *dead;  /* extents nobody owns any more, although LMDB never knew them; the writer's */
     size_t dead_count, dead_size;
-    struct vlog_tail end;      /* behind the last group in here; the writer's */
+    struct vlog_tail start;    /* before the first group in here */
+    struct vlog_tail end;      /* behind the last one; the writer's */
     store_time greatest;
 };
 

@@ -7,9 +7,11 @@
  *   space.c      dead extents -> holes, unlinked and copied-out segments
  *   engine_lmdb.c  opening, closing, waiting, stats
  *
- * Locks, in the order they may be taken: flush of reclaim > index > state. queue stands alone.
+ * Locks, in the order they may be taken: reclaim > space > index > state. queue stands alone.
  *   queue    the list of waiting updates, started, closing
  *   index    held while rows are published and while the active overlay is frozen; what is asked of the indexer
+ *   space    the batches of dead extents; held over an index commit
+ *   reclaim  one reclaim at a time
  *   state    which overlays there are, together with what LMDB shows and the epoch; held for nanoseconds
  *
  * Epochs. A view counts itself in pins[epoch]. What an index commit made dead is tagged with the epoch before
@@ -123,11 +125,11 @@ struct engine {
     bool index_stuck;         /* an index commit waits for room on the disk */
     pthread_t committer, indexer;
 
-    pthread_mutex_t space;    /* the batches and the sweep */
+    pthread_mutex_t space;
     struct dead_batch *batches, *batches_last;
-    struct vlog_extent sweep; /* how far the start-up sweep came */
+    pthread_mutex_t reclaim;
+    struct vlog_extent sweep; /* reclaim's: how far the sweep after the start came */
     bool sweep_done;
-    pthread_mutex_t reclaim;  /* one reclaim at a time */
 
     void (*on_failure)(void *ctx, const char *what);
     void *on_failure_ctx;
@@ -150,6 +152,8 @@ MUST_CHECK err index_row_decode(str key, MDB_val value, struct engine_row *out);
 /* Writes the newest version of every row of o, and all that follows from it. *batch: what became dead; the
  * caller's. Fails: ERR_FULL before anything was written; ERR_IO is final. */
 MUST_CHECK err index_apply(struct engine *e, struct overlay *o, struct dead_batch **batch, const char **detail);
+/* The position a transaction shows. ERR_CORRUPT. */
+MUST_CHECK err index_position(struct engine *e, MDB_txn *txn, struct vlog_tail *at, store_time *greatest);
 /* Whether each segment is where and as long as the index says. Reads the sum of live bytes. */
 MUST_CHECK err index_check_segments(struct engine *e, struct err_note *note);
 /* Blocks for data.mdb ahead of its last page. ERR_FULL; ERR_IO. */
@@ -189,7 +193,7 @@ void publish_group(struct overlay *o, const struct vlog_found *g);
 uint64_t pace_now_ns(void);
 
 /* ---- space.c ---- */
-/* Owner: the engine takes the batch. */
+/* The engine takes the batch. Under the space lock. */
 void space_add(struct engine *e, struct dead_batch *batch);
 void space_free(struct engine *e);
 

@@ -1,0 +1,319 @@
+/* backup.c - a copy of a running store that opens as a store.
+ *
+ *   pin            nothing the copy needs is punched or unlinked from here on
+ *   index          LMDB's own consistent copy, to index/data.mdb.new
+ *   tail           where the log ends now; not before the index's position
+ *   segments       up to the tail, in order; one that is there in full is kept; each complete or not at all
+ *   switch         the new index replaces the old, segments the source no longer has go, STORE comes last
+ *   verify         the copy is opened for reading and checked
+ * An interrupted backup is finished by running it again. A first one without STORE does not open. */
+#include "engine/store_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { COPY_BYTES = 1 << 20 };
+
+struct backup {
+    struct engine *engine;
+    const char *dir;
+    int dir_fd, log_fd, index_fd, lock_fd;
+    struct vlog_tail tail;
+    char *buffer;
+    struct engine_backup_result result;
+    struct err_note *note;
+};
+
+static err refuse(struct backup *b, const char *what, int errno_value)
+{
+    err_note_set(b->note, "%s in %s: %s", what, b->dir, strerror(errno_value));
+    return file_err(errno_value) == ERR_FULL ? ERR_FULL : ERR_IO;
+}
+
+static err target_folder(struct backup *b, const char *name, int *fd)
+{
+    if (mkdirat(b->dir_fd, name, 0700) != 0 && errno != EEXIST)
+        return refuse(b, "cannot make a folder", errno);
+    int why = file_open(b->engine->faults, b->dir_fd, name, O_RDONLY | O_DIRECTORY, fd);
+    return why == 0 ? ERR_OK : refuse(b, "cannot open a folder", why);
+}
+
+static err target_lock(struct backup *b)
+{
+    int why = file_open(b->engine->faults, b->dir_fd, "LOCK", O_RDWR | O_CREAT, &b->lock_fd);
+    if (why != 0)
+        return refuse(b, "cannot make LOCK", why);
+    if (flock(b->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return ERR_OK;
+    err_note_set(b->note, "the store at %s is in use", b->dir);
+    return ERR_CONFLICT;
+}
+
+static err target_open(struct backup *b)
+{
+    unsigned char id[RECORD_ID_BYTES];
+    if (mkdir(b->dir, 0700) != 0 && errno != EEXIST)
+        return refuse(b, "cannot make the folder", errno);
+    int why = file_open(b->engine->faults, AT_FDCWD, b->dir, O_RDONLY | O_DIRECTORY, &b->dir_fd);
+    if (why != 0)
+        return refuse(b, "cannot open the folder", why);
+    err is = target_lock(b);
+    if (is != ERR_OK)
+        return is;
+    is = store_read_id(b->engine->faults, b->dir_fd, id, b->note);
+    if (is == ERR_OK && memcmp(id, b->engine->id, sizeof(id)) != 0) {
+        err_note_set(b->note, "%s holds another store", b->dir);
+        return ERR_CONFLICT;
+    }
+    if (is != ERR_OK && is != ERR_NOT_FOUND)
+        return is == ERR_CORRUPT ? ERR_CONFLICT : is;
+    is = target_folder(b, "log", &b->log_fd);
+    return is == ERR_OK ? target_folder(b, "index", &b->index_fd) : is;
+}
+
+static err copy_index(struct backup *b)
+{
+    int fd = -1;
+    int why = file_open(b->engine->faults, b->index_fd, "data.mdb.new", O_RDWR | O_CREAT | O_TRUNC, &fd);
+    if (why != 0)
+        return refuse(b, "cannot write the index", why);
+    why = mdb_env_copyfd(b->engine->env, fd);
+    if (why == 0)
+        why = file_sync(b->engine->faults, fd);
+    struct stat st;
+    if (why == 0 && fstat(fd, &st) == 0)
+        b->result.bytes_copied += (uint64_t)st.st_size;
+    close(fd);
+    return why == 0 ? ERR_OK : refuse(b, "cannot write the index", why > 0 ? why : EIO);
+}
+
+/* ---- segments ---- */
+
+/* Is the segment there already, of this store and as long as it should be? */
+static bool is_kept(struct backup *b, uint32_t number, uint64_t end)
+{
+    char name[VLOG_NAME_BYTES];
+    char header[RECORD_SEGMENT_BYTES];
+    int fd = -1;
+    struct stat st;
+    vlog_segment_name(number, name);
+    if (file_open(b->engine->faults, b->log_fd, name, O_RDONLY, &fd) != 0)
+        return false;
+    bool same = fstat(fd, &st) == 0 && (uint64_t)st.st_size == end &&
+                file_read(b->engine->faults, fd, header, sizeof(header), 0) == 0;
+    close(fd);
+    struct record_spot spot = { .id = b->engine->id, .segment = number };
+    return same && record_segment_decode((str){ .p = header, .n = sizeof(header) }, spot) == ERR_OK;
+}
+
+static int copy_range(struct backup *b, int from, int to, uint64_t at, uint64_t end)
+{
+    while (at < end) {
+        size_t n = end - at < COPY_BYTES ? (size_t)(end - at) : COPY_BYTES;
+        int why = file_read(b->engine->faults, from, b->buffer, n, at);
+        struct iovec iov = { .iov_base = b->buffer, .iov_len = n };
+        if (why == 0)
+            why = file_write(b->engine->faults, to, &iov, 1, at);
+        if (why != 0)
+            return why;
+        at += n;
+        b->result.bytes_copied += n;
+    }
+    return 0;
+}
+
+/* Copies [0, end) and leaves holes as holes. */
+static int copy_sparse(struct backup *b, int from, int to, uint64_t end)
+{
+    uint64_t at = 0;
+    while (at < end) {
+        off_t data = lseek(from, (off_t)at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO)
+            break; /* only a hole up to the end */
+        off_t hole = data < 0 ? -1 : lseek(from, data, SEEK_HOLE);
+        if (hole < 0)
+            return errno;
+        uint64_t until = (uint64_t)hole < end ? (uint64_t)hole : end;
+        int why = (uint64_t)data < end ? copy_range(b, from, to, (uint64_t)data, until) : 0;
+        if (why != 0)
+            return why;
+        at = (uint64_t)hole;
+    }
+    int why = file_truncate(b->engine->faults, to, end);
+    return why == 0 ? file_sync(b->engine->faults, to) : why;
+}
+
+static int copy_file(struct backup *b, const char *name, uint64_t end)
+{
+    char new_name[VLOG_NAME_BYTES + 4];
+    (void)snprintf(new_name, sizeof(new_name), "%s.new", name);
+    int from = -1;
+    int to = -1;
+    int why = file_open(b->engine->faults, b->engine->log_fd, name, O_RDONLY, &from);
+    if (why != 0)
+        return why;
+    why = file_open(b->engine->faults, b->log_fd, new_name, O_RDWR | O_CREAT | O_TRUNC, &to);
+    if (why == 0) {
+        why = copy_sparse(b, from, to, end);
+        close(to);
+    }
+    close(from);
+    return why == 0 ? file_rename(b->engine->faults, b->log_fd, new_name, name) : why;
+}
+
+static err copy_segment(struct backup *b, const struct vlog_segment *s)
+{
+    uint64_t end = s->number == b->tail.segment ? b->tail.offset : s->end;
+    char name[VLOG_NAME_BYTES];
+    vlog_segment_name(s->number, name);
+    if (is_kept(b, s->number, end)) {
+        b->result.bytes_kept += end;
+        b->result.segments++;
+        return ERR_OK;
+    }
+    int why = copy_file(b, name, end);
+    if (why == ENOENT)
+        return ERR_OK; /* it was empty and went meanwhile */
+    if (why != 0)
+        return refuse(b, "cannot copy a log segment", why);
+    b->result.segments++;
+    return ERR_OK;
+}
+
+static err copy_segments(struct backup *b)
+{
+    struct vlog_segment s = { .number = 0 };
+    err why = vlog_segment_next(b->engine->log, 0, &s);
+    while (why == ERR_OK && s.number <= b->tail.segment) {
+        why = copy_segment(b, &s);
+        if (why == ERR_OK)
+            why = vlog_segment_next(b->engine->log, s.number + 1, &s);
+    }
+    if (why == ERR_NOT_FOUND || why == ERR_OK)
+        return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK : refuse(b, "cannot sync", EIO);
+    return why;
+}
+
+/* Segments of the copy, below the tail, that the store no longer has. Those above belong to no backup. */
+static err drop_gone(struct backup *b)
+{
+    uint32_t number = 1;
+    struct vlog_segment s = { .number = 0 };
+    while (number <= b->tail.segment) {
+        if (vlog_segment_next(b->engine->log, number, &s) != ERR_OK)
+            return ERR_IO;
+        for (; number < s.number; number++) {
+            char name[VLOG_NAME_BYTES];
+            vlog_segment_name(number, name);
+            int why = file_unlink(b->engine->faults, b->log_fd, name);
+            if (why != 0 && why != ENOENT)
+                return refuse(b, "cannot remove an old segment", why);
+        }
+        number = s.number + 1;
+    }
+    return ERR_OK;
+}
+
+static err switch_over(struct backup *b)
+{
+    int why = file_rename(b->engine->faults, b->index_fd, "data.mdb.new", "data.mdb");
+    if (why == 0)
+        why = file_sync(b->engine->faults, b->index_fd);
+    if (why != 0)
+        return refuse(b, "cannot put the index in place", why);
+    err is = drop_gone(b);
+    if (is == ERR_OK)
+        is = store_write_id(b->engine->faults, b->dir_fd, b->engine->id);
+    return is;
+}
+
+static void fd_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+struct first_damage {
+    struct err_note *note;
+    bool found;
+};
+
+static void note_first(void *ctx, const char *what)
+{
+    struct first_damage *d = ctx;
+    if (!d->found)
+        err_note_set(d->note, "the copy is damaged: %s", what);
+    d->found = true;
+}
+
+static err verify(struct backup *b)
+{
+    fd_close(&b->lock_fd);
+    MDB_envinfo info;
+    if (mdb_env_info(b->engine->env, &info) != 0)
+        return ERR_IO;
+    struct engine_opts opts = { .dir = b->dir, .read_only = true, .index_bytes_max = info.me_mapsize };
+    struct engine *copy = NULL;
+    store_time greatest;
+    err why = engine_open(&opts, &copy, &greatest, b->note);
+    if (why != ERR_OK)
+        return why;
+    struct first_damage damage = { .note = b->note };
+    struct engine_check_opts check = { .found = note_first, .ctx = &damage };
+    why = engine_check(copy, &check);
+    engine_close(&copy);
+    return why;
+}
+
+/* Behind the last group that is acknowledged. */
+static struct vlog_tail acknowledged(struct engine *e)
+{
+    pthread_mutex_lock(&e->index);
+    struct vlog_tail tail = e->active->end;
+    pthread_mutex_unlock(&e->index);
+    return tail;
+}
+
+static err backup_run(struct backup *b)
+{
+    err why = target_open(b);
+    if (why == ERR_OK)
+        why = copy_index(b);
+    b->tail = acknowledged(b->engine);
+    if (why == ERR_OK)
+        why = copy_segments(b);
+    if (why == ERR_OK)
+        why = switch_over(b);
+    return why;
+}
+
+err engine_backup(struct engine *e, const char *dir, struct engine_backup_result *out, struct err_note *note)
+{
+    MAGIC_CHECK(e, ENGINE_MAGIC);
+    struct backup b = { .engine = e, .dir = dir, .note = note };
+    b.dir_fd = b.log_fd = b.index_fd = b.lock_fd = -1;
+    b.buffer = malloc(COPY_BYTES);
+    INVARIANT(b.buffer != NULL);
+    struct engine_view *v = engine_view_begin(e);
+    struct engine_pin pin = engine_pin(v);
+    engine_view_end(&v);
+    err why = backup_run(&b);
+    engine_unpin(e, pin);
+    if (why == ERR_OK)
+        why = verify(&b);
+    fd_close(&b.lock_fd);
+    fd_close(&b.index_fd);
+    fd_close(&b.log_fd);
+    fd_close(&b.dir_fd);
+    free(b.buffer);
+    if (why == ERR_OK)
+        *out = b.result;
+    return why;
+}

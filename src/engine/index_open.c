@@ -1,0 +1,251 @@
+/* index_open.c - opening LMDB, its position in the log, and blocks ahead of its last page. */
+#include "engine/index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    READERS_MAX = 2048,
+    PAGES_PER_ROW = 6,        /* leaf, branches and free list touched by one row, at most */
+    HEADROOM_BYTES = 16 << 20,
+};
+
+err index_headroom(struct engine *e, uint64_t rows)
+{
+    MDB_envinfo info;
+    if (mdb_env_info(e->env, &info) != 0)
+        return ERR_IO;
+    uint64_t used = ((uint64_t)info.me_last_pgno + 1) * INDEX_PAGE_BYTES;
+    uint64_t need = used + rows * PAGES_PER_ROW * INDEX_PAGE_BYTES;
+    uint64_t want = used + HEADROOM_BYTES > need ? used + HEADROOM_BYTES : need;
+    bool full = want > info.me_mapsize;
+    if (!full && want > e->index_reserved) {
+        uint64_t base = e->index_reserved > used ? e->index_reserved : used;
+        int why = file_reserve(e->faults, e->data_fd, base, want - base);
+        full = file_err(why) == ERR_FULL;
+        if (why != 0 && !full)
+            return ERR_IO;
+        if (why == 0)
+            e->index_reserved = want;
+    }
+    atomic_store(&e->index_full, full);
+    bool fits = need <= e->index_reserved && need <= info.me_mapsize;
+    return fits || rows == 0 ? ERR_OK : ERR_FULL;
+}
+
+/* ---- the position ---- */
+
+int index_position_put(struct engine *e, MDB_txn *txn, struct vlog_tail at, store_time greatest)
+{
+    char value[28 + INDEX_SUM_BYTES];
+    put_be64(value, at.seq);
+    put_be32(value + 8, at.segment);
+    put_be64(value + 12, at.offset);
+    put_be64(value + 20, (uint64_t)greatest.ns);
+    return index_small_put(txn, e->meta, STR("position"), value, 28);
+}
+
+err index_position(struct engine *e, MDB_txn *txn, struct vlog_tail *at, store_time *greatest)
+{
+    const char *p;
+    err why = index_small_get(txn, e->meta, STR("position"), 28, &p);
+    if (why != ERR_OK)
+        return ERR_CORRUPT;
+    *at = (struct vlog_tail){
+        .seq = get_be64(p),
+        .segment = get_be32(p + 8),
+        .offset = get_be64(p + 12),
+    };
+    greatest->ns = (int64_t)get_be64(p + 20);
+    return ERR_OK;
+}
+
+static err read_position(struct engine *e, MDB_txn *txn, struct err_note *note)
+{
+    const char *p;
+    err why = index_small_get(txn, e->meta, STR("store"), RECORD_ID_BYTES, &p);
+    if (why == ERR_OK && memcmp(p, e->id, RECORD_ID_BYTES) != 0) {
+        err_note_set(note, "the index belongs to another store; put the right index folder back");
+        return ERR_CORRUPT;
+    }
+    if (why == ERR_OK)
+        why = index_position(e, txn, &e->indexed, &e->greatest);
+    if (why != ERR_OK) {
+        err_note_set(note, "the index does not say how far it goes; restore the store from a backup");
+        return ERR_CORRUPT;
+    }
+    return ERR_OK;
+}
+
+/* ---- opening ---- */
+
+static int open_dbis(struct engine *e, MDB_txn *txn)
+{
+    unsigned flags = e->read_only ? 0 : MDB_CREATE;
+    int rc = mdb_dbi_open(txn, "row", flags, &e->rows);
+    if (rc == 0)
+        rc = mdb_dbi_open(txn, "dead", flags, &e->dead);
+    if (rc == 0)
+        rc = mdb_dbi_open(txn, "segment", flags, &e->segments);
+    if (rc == 0)
+        rc = mdb_dbi_open(txn, "meta", flags, &e->meta);
+    return rc;
+}
+
+static int write_first(struct engine *e, MDB_txn *txn)
+{
+    char value[RECORD_ID_BYTES + INDEX_SUM_BYTES];
+    memcpy(value, e->id, RECORD_ID_BYTES);
+    int rc = index_small_put(txn, e->meta, STR("store"), value, RECORD_ID_BYTES);
+    return rc == 0 ? index_position_put(e, txn, vlog_start(), STORE_TIME_ZERO) : rc;
+}
+
+static bool is_new(struct engine *e, MDB_txn *txn)
+{
+    MDB_stat st;
+    return mdb_stat(txn, e->meta, &st) == 0 && st.ms_entries == 0;
+}
+
+static err open_tables(struct engine *e, struct err_note *note)
+{
+    MDB_txn *txn;
+    int rc = mdb_txn_begin(e->env, NULL, e->read_only ? MDB_RDONLY : 0, &txn);
+    if (rc != 0) {
+        err_note_set(note, "the index cannot be read: %s", mdb_strerror(rc));
+        return ERR_IO;
+    }
+    rc = open_dbis(e, txn);
+    if (rc == 0 && !e->read_only && is_new(e, txn))
+        rc = write_first(e, txn);
+    err why = rc == 0 ? read_position(e, txn, note) : ERR_CORRUPT;
+    if (rc != 0)
+        err_note_set(note, "the index cannot be read: %s", mdb_strerror(rc));
+    if (why != ERR_OK) {
+        mdb_txn_abort(txn);
+        return why;
+    }
+    rc = mdb_txn_commit(txn);
+    if (rc != 0)
+        err_note_set(note, "the index cannot be written: %s", mdb_strerror(rc));
+    return rc == 0 ? ERR_OK : file_err(rc) == ERR_FULL ? ERR_FULL : ERR_IO;
+}
+
+/* LMDB does not look at the file's size itself; a page beyond its end would be SIGBUS. */
+static err check_size(struct engine *e, struct err_note *note)
+{
+    MDB_envinfo info;
+    struct stat st;
+    if (mdb_env_info(e->env, &info) != 0 || fstat(e->data_fd, &st) != 0)
+        return ERR_IO;
+    if (info.me_last_txnid == 0 && st.st_size >= 0)
+        return ERR_OK;
+    if ((uint64_t)st.st_size < ((uint64_t)info.me_last_pgno + 1) * INDEX_PAGE_BYTES) {
+        err_note_set(note, "index/data.mdb is cut off (%lld bytes); restore the store from a backup",
+                     (long long)st.st_size);
+        return ERR_CORRUPT;
+    }
+    return ERR_OK;
+}
+
+static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/index", e->dir) >= (int)sizeof(path)) {
+        err_note_set(note, "the store's path is too long");
+        return ERR_IO;
+    }
+    unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (e->read_only ? MDB_RDONLY | MDB_NOLOCK : 0);
+    int rc = mdb_env_create(&e->env);
+    INVARIANT(rc == 0);
+    (void)mdb_env_set_mapsize(e->env, map_bytes);
+    (void)mdb_env_set_maxdbs(e->env, 8);
+    (void)mdb_env_set_maxreaders(e->env, READERS_MAX);
+    rc = mdb_env_open(e->env, path, flags, 0600);
+    if (rc == 0)
+        return ERR_OK;
+    bool damage = rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH || rc == MDB_CORRUPTED || rc == ENOENT;
+    err_note_set(note, "the index cannot be opened: %s%s", mdb_strerror(rc),
+                 damage ? "; restore the store from a backup" : "");
+    if (damage)
+        return ERR_CORRUPT;
+    return file_err(rc) == ERR_FULL ? ERR_FULL : ERR_IO;
+}
+
+err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
+{
+    err why = env_open(e, map_bytes, note);
+    if (why != ERR_OK)
+        return why;
+    int rc = file_open(e->faults, e->index_fd, "data.mdb", e->read_only ? O_RDONLY : O_RDWR, &e->data_fd);
+    if (rc != 0) {
+        err_note_set(note, "index/data.mdb cannot be opened");
+        return ERR_IO;
+    }
+    why = check_size(e, note);
+    if (why == ERR_OK)
+        why = open_tables(e, note);
+    if (why != ERR_OK || e->read_only)
+        return why;
+    if (file_sync(e->faults, e->index_fd) != 0)
+        return ERR_IO;
+    return index_headroom(e, 0);
+}
+
+void index_close(struct engine *e)
+{
+    if (e->env != NULL)
+        mdb_env_close(e->env);
+    if (e->data_fd >= 0)
+        close(e->data_fd);
+    e->env = NULL;
+    e->data_fd = -1;
+}
+
+static err check_one(struct engine *e, const struct index_segment *s, struct err_note *note)
+{
+    struct vlog_segment file;
+    if (s->dead + RECORD_SEGMENT_BYTES > s->end) {
+        err_note_set(note, "the index counts more dead than written bytes in segment %u", s->number);
+        return ERR_CORRUPT;
+    }
+    if (s->dead + RECORD_SEGMENT_BYTES == s->end && s->number < e->indexed.segment)
+        return ERR_OK; /* nothing of it is needed, and a backup leaves it out */
+    if (vlog_segment_next(e->log, s->number, &file) != ERR_OK || file.number != s->number) {
+        err_note_set(note, "log segment %u is missing. Put the file back, or restore the store from a backup",
+                     s->number);
+        return ERR_CORRUPT;
+    }
+    if (file.end < s->end) {
+        err_note_set(note, "log segment %u is cut off (%llu of %llu bytes); restore the store from a backup",
+                     s->number, (unsigned long long)file.end, (unsigned long long)s->end);
+        return ERR_CORRUPT;
+    }
+    return ERR_OK;
+}
+
+err index_check_segments(struct engine *e, struct err_note *note)
+{
+    MDB_txn *txn;
+    if (mdb_txn_begin(e->env, NULL, MDB_RDONLY, &txn) != 0)
+        return ERR_IO;
+    struct index_segment s = { .number = 0 };
+    uint64_t live = 0;
+    err why = index_segment_next(e, txn, 0, &s);
+    while (why == ERR_OK) {
+        why = check_one(e, &s, note);
+        live += s.end - RECORD_SEGMENT_BYTES - s.dead;
+        if (why == ERR_OK)
+            why = index_segment_next(e, txn, s.number + 1, &s);
+        else
+            break;
+    }
+    mdb_txn_abort(txn);
+    atomic_store(&e->live_bytes, live);
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
