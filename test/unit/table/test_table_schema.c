@@ -129,7 +129,8 @@ static void migrations_keep_the_key(void **state)
     assert_true(changed);
     assert_int_equal(migrate(old, WITH("3", ",\"v\":\"blob\",\"w\":\"int\"", ""), &changed), ERR_OK);
     assert_int_equal(migrate(old, WITH("3", ",\"v\":\"string\"", ""), &changed), ERR_BAD); /* type */
-    const char *with_static = WITH("3", ",\"v\":\"blob\",\"w\":\"int\"", ",{\"attribute\":\"w\",\"type\":\"static\"}");
+    const char *with_static =
+        WITH("3", ",\"v\":\"blob\",\"w\":\"int\"", ",{\"attribute\":\"w\",\"type\":\"static\"}");
     assert_int_equal(migrate(old, with_static, &changed), ERR_OK);                                           /* new static */
     assert_int_equal(migrate(old, WITH("3", ",\"v\":\"blob\"", ",{\"attribute\":\"v\",\"type\":\"static\"}"), &changed),
                      ERR_BAD);                                                             /* plain to static */

@@ -1,0 +1,90 @@
+/* value_request.h - what the handlers of key_value and key_rev_value share. Private to value*.c.
+ *
+ * A bucket is a table of the server's own: `.key_value.NAME` or `.key_rev_value.NAME`, with one row a value:
+ *   key (hash), in key_rev_value rev and tid (range, descending); value: the bytes as they were sent; headers: the
+ *   lines to replay (headers.h); etag: what the writer gave (key_value); coding: "gzip" or null.
+ * A function that says "false: answered" has given the client its answer; the handler just returns. */
+#ifndef APP_VALUE_REQUEST_H
+#define APP_VALUE_REQUEST_H
+
+#include "app/headers.h"
+#include "app/table_request.h"
+
+enum {
+    VALUE_BODY_BYTES_MAX = 8 << 20,
+    VALUE_SCHEMA_BODY_BYTES_MAX = 16 << 10,
+    VALUE_LIMIT_DEFAULT = 125,         /* of a listing, as the peer */
+    VALUE_LIMIT_MAX = 1000,
+    VALUE_ATTRS_MAX = 8,
+};
+
+enum value_bucket_kind { BUCKET_PLAIN, BUCKET_REVS };
+
+/* A stored value; all in the arena. */
+struct value_row {
+    bool found;
+    int64_t rev;
+    struct tid tid;
+    str headers, etag, coding, body;
+};
+
+struct value_request {
+    struct http_exchange *x;
+    struct app *app;
+    const struct app_domain *domain;
+    enum value_bucket_kind kind;
+    str table, key;
+    bool has_rev, has_tid;
+    int64_t rev;
+    struct tid tid;
+    bool deferred;
+    /* reading */
+    bool with_body;
+    struct value_row row;
+    struct err_note note;
+    err why;
+    void (*read_done)(struct value_request *r, err why);
+    struct loop_job job;
+    /* writing */
+    void (*write_done)(struct value_request *r, err why);
+    struct table_change change;
+    struct table_write write;
+    struct table_attr attrs[VALUE_ATTRS_MAX];
+    struct table_predicate predicates[3];
+};
+
+/* Reads {domain}, {bucket}, {key}, {rev}, {tid}. NULL: answered. */
+struct value_request *value_request_new(struct http_exchange *x, struct app *app, enum value_bucket_kind kind);
+/* Puts the connection to sleep once. False: answered. */
+MUST_CHECK bool value_defer(struct value_request *r);
+/* 404 unknown_bucket and so on. */
+void value_fail(struct value_request *r, err why);
+
+/* Finds the row the path names (of several the newest) into r->row and calls done: at once, or on the loop when its
+ * bytes were cold. without a body only the key and the headers are read. */
+void value_read(struct value_request *r, bool with_body, void (*done)(struct value_request *r, err why));
+/* The predicates of the path, in r; their count, or 0 when the arena is full. */
+unsigned value_predicates(struct value_request *r);
+
+/* Headers and coding of the request, to keep. False: answered. */
+MUST_CHECK bool value_kept(struct value_request *r, enum headers_rule rule, str *lines, str *coding);
+/* Writes key, in key_rev_value r->rev and r->tid, and row.headers, row.etag, row.coding; body is the request's. */
+void value_write(struct value_request *r, const struct value_row *row, void (*done)(struct value_request *r, err why));
+/* Deletes what the path names. */
+void value_delete(struct value_request *r);
+
+/* 200 or 304 with the row; etag with its quotes, or empty. */
+void value_answer(struct value_request *r, str etag);
+/* A conditional answer: does If-None-Match name this etag? */
+bool value_unchanged(const struct value_request *r, str etag);
+
+/* Handlers of both kinds: value_bucket.c and value_rev.c. */
+void value_bucket_create(struct http_exchange *x, struct app *app, enum value_bucket_kind kind);
+void value_bucket_drop(struct http_exchange *x, struct app *app, enum value_bucket_kind kind);
+void value_bucket_keys(struct http_exchange *x, struct app *app, enum value_bucket_kind kind);
+void value_key_revs(struct http_exchange *x, void *app);
+void value_rev_get(struct http_exchange *x, void *app);
+void value_rev_put(struct http_exchange *x, void *app);
+void value_rev_delete(struct http_exchange *x, void *app);
+
+#endif
