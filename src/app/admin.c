@@ -173,20 +173,20 @@ static void check_run(struct loop_job *j)
 static void check_done(struct loop_job *j, bool canceled)
 {
     struct check *c = CONTAINER_OF(j, struct check, job);
+    struct http_exchange *x = c->x;
     err why = canceled ? ERR_SHUTDOWN : c->result;
-    if (why != ERR_OK && why != ERR_CORRUPT) {
-        app_fail(c->x, why, NULL);
-    } else {
-        struct buf b;
-        buf_init(&b, TEXT_BYTES_MAX);
-        buf_printf(&b, "{\"ok\":%s,\"damages\":%llu,\"found\":[", c->damages == 0 ? "true" : "false",
-                   (unsigned long long)c->damages);
-        buf_put(&b, buf_str(&c->found));
-        buf_put(&b, STR("]}"));
-        answer_text(c->x, 200, &b, "application/json; charset=utf-8");
-        buf_fini(&b);
-    }
-    buf_fini(&c->found);
+    struct buf b;
+    buf_init(&b, TEXT_BYTES_MAX);
+    buf_printf(&b, "{\"ok\":%s,\"damages\":%llu,\"found\":[", c->damages == 0 ? "true" : "false",
+               (unsigned long long)c->damages);
+    buf_put(&b, buf_str(&c->found));
+    buf_put(&b, STR("]}"));
+    buf_fini(&c->found); /* before the answer: c may be gone after it */
+    if (why == ERR_OK || why == ERR_CORRUPT)
+        answer_text(x, 200, &b, "application/json; charset=utf-8");
+    else
+        app_fail(x, why, NULL);
+    buf_fini(&b);
 }
 
 static void post_check(struct http_exchange *x, void *app)

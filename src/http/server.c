@@ -255,7 +255,8 @@ void http_server_free(struct http_server **sp)
     struct http_server *s = *sp;
     MAGIC_CHECK(s, SERVER_MAGIC);
     atomic_store(&s->stopping, true);
-    if (atomic_load(&s->conns_count) > 0)
+    /* A connection may be gone while whoever answered on it is still on the way out of http_answer. */
+    if (atomic_load(&s->conns_count) > 0 || atomic_load(&s->deferred) > 0)
         work_wait(s);
     for (unsigned i = 0; i < s->listeners_count; i++) {
         if (s->listeners[i].daemon != NULL)
