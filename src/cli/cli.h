@@ -11,6 +11,8 @@
 #include "base/check.h"
 #include "base/str.h"
 
+#include <stdio.h>
+
 enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_DAMAGED = 3 };
 enum { CLI_OPERANDS_MAX = 64, CLI_GIVEN_MAX = 128 };
 
@@ -34,6 +36,7 @@ struct cli_verb {
      * itself through cli_print_help; its options row still feeds completion and man page. */
     enum cli_exit (*run)(struct cli_call *call);
     enum cli_exit (*run_raw)(int argc, char **argv);
+    void (*man_more)(FILE *to);         /* more of the man page's OPTIONS, as roff; NULL: nothing */
 };
 
 /* In the order of the help text; ends with name NULL. */

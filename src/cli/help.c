@@ -108,6 +108,8 @@ void help_man_verb(FILE *to, const struct cli_verb *v)
     man_text(to, v->prose);
     fputs("\n.SH OPTIONS\n", to);
     each_option(v, man_option, to);
+    if (v->man_more != NULL)
+        v->man_more(to);
     fputs(".SH SEE ALSO\n\\fBpalimpsest\\fR(1)\n", to);
 }
 

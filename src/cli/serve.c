@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static void print_options(enum options_form form)
+static void print_options(FILE *to, enum options_form form)
 {
     struct buf text;
     buf_init(&text, 1u << 20);
     options_describe(form, &text);
     INVARIANT(buf_status(&text) == ERR_OK);
-    (void)fwrite(text.p, 1, text.n, stdout); /* cli_run looks at the stream */
+    (void)fwrite(text.p, 1, text.n, to); /* cli_run looks at the stream */
     buf_fini(&text);
 }
 
@@ -32,14 +32,22 @@ enum cli_exit verb_serve(int argc, char **argv)
             if (v->run_raw == verb_serve)
                 cli_print_help(v);
         printf("\nOptions of --set, the file and the environment:\n");
-        print_options(OPTIONS_TEXT);
+        print_options(stdout, OPTIONS_TEXT);
         return CLI_OK;
     }
     return (enum cli_exit)serve_main(argc - 1, argv + 1, environ);
 }
 
+void serve_man_options(FILE *to)
+{
+    fputs(".SS \"Options of --set, the file and the environment\"\n", to);
+    print_options(to, OPTIONS_ROFF);
+}
+
 enum cli_exit verb_options(struct cli_call *call)
 {
-    print_options(cli_flag(call, "markdown") ? OPTIONS_MARKDOWN : cli_flag(call, "roff") ? OPTIONS_ROFF : OPTIONS_TEXT);
+    print_options(stdout, cli_flag(call, "markdown") ? OPTIONS_MARKDOWN
+                          : cli_flag(call, "roff")   ? OPTIONS_ROFF
+                                                     : OPTIONS_TEXT);
     return CLI_OK;
 }

@@ -114,8 +114,8 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Makes each commit that touches a text document in the repository at PATH (the current one) a revision "
                "of the page named like the document. The revision is the number of the commit, oldest first; the time "
                "of its render is the commit's; content html is Markdown rendered, or the text escaped, and content "
-               "source the document as it is. Binary files, files over 2 MiB and names that are not UTF-8 are left out; "
-               "a deletion stores nothing; a rename is a new page.\n\nAn import goes on where the last one to the same "
+               "source the document as it is. Binary files, files over 2 MiB and names that are not UTF-8 are left "
+               "out; a deletion stores nothing; a rename is a new page.\n\nAn import goes on where the last one to the same "
                "server ended. What is there already is not stored again.",
       .options = import_git_options, .operands_max = 1, .client = true, .run = verb_import_git },
     { .name = "import mediawiki-xml", .usage = "FILE|-", .summary = "import an export of MediaWiki",
@@ -143,7 +143,7 @@ const struct cli_verb cli_verbs[] = {
                "are answered, is \"listening on http://ADDR:PORT\". SIGTERM ends it when what was asked is answered, "
                "SIGHUP reads the options again. Options come from the file, then the environment, then the command "
                "line, and later ones win; palimpsest options lists them all.",
-      .options = serve_options, .run_raw = verb_serve },
+      .options = serve_options, .run_raw = verb_serve, .man_more = serve_man_options },
     { .name = "options", .usage = "", .summary = "list the options of the server",
       .prose = "Lists every option: its name in the file and for --set, its limits, its default and what it does. "
                "In the environment page.grace_ttl is PALIMPSEST_PAGE_GRACE_TTL.",

@@ -77,7 +77,7 @@ const struct option option_rows[] = {
     { "log.format", NULL, OPTION_CHOICE, .choices = formats, .initial = "text",
       .prose = "Form of a log line", AT(log_format) },
     { "log.access", NULL, OPTION_FLAG, .initial = "false",
-      .prose = "A line for each request answered, failed ones aside, which are logged anyway", AT(access_log) },
+      .prose = "A line for each request; what failed inside (500, 507) is logged anyway", AT(access_log) },
     { "test_hooks", "test-hooks", OPTION_HOOKS, .initial = "",
       .prose = "Routes that move the clock, for tests; loopback only, command line only; an instant freezes it there",
       AT(test_hooks) },
