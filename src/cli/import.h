@@ -21,7 +21,8 @@ struct import {
     bool quiet;
 };
 /* Reads the options all imports take (--parallel, --state, --restart, --quiet). what names this import among
- * all that go to this server; empty: nothing is kept unless --state says where. Prints what is wrong. Owner: import_close; it works on a half-opened one. */
+ * all that go to this server; empty: nothing is kept unless --state says where. Prints what is wrong.
+ * Owner: import_close; it works on a half-opened one. */
 MUST_CHECK enum cli_exit import_open(struct import *im, const struct cli_call *call, str what);
 /* Asks the server whether it knows what the state file says. */
 MUST_CHECK err import_resume(struct import *im, struct err_note *note);

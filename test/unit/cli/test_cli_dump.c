@@ -144,7 +144,8 @@ static void a_text_over_the_limit_is_told_and_the_next_is_whole(void **state)
     struct buf xml, said;
     struct err_note note;
     buf_init(&xml, 16 << 20);
-    buf_put(&xml, STR(HEAD "<page><title>T</title><revision><id>5</id><timestamp>2020-01-02T03:04:05Z</timestamp><text>"));
+    buf_put(&xml, STR(HEAD "<page><title>T</title><revision><id>5</id><timestamp>2020-01-02T03:04:05Z</timestamp>"
+                           "<text>"));
     for (unsigned i = 0; i < DUMP_TEXT_BYTES_MAX / 16 + 1; i++)
         buf_put(&xml, STR("aaaaaaaaaaaaaaaa"));
     buf_put(&xml, STR("</text></revision>" REVISION("6", "<text>b</text>") "</page></mediawiki>"));

@@ -72,7 +72,8 @@ static void a_full_buffer_is_told(void **state)
     (void)state;
     struct buf b;
     buf_init(&b, 100);
-    assert_int_equal(render_html(RENDER_TEXT, STR("t"), STR("0123456789012345678901234567890123456789"), &b), ERR_LIMIT);
+    str source = STR("0123456789012345678901234567890123456789");
+    assert_int_equal(render_html(RENDER_TEXT, STR("t"), source, &b), ERR_LIMIT);
     buf_fini(&b);
 }
 
