@@ -1,0 +1,31 @@
+/* Goal: bytes of any kind on a connection never break an invariant of the server, and the server still
+ * answers afterwards. Method: the echo server of the unit tests in this process, raw bytes over loopback. */
+#include "../unit/http/echo.c"
+#include "../unit/http/wire.c"
+
+#include <sched.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct echo *e; /* for all inputs; ends with the process */
+    static struct wire_answer answer;
+    if (e == NULL) {
+        const struct http_limits limits = { .threads = 2, .connections_max = 100, .body_drain_bytes_max = 1000 };
+        e = echo_start(&limits);
+    }
+    int fd = wire_connect(echo_port(e, 0));
+    (void)wire_send(fd, (str){ .p = (const char *)data, .n = size });
+    INVARIANT(shutdown(fd, SHUT_WR) == 0 || errno == ENOTCONN);
+    char c[4096];
+    for (int i = 0; i < 100 && recv(fd, c, sizeof c, MSG_DONTWAIT) != 0; i++) {
+        echo_release(e);
+        http_server_sweep(e->server);
+        sched_yield();
+    }
+    close(fd);
+    wire_ask(echo_port(e, 0), STR("GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), &answer);
+    INVARIANT(answer.status == 200);
+    return 0;
+}
