@@ -167,9 +167,10 @@ static void print_result(const struct import_git *g)
     if (g->im.client.json) {
         json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "commits",
                                 (json_int_t)g->history.count, "documents", (json_int_t)map_count(g->tree), "stored",
-                                (json_int_t)n.stored, "already", (json_int_t)n.already, "imported_before", (json_int_t)before, "refused",
-                                (json_int_t)n.refused, "binary", (json_int_t)g->binary, "too_large",
-                                (json_int_t)g->too_large, "deleted", (json_int_t)g->deleted);
+                                (json_int_t)n.stored, "already", (json_int_t)n.already, "imported_before",
+                                (json_int_t)before, "refused", (json_int_t)n.refused, "binary",
+                                (json_int_t)g->binary, "too_large", (json_int_t)g->too_large, "deleted",
+                                (json_int_t)g->deleted);
         out_json(stdout, doc);
         json_decref(doc);
         return;
