@@ -1,0 +1,238 @@
+"""Goal: CONTRACT 3 for tables over HTTP: statuses, shapes, limits, what survives a kill. Method: a real server with a
+frozen clock; the cases follow the behaviours of the peer's conformance suite, the expectations are our contract."""
+import threading
+
+from harness import Server, check, eq, main, scene
+from page_help import page_server, problem
+
+DOMAIN = '/localhost/v1'
+TYPES = {
+    'string': 'string', 'blob': 'blob', 'set': 'set<string>', 'int': 'int', 'varint': 'varint', 'decimal': 'decimal',
+    'float': 'float', 'double': 'double', 'boolean': 'boolean', 'timeuuid': 'timeuuid', 'uuid': 'uuid',
+    'timestamp': 'timestamp', 'json': 'json', 'long': 'long',
+}
+ROW = {
+    'string': 'a', 'blob': {'base64': 'YmxvYg=='}, 'set': ['bar', 'baz', 'foo'], 'int': -1, 'varint': '-4503599627370',
+    'decimal': '1.20', 'float': -1.1, 'double': 1.2, 'boolean': True,
+    'timeuuid': 'c931ec94-6c31-11e4-b6d0-0f67e29867e0', 'uuid': 'd6938370-c996-4def-96fb-6af7ba9b6f72',
+    'timestamp': '2014-11-14T19:10:40.912Z', 'json': {'foo': ['bar', 1]}, 'long': '9223372036854775807',
+}
+REVISIONS = {
+    'attributes': {'key': 'string', 'rev': 'int', 'latest': 'int', 'body': 'string'},
+    'index': [{'attribute': 'key', 'type': 'hash'}, {'attribute': 'latest', 'type': 'static'},
+              {'attribute': 'rev', 'type': 'range', 'order': 'desc'}],
+}
+
+
+def table(server, name, verb=None, body=None, method=None, domain=DOMAIN):
+    target = f'{domain}/table/{name}' + (f'/{verb}' if verb else '')
+    return server.request(method or ('POST' if verb else 'PUT'), target, body=body)
+
+
+def create(server, name, schema, domain=DOMAIN):
+    eq(table(server, name, body=schema, domain=domain).status, 201, f'create {name}')
+
+
+def put(server, name, domain=DOMAIN, **attributes):
+    got = table(server, name, 'put', {'attributes': attributes}, domain=domain)
+    eq((got.status, got.body), (201, b''), f'put {attributes}')
+
+
+def items(server, name, domain=DOMAIN, **query):
+    got = server.json('POST', f'{domain}/table/{name}/get', body=query)
+    eq(got.status, 200 if got.body.get('items') else 404, f'get {query}: {got.body}')
+    return got.body['items']
+
+
+@scene
+def every_type_comes_back(binary):
+    with page_server(binary) as server:
+        create(server, 't', {'attributes': TYPES, 'index': [{'attribute': 'string', 'type': 'hash'}]})
+        put(server, 't', **ROW)
+        eq(items(server, 't', attributes={'string': 'a'}), [ROW])
+        put(server, 't', string='b', set=[], json=None)
+        [row] = items(server, 't', attributes={'string': 'b'})
+        eq(row, {name: 'b' if name == 'string' else None for name in TYPES})
+        server.kill9()
+        server.start()
+        eq(items(server, 't', attributes={'string': 'a'}), [ROW])
+
+
+@scene
+def schemas_are_created_read_migrated_dropped(binary):
+    with page_server(binary) as server:
+        problem(table(server, 'r', method='GET'), 404, 'unknown_table')
+        problem(table(server, 'r', method='DELETE'), 404, 'unknown_table')
+        create(server, 'r', REVISIONS)
+        create(server, 'r', REVISIONS)
+        got = server.json('GET', DOMAIN + '/table/r')
+        eq((got.status, got.body), (200, {**REVISIONS, 'table': 'r', 'version': 1}))
+        more = {**REVISIONS, 'attributes': {**REVISIONS['attributes'], 'email': 'string'}}
+        problem(table(server, 'r', body=more), 400, 'bad_request')
+        create(server, 'r', {**more, 'version': 3})
+        got = table(server, 'r', body={**more, 'version': 4, 'index': [{'attribute': 'rev', 'type': 'hash'}]})
+        problem(got, 400, 'bad_request')
+        for bad, says in (
+                ({'attributes': {}}, 'attributes'), ('[1', 'JSON'),
+                ({**REVISIONS, 'secondaryIndexes': {'by_rev': []}}, 'secondaryIndexes'),
+                ({**REVISIONS, 'revisionRetentionPolicy': {'type': 'latest_hash'}}, 'revisionRetentionPolicy'),
+                ({'attributes': {'a': 'int'}, 'index': [{'attribute': 'b', 'type': 'hash'}]}, 'is not in attributes')):
+            got = table(server, 'bad', body=bad)
+            problem(got, 400, 'bad_request')
+            check(says in got.body.decode(), f'{got.body} says {says}')
+        problem(table(server, '.key_value.x', body=REVISIONS), 400, 'bad_request#invalid_table')
+        eq(table(server, 'r', method='DELETE').status, 204)
+        problem(table(server, 'r', 'get', {}), 404, 'unknown_table')
+        got = server.request('POST', DOMAIN + '/table/r')
+        eq((got.status, got.headers['allow']), (405, got.headers['allow']))
+
+
+@scene
+def queries_select_order_and_page(binary):
+    with page_server(binary) as server:
+        create(server, 'r', REVISIONS)
+        for rev in range(10):
+            put(server, 'r', key='a', rev=rev, body=f'b{rev}')
+        revs = lambda **query: [row['rev'] for row in items(server, 'r', proj='rev', **query)]
+        eq(revs(attributes={'key': 'a'}), list(range(9, -1, -1)))
+        eq(revs(attributes={'key': 'a'}, order={'rev': 'asc'}, limit=3), [0, 1, 2])
+        eq(revs(attributes={'key': 'a', 'rev': {'BETWEEN': [3, 5]}}), [5, 4, 3])
+        eq(revs(attributes={'key': 'a', 'rev': {'gt': 3, 'le': 5}}), [5, 4])
+        eq(revs(attributes={'key': 'a', 'rev': 7}), [7])
+        got = server.json('POST', DOMAIN + '/table/r/get', body={'attributes': {'key': 'none'}})
+        eq((got.status, got.body['items'], got.headers['content-type']), (404, [], 'application/problem+json'))
+        seen, query = [], {'attributes': {'key': 'a'}, 'limit': 4}
+        while True:
+            got = server.json('POST', DOMAIN + '/table/r/get', body=query)
+            seen += [row['rev'] for row in got.body['items']]
+            if 'next' not in got.body:
+                break
+            query['next'] = got.body['next']
+        eq(seen, list(range(9, -1, -1)))
+        problem(table(server, 'r', 'get', {'attributes': {'body': 'x'}}), 400, 'bad_request')
+        problem(table(server, 'r', 'get', '{"limit": 1'), 400, 'bad_request')
+        problem(table(server, 'r', 'get', {'next': 'x'}), 400, 'bad_request')
+        problem(table(server, 'none', 'get', {}), 404, 'unknown_table')
+
+
+@scene
+def conditional_puts_say_whether_they_applied(binary):
+    with page_server(binary) as server:
+        create(server, 'r', REVISIONS)
+        row = {'key': 'a', 'rev': 1, 'body': 'one'}
+        cond = lambda condition, body: server.json('POST', DOMAIN + '/table/r/put', body={
+            'attributes': {**row, 'body': body}, 'if': condition})
+        got = cond('not exists', 'one')
+        eq((got.status, got.body), (201, {'applied': True}))
+        got = cond('not exists', 'two')
+        eq((got.status, got.body), (201, {'applied': False}))
+        eq(cond({'body': {'eq': 'nope'}}, 'two').body, {'applied': False})
+        eq(items(server, 'r')[0]['body'], 'one')
+        eq(cond({'body': {'eq': 'one'}}, 'two').body, {'applied': True})
+        eq(items(server, 'r')[0]['body'], 'two')
+        # of many that want one row to be new, one gets it
+        won = []
+        race = lambda: won.append(server.json('POST', DOMAIN + '/table/r/put', body={
+            'attributes': {'key': 'b', 'rev': 1}, 'if': 'not exists'}).body['applied'])
+        threads = [threading.Thread(target=race) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        eq(sorted(won), [False] * 15 + [True])
+
+
+@scene
+def rows_live_as_long_as_they_were_given(binary):
+    with page_server(binary) as server:
+        create(server, 'r', REVISIONS)
+        put(server, 'r', key='a', rev=1, _ttl=100)
+        put(server, 'r', key='a', rev=2)
+        eq([row.get('_ttl') for row in items(server, 'r', withTTL=True)], [None, 100])
+        server.clock(advance='99s')
+        eq([row.get('_ttl') for row in items(server, 'r', withTTL=True)], [None, 1])
+        server.clock(advance='1s')
+        eq([row['rev'] for row in items(server, 'r')], [2])
+        server.restart()
+        eq([row['rev'] for row in items(server, 'r')], [2])
+
+
+@scene
+def deletes_take_ranges_and_leave_other_domains_alone(binary):
+    with page_server(binary, '--domain', 'localhost', '--domain', 'other.test') as server:
+        other = '/other.test/v1'
+        got = server.request('PUT', '/*/v1/table/r', body=REVISIONS)
+        eq(got.status, 201)
+        for rev in range(20):
+            put(server, 'r', key='a', rev=rev)
+            put(server, 'r', other, key='a', rev=rev)
+        eq(table(server, 'r', 'delete', {'attributes': {'key': 'a', 'rev': {'lt': 10}}}).status, 204)
+        eq([row['rev'] for row in items(server, 'r')], list(range(19, 9, -1)))
+        eq(table(server, 'r', 'delete', {'attributes': {'key': 'a'}}).status, 204)
+        eq(items(server, 'r'), [])
+        eq(len(items(server, 'r', other)), 20)
+        problem(table(server, 'r', 'delete', {'attributes': {}}), 400, 'bad_request')
+        eq(server.request('DELETE', '/*/v1/table/r').status, 204)
+        problem(table(server, 'r', 'get', {}, domain=other), 404, 'unknown_table')
+        problem(server.request('DELETE', '/*/v1/table/r'), 404, 'unknown_table')
+        problem(server.request('GET', '/nowhere.test/v1/table/r'), 404, 'domain_not_found')
+
+
+@scene
+def batches_are_all_or_nothing(binary):
+    with page_server(binary) as server:
+        create(server, 'r', REVISIONS)
+        create(server, 'log', {'attributes': {'key': 'string', 'ts': 'long', 'what': 'json'},
+                               'index': [{'attribute': 'key', 'type': 'hash'}, {'attribute': 'ts', 'type': 'range'}]})
+        batch = lambda *ops: server.json('POST', DOMAIN + '/batch', body=list(ops))
+        one = {'op': 'put', 'table': 'r', 'attributes': {'key': 'a', 'rev': 1, 'latest': 1}}
+        log = {'op': 'put', 'table': 'log', 'attributes': {'key': 'a', 'ts': '5', 'what': {'put': 1}}}
+        got = batch(one, log)
+        eq((got.status, got.body), (201, {'applied': True}))
+        eq((len(items(server, 'r')), len(items(server, 'log'))), (1, 1))
+        got = batch({'op': 'delete', 'table': 'r', 'attributes': {'key': 'a', 'rev': {'le': 1}}},
+                    {**log, 'attributes': {'key': 'a', 'ts': '5'}, 'if': 'not exists'})
+        eq(got.body, {'applied': False})
+        eq((len(items(server, 'r')), len(items(server, 'log'))), (1, 1))
+        got = server.request('POST', DOMAIN + '/batch', body=[one, {**log, 'attributes': {'key': 'b', 'ts': '6'}}])
+        problem(got, 400, 'bad_request')
+        got = server.request('POST', DOMAIN + '/batch', body=[{**one, 'attributes': {'key': 'z', 'rev': 9}}, {}])
+        problem(got, 400, 'bad_request')
+        problem(server.request('POST', DOMAIN + '/batch', body=[{**one, 'table': 'none'}]), 404, 'unknown_table')
+        problem(server.request('POST', DOMAIN + '/batch', body=[]), 400, 'bad_request')
+        got = server.request('POST', DOMAIN + '/batch', body=[{**one, 'table': '.key_value.x'}])
+        check(got.status in (400, 404), f'{got}')
+        eq([row['key'] for row in items(server, 'r')], ['a'])
+
+
+@scene
+def what_was_answered_survives_a_kill(binary):
+    with Server(binary) as server:
+        create(server, 'r', REVISIONS)
+        done, stop = [], threading.Event()
+
+        def writer(number):
+            rev = 0
+            while not stop.is_set():
+                try:
+                    put(server, 'r', key=f'k{number}', rev=rev, body='x' * (rev % 3 * 900))
+                except OSError:
+                    return
+                done.append((f'k{number}', rev))
+                rev += 1
+        threads = [threading.Thread(target=writer, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        while len(done) < 200:
+            check(any(thread.is_alive() for thread in threads), 'writers write')
+        server.kill9()
+        stop.set()
+        for thread in threads:
+            thread.join()
+        server.start()
+        stored = {(row['key'], row['rev']): row['body'] for row in items(server, 'r')}
+        for key, rev in done:
+            eq(stored.get((key, rev)), 'x' * (rev % 3 * 900), f'{key} {rev}')
+
+
+main()

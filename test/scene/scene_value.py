@@ -1,0 +1,248 @@
+"""Goal: key_value, key_rev_value and multi_content answer RESTBase's clients as RESTBase did, without its defects.
+Method: the requests its clients send, against a real server with a frozen clock."""
+import gzip
+
+from harness import check, eq, main, scene
+from page_help import http_date, page_server, problem, tid
+
+KV = '/localhost/v1/key_value'
+KRV = '/localhost/v1/key_rev_value'
+MULTI = '/localhost/v1/multi_content'
+
+
+def create(server, target, body=None):
+    got = server.json('PUT', target, body=body)
+    eq((got.status, got.body['type']), (201, 'table_created'))
+
+
+@scene
+def key_value_keeps_what_the_writer_named(binary):
+    with page_server(binary) as server:
+        problem(server.request('GET', KV + '/b/k'), 404, 'unknown_bucket')
+        problem(server.request('PUT', KV + '/b/k', body=b'x'), 404, 'unknown_bucket')
+        create(server, KV + '/b')
+        create(server, KV + '/b')
+        problem(server.request('GET', KV + '/b/k'), 404, 'not_found')
+        etag = f'"7/{tid()}"'
+        got = server.request('PUT', KV + '/b/k', {
+            'Content-Type': 'text/plain', 'x-store-content-type': 'text/html', 'X-Store-Etag': etag,
+            'x-store-x-mine': 'yes',
+            'x-other': 'no', 'Cookie': 'c=1', 'x-store-set-cookie': 'evil=1', 'x-client-ip': '10.0.0.1'}, b'<p>')
+        eq((got.status, got.body), (201, b''))
+        for attempt in range(2):
+            got = server.request('GET', KV + '/b/k')
+            eq((got.status, got.body, got.headers['content-type'], got.headers['etag'], got.headers['x-mine']),
+               (200, b'<p>', 'text/html', etag, 'yes'))
+            for name in ('x-other', 'cookie', 'set-cookie', 'x-client-ip', 'x-store-etag'):
+                check(name not in got.headers, f'{name} is not replayed')
+            server.kill9()
+            server.start()
+        got = server.request('GET', KV + '/b/k', {'If-None-Match': etag})
+        eq((got.status, got.body, got.headers['etag']), (304, b'', etag))
+        got = server.request('HEAD', KV + '/b/k')
+        eq((got.status, got.body, got.headers['content-length']), (200, b'', '3'))
+        eq(server.request('PUT', KV + '/b/k', {'Content-Type': 'text/plain'}, b'two').status, 201)
+        got = server.request('GET', KV + '/b/k')
+        eq((got.body, got.headers['content-type'], got.headers['etag']), (b'two', 'text/plain', None))
+
+
+@scene
+def key_value_conditions_are_the_peers(binary):
+    with page_server(binary) as server:
+        create(server, KV + '/b')
+        etag = f'"7/{tid(10)}"'
+        kept = {'x-store-etag': etag, 'x-store-content-type': 'text/html'}
+        eq(server.request('PUT', KV + '/b/k', kept, b'v').status, 201)
+        problem(server.request('GET', KV + '/b/k', {'Cache-Control': 'no-cache'}), 404, 'not_found')
+        ask = lambda date: server.request('GET', KV + '/b/k',
+                                          {'Cache-Control': 'no-cache', 'If-Unmodified-Since': date})
+        eq(ask(http_date(11)).status, 200)
+        problem(ask(http_date(10)), 412, 'precondition_failed')
+        problem(ask(http_date(-5)), 412, 'precondition_failed')
+        problem(ask('yesterday'), 412, 'precondition_failed')
+        eq(server.request('PUT', KV + '/b/k', {'Cache-Control': 'no-store'}, b'w').status, 202)
+        same = {'If-None-Hash-Match': '*', 'x-store-content-type': 'text/html', 'x-store-etag': f'"8/{tid(20)}"'}
+        got = server.request('PUT', KV + '/b/k', same, b'v')
+        problem(got, 412, 'precondition_failed')
+        eq(got.headers['etag'], etag)
+        eq(server.request('PUT', KV + '/b/k', {**same, 'x-store-content-type': 'text/plain'}, b'v').status, 201)
+        eq(server.request('PUT', KV + '/b/k', same, b'w').status, 201)
+        got = server.request('GET', KV + '/b/k')
+        eq((got.body, got.headers['etag']), (b'w', same['x-store-etag']))
+
+
+@scene
+def key_value_deletes_and_lists(binary):
+    with page_server(binary) as server:
+        create(server, KV + '/b')
+        create(server, KV + '/c')
+        keys = sorted([f'k{i:02d}' for i in range(7)] + ['a/b', 'ü', 'x y'], key=lambda key: key.encode())
+        for key in keys:
+            encoded = key.replace('/', '%2F').replace('ü', '%C3%BC').replace(' ', '%20')
+            eq(server.request('PUT', f'{KV}/b/{encoded}', body=key.encode()).status, 201)
+        eq(server.request('GET', KV + '/b/a%2Fb').body, b'a/b')
+        eq(server.json('GET', KV + '/b/').body, {'items': keys})
+        eq(server.json('GET', KV + '/c/').body, {'items': []})
+        seen, page = [], ''
+        for _ in range(4):
+            got = server.json('GET', f'{KV}/b/?limit=3{page}').body
+            seen += got['items']
+            page = '&page=' + got['next'] if 'next' in got else None
+            if page is None:
+                break
+        eq(seen, keys)
+        problem(server.request('GET', KV + '/b/?page=x'), 400, 'bad_request#invalid_paging_token')
+        problem(server.request('GET', KV + '/b/?page=eHl6'), 400, 'bad_request')
+        problem(server.request('GET', KV + '/b/?limit=0'), 400, 'bad_request#invalid_limit')
+        eq(server.request('DELETE', KV + '/b/k01').status, 204)
+        problem(server.request('GET', KV + '/b/k01'), 404, 'not_found')
+        eq(server.request('DELETE', KV + '/b').status, 204)
+        problem(server.request('GET', KV + '/b/k02'), 404, 'unknown_bucket')
+        problem(server.request('DELETE', KV + '/b'), 404, 'unknown_bucket')
+        got = server.request('POST', KV + '/c/k', body=b'')
+        eq(got.status, 405)
+        check('GET' in got.headers['allow'] and 'PUT' in got.headers['allow'], got.headers['allow'])
+
+
+@scene
+def buckets_take_options(binary):
+    with page_server(binary) as server:
+        create(server, KV + '/t', {'keyType': 'string', 'valueType': 'blob', 'version': 1, 'default_time_to_live': 60,
+                                   'compression': [{'algorithm': 'deflate', 'block_size': 256}]})
+        eq(server.request('PUT', KV + '/t/k', body=b'v').status, 201)
+        server.clock(advance='59s')
+        eq(server.request('GET', KV + '/t/k').status, 200)
+        server.clock(advance='1s')
+        problem(server.request('GET', KV + '/t/k'), 404, 'not_found')
+        problem(server.request('PUT', KV + '/t', body={'version': 1}), 400, 'bad_request')
+        create(server, KV + '/t', {'version': 2})
+        problem(server.request('PUT', KV + '/u', body={'keyType': 'int'}), 400, 'bad_request')
+        problem(server.request('PUT', KV + '/u', body={'colour': 1}), 400, 'bad_request')
+        problem(server.request('PUT', KV + '/u', body='nonsense'), 400, 'bad_request')
+
+
+@scene
+def values_of_all_sizes_come_back(binary):
+    with page_server(binary) as server:
+        create(server, KV + '/b')
+        body_of = lambda size: (bytes(range(256)) * (size // 256 + 1))[:size]
+        sizes = (0, 1, 500, 900, 1100, 20000, 1 << 20, 8 << 20)
+        for size in sizes:
+            eq(server.request('PUT', f'{KV}/b/{size}', body=body_of(size)).status, 201)
+        server.kill9()
+        server.start()
+        for size in sizes:
+            eq(server.request('GET', f'{KV}/b/{size}').body, body_of(size), f'{size}')
+        head = ('PUT', KV + '/b/large HTTP/1.1\r\nHost: x\r\nContent-Length:', str((8 << 20) + 1) + '\r\nExpect:',
+                '100-continue\r\n\r\n')
+        with server.connect() as peer:
+            peer.sendall(' '.join(head).encode())
+            check(peer.recv(4096).startswith(b'HTTP/1.1 413 '), 'a larger one is refused at once')
+
+
+@scene
+def gzip_is_passed_on_or_undone(binary):
+    with page_server(binary) as server:
+        create(server, KV + '/b')
+        raw = b'{"a":1}' * 500
+        kept = {'x-store-content-encoding': 'gzip', 'x-store-content-type': 'application/json'}
+        eq(server.request('PUT', KV + '/b/k', kept, gzip.compress(raw)).status, 201)
+        got = server.request('GET', KV + '/b/k', {'Accept-Encoding': 'gzip'})
+        eq((got.headers['content-encoding'], got.headers['vary']), ('gzip', 'Accept-Encoding'))
+        eq(gzip.decompress(got.body), raw)
+        got = server.request('GET', KV + '/b/k')
+        eq((got.headers['content-encoding'], got.body), (None, raw))
+        eq(server.request('PUT', KV + '/b/k', {'Content-Encoding': 'br'}, b'x').status, 415)
+
+
+@scene
+def key_rev_value_orders_by_revision_and_tid(binary):
+    with page_server(binary) as server:
+        create(server, KRV + '/b')
+        problem(server.request('PUT', KRV + '/b/k', body=b'x'), 400, 'bad_request#invalid_revision')
+        problem(server.request('GET', KRV + '/b/k'), 404, 'not_found')
+        put = lambda where, body, status=201: server.request('PUT', f'{KRV}/b/k/{where}', {'content-type': 'text/plain',
+                                                             'a': '1', 'User-Agent': 'me', 'x-request-id': 'id'}, body)
+        got = put('5', b'five')
+        eq(got.status, 201)
+        value = server.json('PUT', f'{KRV}/b/j/9', body=b'nine')
+        eq((value.status, value.body['message'], value.body['rev']), (201, 'Created.', 9))
+        eq(value.headers['etag'], f'"9/{value.body["tid"]}"')
+        eq(value.headers['content-type'], 'application/octet-stream')
+        eq(put('3', b'three').status, 201)                         # out of order: taken, readable by revision
+        eq(put(f'5/{tid(100)}', b'five later').status, 201)
+        eq(put(f'5/{tid(50)}', b'five between').status, 201)
+        got = server.request('GET', KRV + '/b/k')
+        eq((got.body, got.headers['etag'], got.headers['a'], got.headers['content-type']),
+           (b'five later', f'"5/{tid(100)}"', '1', 'text/plain'))
+        for name in ('user-agent', 'host'):
+            check(name not in got.headers, f'{name} is not replayed')
+        eq(server.request('GET', KRV + '/b/k/3').body, b'three')
+        eq(server.request('GET', KRV + '/b/k/5').body, b'five later')
+        eq(server.request('GET', f'{KRV}/b/k/5/{tid(50)}').body, b'five between')
+        problem(server.request('GET', f'{KRV}/b/k/5/{tid(51)}'), 404, 'not_found')
+        problem(server.request('GET', KRV + '/b/k/x'), 400, 'bad_request#invalid_revision')
+        problem(server.request('GET', KRV + '/b/k/5/nope'), 400, 'bad_request#invalid_tid')
+        eq(server.request('GET', KRV + '/b/k', {'If-None-Match': f'"5/{tid(100)}"'}).status, 304)
+
+
+@scene
+def key_rev_value_lists_and_deletes(binary):
+    with page_server(binary) as server:
+        create(server, KRV + '/b')
+        for rev in (1, 2, 3):
+            for second in (1, 2):
+                eq(server.request('PUT', f'{KRV}/b/k/{rev}/{tid(second)}', body=b'x').status, 201)
+        want = [{'revision': rev, 'tid': tid(second)} for rev in (3, 2, 1) for second in (2, 1)]
+        eq(server.json('GET', KRV + '/b/k/').body, {'items': want})
+        first = server.json('GET', KRV + '/b/k/?limit=4').body
+        rest = server.json('GET', KRV + '/b/k/?limit=4&page=' + first['next']).body
+        eq(first['items'] + rest['items'], want)
+        eq('next' in rest, False)
+        problem(server.request('GET', KRV + '/b/none/'), 404, 'not_found')
+        eq(server.json('GET', KRV + '/b/').body, {'items': ['k']})
+        eq(server.request('DELETE', f'{KRV}/b/k/3/{tid(2)}').status, 204)
+        eq(server.request('GET', KRV + '/b/k').headers['etag'], f'"3/{tid(1)}"')
+        eq(server.request('DELETE', KRV + '/b/k/3').status, 204)
+        eq(server.request('GET', KRV + '/b/k').headers['etag'], f'"2/{tid(2)}"')
+        eq(server.request('DELETE', KRV + '/b/k').status, 204)
+        problem(server.request('GET', KRV + '/b/k'), 404, 'not_found')
+
+
+@scene
+def minted_tids_grow_while_the_clock_stands(binary):
+    with page_server(binary) as server:
+        create(server, KRV + '/b')
+        for i in range(20):
+            got = server.json('PUT', KRV + '/b/k/1', body=f'v{i}'.encode())
+            got = server.request('GET', KRV + '/b/k/1')
+            eq(got.body, f'v{i}'.encode())
+        eq(len(server.json('GET', KRV + '/b/k/').body['items']), 20)
+
+
+@scene
+def multi_content_takes_late_revisions_and_keeps_grace(binary):
+    with page_server(binary, '--set', 'buckets.parsoid.kind=page',
+                     '--set', 'buckets.parsoid.contents=html,data-parsoid',
+                     '--set', 'buckets.parsoid.grace_ttl=1h') as server:
+        eq(server.request('PUT', MULTI + '/parsoid').status, 201)
+        eq(server.request('PUT', MULTI + '/parsoid/').status, 201)
+        problem(server.request('PUT', MULTI + '/none'), 404, 'unknown_bucket')
+        body = lambda text: {'html': {'headers': {'content-type': 'text/html'}, 'body': text},
+                             'data-parsoid': {'headers': {'content-type': 'application/json'}, 'body': {'t': text}}}
+        eq(server.request('PUT', f'{MULTI}/parsoid/all/K/2/{tid(-10)}', body=body('two')).status, 201)
+        eq(server.request('PUT', f'{MULTI}/parsoid/all/K/1/{tid(-20)}', body=body('one')).status, 201)
+        got = server.request('GET', MULTI + '/parsoid/html/K')
+        eq((got.body, got.headers['etag']), (b'two', f'"2/{tid(-10)}"'))
+        eq(server.json('GET', MULTI + '/parsoid/data-parsoid/K/1').body, {'t': 'one'})
+        eq(server.request('GET', f'{MULTI}/parsoid/html/K/1/{tid(-20)}').body, b'one')
+        eq(server.request('PUT', f'{MULTI}/parsoid/all/K/3', body=body('three')).status, 201)
+        server.clock(advance='3599s')
+        eq(server.request('GET', f'{MULTI}/parsoid/html/K/2/{tid(-10)}', {'If-None-Match': '"x"'}).status, 200)
+        eq(server.request('GET', MULTI + '/parsoid/html/K').body, b'three')
+        server.clock(advance='2d')
+        problem(server.request('GET', f'{MULTI}/parsoid/html/K/1/{tid(-20)}'), 410, 'culled')
+        eq(server.request('GET', MULTI + '/parsoid/html/K').body, b'three')
+
+
+main()
