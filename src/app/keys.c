@@ -68,6 +68,9 @@ static void create_run(struct loop_job *j)
         c->answer = members.p == NULL ? STR_NONE
                                       : arena_printf(a, "{\"key\":\"%s\",%.*s}\n", secret, STR_ARG(members));
         c->status = 201;
+        log_event(c->app->log, LOG_INFO, "auth.key_made", LOG_CSTR("id", k.id), LOG_CSTR("name", k.user),
+                  LOG_CSTR("roles", k.roles), LOG_CSTR("namespace", k.space),
+                  LOG_STR("request_id", http_request_id(c->x)));
     }
     OPENSSL_cleanse(secret, sizeof secret);
 }
@@ -108,7 +111,11 @@ static void list_run(struct loop_job *j)
 static void delete_run(struct loop_job *j)
 {
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
-    c->why = auth_key_delete(c->app->auth, http_param(c->x, "id"), &c->note);
+    str id = http_param(c->x, "id");
+    c->why = auth_key_delete(c->app->auth, id, &c->note);
+    if (c->why == ERR_OK)
+        log_event(c->app->log, LOG_INFO, "auth.key_deleted", LOG_STR("id", id),
+                  LOG_STR("request_id", http_request_id(c->x)));
     c->status = 204;
     c->answer = STR("");
 }
@@ -117,6 +124,9 @@ static void door_run(struct loop_job *j)
 {
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
     c->why = auth_door_set(c->app->auth, c->open, &c->note);
+    if (c->why == ERR_OK)
+        log_event(c->app->log, LOG_WARN, c->open ? "auth.door_opened" : "auth.door_closed",
+                  LOG_STR("request_id", http_request_id(c->x)));
     c->status = 200;
     c->answer = c->open ? STR("{\"open\":true}\n") : STR("{\"open\":false}\n");
 }

@@ -45,12 +45,14 @@ static bool batch(struct upkeep *u, bool *more, store_time *next)
 void upkeep_all(struct upkeep *u)
 {
     MAGIC_CHECK(u, UPKEEP_MAGIC);
-    bool more = true;
-    store_time next = STORE_TIME_NEVER;
+    bool more = true, went = true;
+    store_time next = STORE_TIME_NEVER, last = STORE_TIME_ZERO;
     INVARIANT(pthread_mutex_lock(&u->lock) == 0);
-    while (more || store_time_before(next, clock_store(u->app->clock)))
-        if (!batch(u, &more, &next))
-            break;
+    /* A row that cannot be culled stays due: next does not move then. */
+    while (went && (more || (next.ns != last.ns && store_time_before(next, clock_store(u->app->clock))))) {
+        last = next;
+        went = batch(u, &more, &next);
+    }
     INVARIANT(pthread_mutex_unlock(&u->lock) == 0);
 }
 
@@ -74,7 +76,7 @@ static int64_t cull_wait_ms(const struct upkeep *u)
     if (u->cull_next.ns == INT64_MAX)
         return UPKEEP_PERIOD_MS;
     int64_t left_ms = (u->cull_next.ns - clock_store(u->app->clock).ns) / NS_PER_MS + 1;
-    return left_ms < 10 ? 10 : left_ms > UPKEEP_PERIOD_MS ? UPKEEP_PERIOD_MS : left_ms;
+    return left_ms < 1 || left_ms > UPKEEP_PERIOD_MS ? UPKEEP_PERIOD_MS : left_ms;
 }
 
 static void cull_done(struct loop_job *j, bool canceled)
