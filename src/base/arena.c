@@ -34,26 +34,48 @@ void arena_fini(struct arena *a)
     arena_reset(a);
 }
 
+static struct arena_chunk *chunk_new(struct arena *a, size_t size)
+{
+    if (size > a->bytes_max || a->total > a->bytes_max - size)
+        return NULL;
+    if (size > SIZE_MAX - sizeof(struct arena_chunk))
+        return NULL;
+    struct arena_chunk *chunk = malloc(sizeof *chunk + size);
+    if (chunk == NULL)
+        return NULL;
+    chunk->size = size;
+    a->total += size;
+    return chunk;
+}
+
+/* A new newest chunk, with room for at least size. */
 static bool chunk_add(struct arena *a, size_t size)
 {
 #ifndef ARENA_DEBUG
     if (size < ARENA_CHUNK_BYTES && a->bytes_max - a->total >= ARENA_CHUNK_BYTES)
         size = ARENA_CHUNK_BYTES;
 #endif
-    if (size > a->bytes_max || a->total > a->bytes_max - size)
-        return false;
-    if (size > SIZE_MAX - sizeof(struct arena_chunk))
-        return false;
-    struct arena_chunk *chunk = malloc(sizeof *chunk + size);
+    struct arena_chunk *chunk = chunk_new(a, size);
     if (chunk == NULL)
         return false;
     chunk->next = a->chunks;
-    chunk->size = size;
     a->chunks = chunk;
     a->used = 0;
-    a->total += size;
     return true;
 }
+
+#ifndef ARENA_DEBUG
+/* A chunk of its own behind the newest, whose room stays in use. */
+static void *alloc_apart(struct arena *a, size_t size)
+{
+    struct arena_chunk *chunk = chunk_new(a, size);
+    if (chunk == NULL)
+        return NULL;
+    chunk->next = a->chunks->next;
+    a->chunks->next = chunk;
+    return chunk->bytes;
+}
+#endif
 
 void *arena_alloc(struct arena *a, size_t size)
 {
@@ -64,9 +86,11 @@ void *arena_alloc(struct arena *a, size_t size)
     if (!chunk_add(a, size))
         return NULL;
 #else
-    if (a->chunks == NULL || a->chunks->size - a->used < size)
-        if (!chunk_add(a, size))
-            return NULL;
+    bool has_room = a->chunks != NULL && a->chunks->size - a->used >= size;
+    if (!has_room && a->chunks != NULL && size >= ARENA_CHUNK_BYTES)
+        return alloc_apart(a, size);
+    if (!has_room && !chunk_add(a, size))
+        return NULL;
 #endif
     void *at = a->chunks->bytes + a->used;
     a->used += size;

@@ -54,6 +54,22 @@ static void the_ceiling_holds_and_a_reset_clears_it(void **state)
     arena_fini(&a);
 }
 
+static void large_pieces_do_not_waste_what_is_left_for_small_ones(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, 64 * 20000 + 8192); /* that, and one common chunk for all the small ones */
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned char *small = arena_alloc(&a, 100), *large = arena_alloc(&a, 20000 - 112);
+        assert_non_null(small);
+        assert_non_null(large);
+        memset(small, 1, 100);
+        memset(large, 2, 20000 - 112);
+        assert_int_equal(small[99], 1);
+    }
+    arena_fini(&a);
+}
+
 static void impossible_sizes_give_null(void **state)
 {
     (void)state;
@@ -114,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_aligned_apart_and_lasts),
         cmocka_unit_test(the_ceiling_holds_and_a_reset_clears_it),
+        cmocka_unit_test(large_pieces_do_not_waste_what_is_left_for_small_ones),
         cmocka_unit_test(impossible_sizes_give_null),
         cmocka_unit_test(calloc_is_zero_also_on_used_memory),
         cmocka_unit_test(copies_and_texts_end_with_nul),
