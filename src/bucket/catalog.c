@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PLAN_REPLANNED = 1, PLAN_TTL_EVER = 2 };
 enum { CATALOG_VERSION = 1, PLAN_ROW_BYTES_MAX = 128, CATALOG_NAME_BYTES_MAX = 255 };
 
 struct catalog_key { char p[CATALOG_NAME_BYTES_MAX + 1]; size_t n; };
@@ -43,8 +44,7 @@ static str plan_encode(uint16_t number, const struct page_plan *plan, char *out)
     put_be16(at, number);
     at += 2;
     *at++ = (char)p->kind;
-    *at++ = (char)plan->before;
-    *at++ = plan->replanned ? 1 : 0;
+    *at++ = (char)((plan->replanned ? PLAN_REPLANNED : 0) | (plan->ttl_ever ? PLAN_TTL_EVER : 0));
     put_be32(at, plan->number);
     put_be32(at + 4, p->count);
     at += 8;
@@ -59,18 +59,18 @@ static err plan_decode(str value, uint16_t *number, struct page_plan *plan)
     struct page_policy *p = &plan->policy;
     uint8_t version = cursor_u8(&c);
     *number = cursor_be16(&c);
-    uint8_t kind = cursor_u8(&c), before = cursor_u8(&c), replanned = cursor_u8(&c);
+    uint8_t kind = cursor_u8(&c), flags = cursor_u8(&c);
     plan->number = cursor_be32(&c);
     p->count = cursor_be32(&c);
     int64_t *const times[] = { &p->grace_ttl_ns, &p->historical_ttl_ns, &p->stash_ttl_ns, &p->ledger_ttl_ns,
                                &p->interval_ns,  &p->ttl_ns,            &plan->changed_at.ns };
     for (unsigned i = 0; i < COUNT_OF(times); i++)
         *times[i] = (int64_t)cursor_be64(&c);
-    if (!cursor_done(&c) || version != CATALOG_VERSION || kind >= POLICY_KINDS || before >= POLICY_KINDS)
+    if (!cursor_done(&c) || version != CATALOG_VERSION || kind >= POLICY_KINDS)
         return ERR_CORRUPT;
     p->kind = (enum page_policy_kind)kind;
-    plan->before = (enum page_policy_kind)before;
-    plan->replanned = replanned != 0;
+    plan->replanned = (flags & PLAN_REPLANNED) != 0;
+    plan->ttl_ever = (flags & PLAN_TTL_EVER) != 0;
     return ERR_OK;
 }
 
@@ -200,20 +200,20 @@ static err bucket_decide(struct engine_txn *t, void *ctx)
         if (e != ERR_OK)
             return e;
         b->number = (uint16_t)number;
-        b->plan = (struct page_plan){ .policy = *job->policy, .number = 1, .before = job->policy->kind,
-                                      .replanned = true };
+        b->plan = (struct page_plan){ .policy = *job->policy, .number = 1, .replanned = true,
+                                      .ttl_ever = job->policy->kind == POLICY_TTL };
         return plan_put(t, b, &b->plan);
     }
     if (memcmp(&b->plan.policy, job->policy, sizeof(*job->policy)) == 0)
         return ERR_OK;
     if (!plans_alike(&b->plan.policy, job->policy)) {
-        b->plan.before = b->plan.policy.kind;
         b->plan.number++;
         b->plan.changed_at = engine_txn_now(t);
         b->plan.replanned = false;
         e = catalog_cursor_put(t, b, STR_NONE);
     }
     b->plan.policy = *job->policy;
+    b->plan.ttl_ever |= job->policy->kind == POLICY_TTL;
     return e == ERR_OK ? plan_put(t, b, &b->plan) : e;
 }
 

@@ -51,7 +51,6 @@ static unsigned check_renders(struct check *c, struct look *k)
     struct page_row row;
     struct page_key key;
     unsigned rows = 0, alive = 0;
-    bool ttl = k->bucket->plan.policy.kind == POLICY_TTL || k->bucket->plan.before == POLICY_TTL;
     err e;
     look_walk_open(&w, k, look_first, look_last, false);
     while ((e = look_walk_next(&w, &row)) == ERR_OK) {
@@ -64,7 +63,7 @@ static unsigned check_renders(struct check *c, struct look *k)
         bool latest = is_never(row.r.superseded_at);
         if (alive++ > 0 && latest)
             damage(c, "a greater render is stored, yet it is not superseded", &name);
-        else if (alive == 1 && !latest && !ttl)
+        else if (alive == 1 && !latest && !k->bucket->plan.ttl_ever)
             damage(c, "it is the greatest render, yet superseded", &name);
         if (!latest && page_name_cmp(row.r.superseded_by, name) <= 0)
             damage(c, "it is superseded by a lesser render", &name);

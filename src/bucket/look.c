@@ -62,7 +62,8 @@ static err settle(const struct look *k, struct page_row *row)
         if (e != ERR_OK)
             return e;
     }
-    retention_replan(plan, &row->r, full);
+    retention_replan(plan, row->policy, &row->r, full);
+    row->policy = plan->policy.kind;
     return ERR_OK;
 }
 
@@ -163,10 +164,9 @@ err look_greatest_name(const struct look *k, enum engine_space space, struct pag
 void look_trace_of(const struct look *k, const struct page_row *gone, struct page_trace_row *out)
 {
     const struct page_plan *plan = &k->bucket->plan;
-    bool before = gone->plan != plan->number && !store_time_before(plan->changed_at, gone->due_stored);
     *out = (struct page_trace_row){
         .trace = { .name = gone->r.name, .state = PAGE_CULLED, .at = gone->r.due_at,
-                   .policy = before ? plan->before : plan->policy.kind,
+                   .policy = gone->policy,
                    .superseded_at = gone->r.superseded_at, .superseded_by = gone->r.superseded_by },
         .stored_at = gone->r.stored_at,
         .forget_at = store_time_add(gone->r.due_at, plan->policy.ledger_ttl_ns),

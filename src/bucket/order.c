@@ -193,6 +193,32 @@ static err refill_group(struct purge *p)
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* A row of an earlier plan is settled by how many precede it: before one of those goes, its group is written
+ * as the plan sees it, or what ran out would come back. Only while a policy change is being worked in. */
+static err settle_group(struct page_order *o, struct title *t)
+{
+    const struct page_plan *plan = &o->bucket->plan;
+    struct page_name low, high;
+    struct page_row row;
+    unsigned written = 0;
+    err e = ERR_OK;
+    retention_group(&plan->policy, o->name, &low, &high);
+    while (e == ERR_OK && written < PURGE_BATCH) {
+        struct look_walk w;
+        look_walk_open(&w, &t->look, low, high, true); /* lowest first: none is settled by what is written */
+        do
+            e = look_walk_next(&w, &row);
+        while (e == ERR_OK && (row.plan == plan->number || !store_time_before(plan->changed_at, row.due_stored)));
+        look_walk_close(&w);
+        low = row.r.name;
+        written++;
+        if (e == ERR_OK)
+            e = title_update(t, &row);
+    }
+    o->settling = e == ERR_OK;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
 static err purge(struct page_order *o, struct title *t)
 {
     struct purge p = { .order = o, .title = t, .low = look_first, .high = look_last };
@@ -202,6 +228,12 @@ static err purge(struct page_order *o, struct title *t)
     }
     p.next = o->phase == 0 ? p.low : o->from;
     err e = ERR_OK;
+    if (o->has_tid && retention_grouped(policy_of(o)) && !atomic_load(&o->bucket->replanned)) {
+        e = settle_group(o, t);
+        o->more = o->settling;
+        if (e != ERR_OK || o->settling)
+            return e;
+    }
     if (o->phase == 0) {
         o->fenced_at = t->look.now;
         e = title_fence_set(t, o->has_rev ? &o->name.rev : NULL, o->has_tid ? &o->name.tid : NULL, o->fenced_at);
@@ -225,7 +257,7 @@ static err order_decide(struct engine_txn *txn, void *ctx)
     struct page_order *o = ctx;
     struct page_key key;
     struct title t;
-    o->changed = o->more = false;
+    o->changed = o->more = o->settling = false;
     o->purged_now = 0;
     page_key_title(&key, o->bucket->number, o->domain, o->title);
     err e = title_begin(&t, txn, o->bucket, &key);
@@ -260,8 +292,10 @@ static void order_done(void *ctx, err why)
         if (o->changed)
             pages_tell(pages, o->bucket->number, o->domain, o->title);
         if (o->more) {
-            o->phase++;
-            o->from = o->next_from;
+            if (!o->settling) {
+                o->phase++;
+                o->from = o->next_from;
+            }
             order_submit(o);
             return;
         }

@@ -209,7 +209,7 @@ struct page_order {
     struct page_bucket *bucket;
     struct engine_update update;
     unsigned phase;
-    bool changed, more;
+    bool changed, more, settling;
     uint64_t purged_now;
     store_time fenced_at;
     struct page_name from, next_from; /* purge: what is below was looked at */

@@ -237,7 +237,8 @@ static err check_allowed(struct insert *in)
     err e = look_newest_alive(&in->title.look, look_first, look_last, &latest);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
-    return p->allow(p, e == ERR_OK ? &latest.r : NULL) ? ERR_OK : ERR_PRECONDITION;
+    bool is_latest = e == ERR_OK && latest.r.superseded_at.ns == INT64_MAX;
+    return p->allow(p, is_latest ? &latest.r : NULL) ? ERR_OK : ERR_PRECONDITION;
 }
 
 static err put_decide(struct engine_txn *t, void *ctx)

@@ -118,11 +118,12 @@ void retention_repin(const struct page_policy *p, struct page_render *r, store_t
     r->due_at = store_time_max(retention_due(p, r), now);
 }
 
-void retention_replan(const struct page_plan *plan, struct page_render *r, bool out_of_group)
+void retention_replan(const struct page_plan *plan, enum page_policy_kind before, struct page_render *r,
+                      bool out_of_group)
 {
     const struct page_policy *p = &plan->policy;
     if (retention_grouped(p)) {
-        bool was_grouped = plan->before == POLICY_LATEST || plan->before == POLICY_INTERVAL;
+        bool was_grouped = before == POLICY_LATEST || before == POLICY_INTERVAL;
         if (!out_of_group)
             r->out_at = STORE_TIME_NEVER;
         else if (!was_grouped || is_never(r->out_at))

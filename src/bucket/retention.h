@@ -16,13 +16,13 @@
 #include "bucket/key.h"
 #include "bucket/row.h"
 
-/* The policy a row is judged by, and what was before it (the catalog's). */
+/* The policy rows are judged by (the catalog's). */
 struct page_plan {
     struct page_policy policy;
     uint32_t number;            /* of the policy; rows of a lesser one were planned before */
-    enum page_policy_kind before;
     store_time changed_at;      /* when this plan came into force; ZERO for the first */
     bool replanned;             /* no row of an earlier plan is left */
+    bool ttl_ever;              /* policy ttl was in force: a title may have renders and no latest */
 };
 
 MUST_CHECK bool retention_grouped(const struct page_policy *p);
@@ -40,9 +40,10 @@ store_time retention_due(const struct page_policy *p, const struct page_render *
 /* After a pin changed: due_at anew, but never before now, so that what was readable is not gone earlier. */
 void retention_repin(const struct page_policy *p, struct page_render *r, store_time now);
 
-/* A render planned under an earlier plan, still there when the plan changed: as this plan sees it.
- * out_of_group: at least `count` renders of its group precede it. */
-void retention_replan(const struct page_plan *plan, struct page_render *r, bool out_of_group);
+/* A render planned under the plan before (whose kind is before), still there when the plan changed: as this plan
+ * sees it. out_of_group: at least `count` renders of its group precede it. */
+void retention_replan(const struct page_plan *plan, enum page_policy_kind before, struct page_render *r,
+                      bool out_of_group);
 
 /* The first of current, recent, historical, held, archive that keeps it; culled once it is past due. Under ttl
  * all that is superseded and inside its ttl is recent. */

@@ -120,6 +120,7 @@ str page_row_encode(const struct page_row *row, char *out)
     *at++ = ROW_VERSION;
     *at++ = (char)flags;
     at = varint_put(at, row->plan);
+    *at++ = (char)row->policy;
     at = times_put(at, r, flags);
     memcpy(at, row->digest, PAGE_DIGEST_BYTES);
     memcpy(at + PAGE_DIGEST_BYTES, row->plain_digest, PAGE_DIGEST_BYTES);
@@ -190,10 +191,12 @@ err page_row_decode(str value, struct page_row *out)
     *out = (struct page_row){ .r = { .superseded_at = STORE_TIME_NEVER, .out_at = STORE_TIME_NEVER,
                                      .due_at = STORE_TIME_NEVER } };
     out->plan = varint_get_u32(&c);
+    uint8_t policy = cursor_u8(&c);
+    out->policy = (enum page_policy_kind)policy;
     times_get(&c, &out->r, flags);
     str digests = cursor_bytes(&c, 2 * (size_t)PAGE_DIGEST_BYTES);
     out->r.contents_count = cursor_u8(&c);
-    if (c.failed || !times_are_shortest(&out->r, flags))
+    if (c.failed || policy >= POLICY_KINDS || !times_are_shortest(&out->r, flags))
         return ERR_CORRUPT;
     if (out->r.contents_count < 1 || out->r.contents_count > PAGE_CONTENTS_MAX)
         return ERR_CORRUPT;

@@ -16,6 +16,7 @@ enum { PAGE_DIGEST_BYTES = 16 };
 struct page_row {
     struct page_render r;
     uint32_t plan;           /* of the bucket's policy, at which out_at and due_stored were computed */
+    enum page_policy_kind policy; /* that plan's */
     store_time due_stored;
     unsigned char digest[PAGE_DIGEST_BYTES], plain_digest[PAGE_DIGEST_BYTES];
 };

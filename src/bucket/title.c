@@ -59,6 +59,7 @@ static err due_put(struct title *t, store_time due, enum page_due_kind kind, str
 static str row_encode(const struct title *t, struct page_row *row, char *value)
 {
     row->plan = t->look.bucket->plan.number;
+    row->policy = t->look.bucket->plan.policy.kind;
     row->due_stored = row->r.due_at;
     row->r.state = retention_state(&t->look.bucket->plan.policy, &row->r, t->look.now);
     return page_row_encode(row, value);
@@ -156,6 +157,7 @@ err title_remove(struct title *t, const struct page_row *row, enum page_state st
     look_trace_of(&t->look, row, &trace);
     if (state != PAGE_CULLED) {
         trace.trace.state = state;
+        trace.trace.policy = t->look.bucket->plan.policy.kind;
         trace.trace.at = t->look.now;
         trace.forget_at = store_time_add(t->look.now, t->look.bucket->plan.policy.ledger_ttl_ns);
     }

@@ -458,7 +458,8 @@ static int life(struct model *m)
             again = below(m, 2) == 0;
         compare(m);
     }
-    step_upkeep(m);
+    if (!again || below(m, 2) == 0)
+        step_upkeep(m);
     compare(m);
     s->restarts += again;
     pages_free(&m->pages);
