@@ -104,7 +104,8 @@ str http_query_raw(const struct http_exchange *x);             /* after '?', raw
 const struct http_route *http_route(const struct http_exchange *x); /* NULL before routing */
 /* Decoded once; STR_NONE (p NULL) when the optional segment is absent. */
 str http_param(const struct http_exchange *x, const char *name);
-/* Decoded value of the first query parameter of that name; false when absent. */
+/* Decoded value ('+' is a space, a broken escape stays as sent) of the first query parameter of that name;
+ * false when absent. */
 bool http_query(struct http_exchange *x, const char *name, str *out);
 /* All query parameters in order; name and value decoded. Returns how many were written, at most max. */
 struct http_pair { str name, value; };

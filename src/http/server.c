@@ -43,8 +43,8 @@ static err files_raise(unsigned connections_max, struct err_note *note)
     if (files.rlim_cur >= need)
         return ERR_OK;
     if (files.rlim_max < need) {
-        err_note_set(note, "%u connections need %llu open files, but RLIMIT_NOFILE allows at most %llu", connections_max,
-                     (unsigned long long)need, (unsigned long long)files.rlim_max);
+        err_note_set(note, "%u connections need %llu open files, but RLIMIT_NOFILE allows at most %llu",
+                     connections_max, (unsigned long long)need, (unsigned long long)files.rlim_max);
         return ERR_LIMIT;
     }
     files.rlim_cur = files.rlim_max;

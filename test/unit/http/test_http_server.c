@@ -1,6 +1,7 @@
 /* Goal: each request is answered once, whoever answers and whatever the client does meanwhile, and bodies
  * have their limits. Method: raw bytes to a live server; deferred answers from other threads (run this
  * under the thread sanitizer too). */
+#include "base/buf.h"
 #include "echo.h"
 #include "wire.h"
 
@@ -164,33 +165,41 @@ static void http_10_closes_unless_asked(void **state)
 
 /* ---- bodies ---- */
 
-static size_t put_body(char *to, size_t n)
+static void put_body(struct buf *b, size_t n)
 {
-    memset(to, 'a', n);
-    return n;
+    char *at = buf_extend(b, n);
+    assert_non_null(at);
+    memset(at, 'a', n);
 }
 
-/* Posts n bytes: declared, or in chunks of chunk bytes. Returns the connection; the answer is read. */
-static int post(struct echo *e, size_t n, size_t chunk, const char *extra)
+static void put_chunks(struct buf *b, size_t n, size_t chunk)
 {
-    char *bytes = malloc(n * 2 + 65536);
-    size_t at = 0;
-    if (chunk == 0) {
-        at = (size_t)sprintf(bytes, "POST /count HTTP/1.1\r\nHost: a\r\n%sContent-Length: %zu\r\n\r\n", extra, n);
-        at += put_body(bytes + at, n);
-    } else {
-        at = (size_t)sprintf(bytes, "POST /count HTTP/1.1\r\nHost: a\r\n%sTransfer-Encoding: chunked\r\n\r\n", extra);
-        for (size_t sent = 0; sent < n; sent += chunk) {
-            size_t now = n - sent < chunk ? n - sent : chunk;
-            at += (size_t)sprintf(bytes + at, "%zx\r\n", now);
-            at += put_body(bytes + at, now);
-            at += (size_t)sprintf(bytes + at, "\r\n");
-        }
-        at += (size_t)sprintf(bytes + at, "0\r\n\r\n");
+    for (size_t sent = 0; sent < n; sent += chunk) {
+        size_t now = n - sent < chunk ? n - sent : chunk;
+        buf_printf(b, "%zx\r\n", now);
+        put_body(b, now);
+        buf_put(b, STR("\r\n"));
     }
+    buf_put(b, STR("0\r\n\r\n"));
+}
+
+/* Sends a body of n bytes, declared or in chunks of chunk bytes. Returns the connection; the answer is read. */
+static int send_body(struct echo *e, const char *line, size_t n, size_t chunk)
+{
+    struct buf b;
+    buf_init(&b, 8 << 20);
+    buf_printf(&b, "%s HTTP/1.1\r\nHost: a\r\n", line);
+    if (chunk == 0) {
+        buf_printf(&b, "Content-Length: %zu\r\n\r\n", n);
+        put_body(&b, n);
+    } else {
+        buf_put(&b, STR("Transfer-Encoding: chunked\r\n\r\n"));
+        put_chunks(&b, n, chunk);
+    }
+    assert_int_equal(buf_status(&b), ERR_OK);
     int fd = wire_connect(echo_port(e, 0));
-    (void)wire_send(fd, (str){ .p = bytes, .n = at }); /* may be cut off */
-    free(bytes);
+    (void)wire_send(fd, buf_str(&b)); /* may be cut off */
+    buf_fini(&b);
     wire_read(fd, false, &answer);
     return fd;
 }
@@ -212,7 +221,7 @@ static void bodies_up_to_the_limit_arrive_whole(void **state)
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         char wanted[64];
         (void)snprintf(wanted, sizeof wanted, "%zu %zu\n", sizes[i].n, sizes[i].n * 'a');
-        int fd = post(e, sizes[i].n, sizes[i].chunk, "");
+        int fd = send_body(e, "POST /count", sizes[i].n, sizes[i].chunk);
         assert_string_equal(answer.body, wanted);
         assert_true(serves_on(fd));
         close(fd);
@@ -223,24 +232,16 @@ static void a_body_past_the_limit_is_refused(void **state)
 {
     struct echo *e = *state;
     /* Declared and too long to drop: told at once, and closed. The reset may come first. */
-    int fd = post(e, ECHO_BODY_BYTES_MAX + 1, 0, "");
+    int fd = send_body(e, "POST /count", ECHO_BODY_BYTES_MAX + 1, 0);
     assert_true(answer.status == 0 || (answer.status == 413 && answer.close));
     close(fd);
     /* Chunked: known too late to drop what is past the drain limit. Closed without an answer. */
-    fd = post(e, ECHO_BODY_BYTES_MAX + 1, 60000, "");
+    fd = send_body(e, "POST /count", ECHO_BODY_BYTES_MAX + 1, 60000);
     assert_int_equal(answer.status, 0);
     close(fd);
     /* A route without bodies: dropped up to the drain limit, then answered, and the connection goes on. */
-    for (int chunked = 0; chunked < 2; chunked++) {
-        char bytes[DRAIN_BYTES + 256];
-        int n = snprintf(bytes, sizeof bytes, "DELETE /thing HTTP/1.1\r\nHost: a\r\n%s\r\n",
-                         chunked ? "Transfer-Encoding: chunked\r\n" : "Content-Length: 60000\r\n");
-        n += chunked ? snprintf(bytes + n, 16, "%x\r\n", 60000) : 0;
-        n += (int)put_body(bytes + n, 60000);
-        n += chunked ? snprintf(bytes + n, 16, "\r\n0\r\n\r\n") : 0;
-        fd = wire_connect(echo_port(e, 0));
-        assert_true(wire_send(fd, (str){ .p = bytes, .n = (size_t)n }));
-        wire_read(fd, false, &answer);
+    for (size_t chunk = 0; chunk <= 60000; chunk += 60000) {
+        fd = send_body(e, "DELETE /thing", 60000, chunk);
         assert_int_equal(answer.status, 413);
         assert_false(answer.close);
         assert_true(serves_on(fd));
@@ -252,7 +253,8 @@ static void expect_continue_is_told_to_go_on_or_refused_at_once(void **state)
 {
     struct echo *e = *state;
     int fd = wire_connect(echo_port(e, 0));
-    assert_true(wire_send(fd, STR("POST /count HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")));
+    assert_true(wire_send(fd, STR("POST /count HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+                                  "Content-Length: 3\r\n\r\n")));
     wire_read(fd, true, &answer);
     assert_int_equal(answer.status, 100);
     assert_true(wire_send(fd, STR("abc")));
@@ -260,8 +262,10 @@ static void expect_continue_is_told_to_go_on_or_refused_at_once(void **state)
     assert_string_equal(answer.body, "3 294\n");
     close(fd);
     static const struct { const char *line; int status; } refused[] = {
-        { "POST /count HTTP/1.1\r\nContent-Length: 2000000", 413 }, { "PUT /none HTTP/1.1\r\nContent-Length: 3", 404 },
-        { "PUT /forbidden HTTP/1.1\r\nContent-Length: 3", 403 },    { "PUT /echo/a HTTP/1.1\r\nContent-Length: 3", 405 },
+        { "POST /count HTTP/1.1\r\nContent-Length: 2000000", 413 },
+        { "PUT /none HTTP/1.1\r\nContent-Length: 3", 404 },
+        { "PUT /forbidden HTTP/1.1\r\nContent-Length: 3", 403 },
+        { "PUT /echo/a HTTP/1.1\r\nContent-Length: 3", 405 },
         { "DELETE /thing HTTP/1.1\r\nTransfer-Encoding: chunked", 413 },
     };
     for (size_t i = 0; i < COUNT_OF(refused); i++) {
@@ -276,7 +280,8 @@ static void expect_continue_is_told_to_go_on_or_refused_at_once(void **state)
 static void clients_that_leave_in_the_middle_do_no_harm(void **state)
 {
     struct echo *e = *state;
-    static const char *const parts[] = { "", "G", "GET /echo/a HTTP/1.1\r\nHost", "POST /count HTTP/1.1\r\nHost: a\r\nContent-Le",
+    static const char *const parts[] = { "", "G", "GET /echo/a HTTP/1.1\r\nHost",
+                                         "POST /count HTTP/1.1\r\nHost: a\r\nContent-Le",
                                          "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
                                          "POST /count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
                                          "PUT /none HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc",
@@ -393,6 +398,7 @@ static void draining_answers_all_and_closes_each(void **state)
     until_parked(e, PARKED);
     http_server_drain(echo_server(e));
     assert_int_equal(http_server_open_requests(echo_server(e)), PARKED);
+    assert_int_equal(http_server_owed_requests(echo_server(e)), PARKED);
     wire_ask(echo_port(e, 0), STR(READY), &answer); /* still listening */
     assert_string_equal(answer.body, "ready\n");
     assert_true(answer.close);
@@ -411,6 +417,7 @@ static void draining_answers_all_and_closes_each(void **state)
         close(parked[i]);
     }
     until_open(e, 0);
+    assert_int_equal(http_server_owed_requests(echo_server(e)), 0);
     echo_stop(&e);
     *state = NULL;
     assert_true(wire_is_closed(half));

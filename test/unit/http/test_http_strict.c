@@ -199,7 +199,8 @@ static void chunk_extensions_and_trailers_are_dropped(void **state)
     struct echo *e = *state;
     struct wire_answer *a = malloc(sizeof *a);
     wire_ask(echo_port(e, 0),
-             STR(POST_C "Transfer-Encoding: chunked\r\n\r\n2;x=\"y\"\r\nab\r\n1\nc\n0\r\nHost: b\r\nX-List: c\r\n\r\n"), a);
+             STR(POST_C "Transfer-Encoding: chunked\r\n\r\n2;x=\"y\"\r\nab\r\n1\nc\n"
+                        "0\r\nHost: b\r\nX-List: c\r\n\r\n"), a);
     assert_int_equal(a->status, 200);
     assert_string_equal(a->body, "3 294\n");
     free(a);
