@@ -1,6 +1,6 @@
-/* Health, figures, the API's own description, and what an operator asks of a running store. Checks and backups
- * run on the pool and answer when they are done; at most one of each at a time would be kind to the disk, but
- * nothing breaks when two run. */
+/* Health, figures, the API's own description, and what an operator asks of a running store. Checks
+ * and backups run on the pool and answer when they are done; at most one of each at a time would be
+ * kind to the disk, but nothing breaks when two run. */
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/headers.h"
@@ -13,7 +13,12 @@
 
 #include <string.h>
 
-enum { TEXT_BYTES_MAX = 4 << 20, DAMAGES_MAX = 1000, ADMIN_BODY_BYTES_MAX = 8192, SPEC_TABLES_MAX = 16 };
+enum {
+    TEXT_BYTES_MAX = 4 << 20,
+    DAMAGES_MAX = 1000,
+    ADMIN_BODY_BYTES_MAX = 8192,
+    SPEC_TABLES_MAX = 16
+};
 
 static void answer_text(struct http_exchange *x, int status, const struct buf *b, const char *type)
 {
@@ -78,7 +83,8 @@ static void get_root(struct http_exchange *x, void *app)
 
 static void put_figure(struct buf *b, const char *name, uint64_t value)
 {
-    buf_printf(b, "%s\"%s\":%llu", b->p[b->n - 1] == '{' ? "" : ",", name, (unsigned long long)value);
+    buf_printf(b, "%s\"%s\":%llu", b->p[b->n - 1] == '{' ? "" : ",", name,
+               (unsigned long long)value);
 }
 
 static void put_engine(struct buf *b, struct engine *e)
@@ -147,7 +153,7 @@ struct check {
     struct http_exchange *x;
     const struct app *app;
     struct loop_job job;
-    struct buf found;       /* JSON strings with commas between */
+    struct buf found; /* JSON strings with commas between */
     uint64_t damages;
     err result;
 };
@@ -225,7 +231,9 @@ static void backup_done(struct loop_job *j, bool canceled)
 {
     struct backup *b = CONTAINER_OF(j, struct backup, job);
     err why = canceled ? ERR_SHUTDOWN : b->result;
-    if (why == ERR_IO && b->note.text[0] != 0) { /* the operator named the directory, so may hear what is wrong with it */
+    if (why == ERR_IO &&
+        b->note.text[0] !=
+            0) { /* the operator named the directory, so may hear what is wrong with it */
         app_problem(b->x, 500, "io_error", NULL, str_of(b->note.text), STR_NONE);
         return;
     }
@@ -234,8 +242,10 @@ static void backup_done(struct loop_job *j, bool canceled)
         return;
     }
     answer_json(b->x, 200,
-                arena_printf(http_arena(b->x), "{\"bytes_copied\":%llu,\"bytes_kept\":%llu,\"segments\":%llu}",
-                             (unsigned long long)b->out.bytes_copied, (unsigned long long)b->out.bytes_kept,
+                arena_printf(http_arena(b->x),
+                             "{\"bytes_copied\":%llu,\"bytes_kept\":%llu,\"segments\":%llu}",
+                             (unsigned long long)b->out.bytes_copied,
+                             (unsigned long long)b->out.bytes_kept,
                              (unsigned long long)b->out.segments),
                 "no-store");
 }
@@ -246,7 +256,8 @@ static const char *parse_to(struct arena *a, str body)
     struct jsonread_member m;
     unsigned count;
     str value, text;
-    if (!utf8_valid(body) || !jsonread_value(body, &value) || jsonread_members(a, value, &m, 1, &count) != ERR_OK)
+    if (!utf8_valid(body) || !jsonread_value(body, &value) ||
+        jsonread_members(a, value, &m, 1, &count) != ERR_OK)
         return NULL;
     if (count != 1 || !str_eq(m.name, STR("to")) || jsonread_string(a, m.value, &text) != ERR_OK)
         return NULL;
@@ -266,7 +277,8 @@ static void post_backup(struct http_exchange *x, void *app)
     *b = (struct backup){ .x = x, .app = a, .job = { .run = backup_run, .done = backup_done } };
     b->dir = parse_to(http_arena(x), http_body(x));
     if (b->dir == NULL) {
-        app_problem(x, 400, "bad_request#invalid_body", NULL, STR("The body must be {\"to\": an absolute path}."), STR_NONE);
+        app_problem(x, 400, "bad_request#invalid_body", NULL,
+                    STR("The body must be {\"to\": an absolute path}."), STR_NONE);
         return;
     }
     http_defer(x);
@@ -278,12 +290,13 @@ const struct http_route app_admin_routes[] = {
     { HTTP_GET, "/readyz", get_ready, .label = "health" },
     { HTTP_GET, "/metrics", get_metrics, .label = "metrics" },
     { HTTP_GET, "/", get_root, .label = "spec" },
-    { HTTP_POST, "/v1/admin.check", post_check, .body_bytes_max = ADMIN_BODY_BYTES_MAX, .permission = "admin.check",
-      .label = "admin.check", .admin = true },
+    { HTTP_POST, "/v1/admin.check", post_check, .body_bytes_max = ADMIN_BODY_BYTES_MAX,
+      .permission = "admin.check", .label = "admin.check", .admin = true },
     { HTTP_POST, "/v1/admin.backup", post_backup, .body_bytes_max = ADMIN_BODY_BYTES_MAX,
       .permission = "admin.backup", .label = "admin.backup", .admin = true },
-    { HTTP_POST, "/v1/admin.stats", post_stats, .body_bytes_max = ADMIN_BODY_BYTES_MAX, .permission = "admin.read",
-      .label = "admin.stats", .admin = true },
-    { HTTP_GET, "/v1/admin.stats", post_stats, .permission = "admin.read", .label = "admin.stats", .admin = true },
+    { HTTP_POST, "/v1/admin.stats", post_stats, .body_bytes_max = ADMIN_BODY_BYTES_MAX,
+      .permission = "admin.read", .label = "admin.stats", .admin = true },
+    { HTTP_GET, "/v1/admin.stats", post_stats, .permission = "admin.read", .label = "admin.stats",
+      .admin = true },
     { .pattern = NULL },
 };

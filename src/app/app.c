@@ -9,8 +9,13 @@
 
 #include <string.h>
 
-const struct http_route *const app_tables[] = { app_page_routes,  app_table_routes, app_value_routes,
-                                                app_admin_routes, app_key_routes,   app_hook_routes, NULL };
+const struct http_route *const app_tables[] = { app_page_routes,
+                                                app_table_routes,
+                                                app_value_routes,
+                                                app_admin_routes,
+                                                app_key_routes,
+                                                app_hook_routes,
+                                                NULL };
 
 static void forget(void *ctx, uint16_t bucket, uint32_t domain, str title)
 {
@@ -50,7 +55,8 @@ const struct app_domain *app_domain_of(struct http_exchange *x, const struct app
 {
     const struct app_domain *d = app_domain_find(app, http_param(x, "domain"));
     if (d == NULL)
-        app_problem(x, 404, "domain_not_found", NULL, STR("This domain is not configured."), STR_NONE);
+        app_problem(x, 404, "domain_not_found", NULL, STR("This domain is not configured."),
+                    STR_NONE);
     return d;
 }
 
@@ -68,7 +74,8 @@ static bool serves_content(const struct http_exchange *x, const struct config *c
 bool app_early(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
-    return a->config->auth == AUTH_OPEN && serves_content(x, a->config) && app_page_hot_answer(x, a);
+    return a->config->auth == AUTH_OPEN && serves_content(x, a->config) &&
+           app_page_hot_answer(x, a);
 }
 
 static void refuse_caller(struct http_exchange *x, enum auth_reason why)
@@ -105,7 +112,8 @@ static bool may(struct http_exchange *x, const char *permission, const struct ap
     enum auth_reason reason = AUTH_FINE;
     if (!queue && !auth_is_bearer(field)) /* another scheme says nothing to a content route */
         field = STR_NONE;
-    err why = auth_check(a->auth, field, permission, domain.p == NULL ? STR(AUTH_SYSTEM) : domain, &reason);
+    err why = auth_check(a->auth, field, permission, domain.p == NULL ? STR(AUTH_SYSTEM) : domain,
+                         &reason);
     if (why == ERR_DENIED)
         refuse_caller(x, reason);
     else if (why != ERR_OK)
@@ -150,12 +158,14 @@ void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t byte
         label = COUNTERS_HOT; /* nothing else is answered with success before routing */
     counters_count(a->counters, label, status, ns, bytes_sent);
     if ((status == 500 || status == 507) && http_state(x) != NULL) /* app_fail's words for us */
-        log_event(a->log, LOG_ERROR, "http.failed", LOG_CSTR("method", http_method_name(x)), LOG_STR("path", http_target(x)),
-                  LOG_INT("status", status), LOG_CSTR("why", http_state(x)), LOG_STR("request_id", http_request_id(x)));
+        log_event(a->log, LOG_ERROR, "http.failed", LOG_CSTR("method", http_method_name(x)),
+                  LOG_STR("path", http_target(x)), LOG_INT("status", status),
+                  LOG_CSTR("why", http_state(x)), LOG_STR("request_id", http_request_id(x)));
     if (!a->config->access_log)
         return;
-    log_event(a->log, LOG_INFO, "http.request", LOG_CSTR("method", http_method_name(x)), LOG_STR("path", http_target(x)),
-              LOG_INT("status", status), LOG_INT("us", ns / 1000), LOG_INT("bytes", bytes_sent),
-              LOG_STR("peer", http_peer(x)), LOG_CSTR("route", label == NULL ? "" : label),
+    log_event(a->log, LOG_INFO, "http.request", LOG_CSTR("method", http_method_name(x)),
+              LOG_STR("path", http_target(x)), LOG_INT("status", status), LOG_INT("us", ns / 1000),
+              LOG_INT("bytes", bytes_sent), LOG_STR("peer", http_peer(x)),
+              LOG_CSTR("route", label == NULL ? "" : label),
               LOG_STR("request_id", http_request_id(x)));
 }

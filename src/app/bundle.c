@@ -9,10 +9,12 @@ enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
 
 bool bundle_name_is_fine(str name)
 {
-    static const char *const reserved[] = { "all", "history", "explain", "title", "hold", "lint", "wikitext" };
+    static const char *const reserved[] = { "all",  "history", "explain", "title",
+                                            "hold", "lint",    "wikitext" };
     for (size_t i = 0; i < name.n; i++) {
         char c = name.p[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+        bool plain =
+            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
         if (!plain)
             return false;
     }
@@ -22,13 +24,14 @@ bool bundle_name_is_fine(str name)
     return name.n > 0 && name.n <= PAGE_CONTENT_NAME_BYTES_MAX && name.p[0] != '.';
 }
 
-static err parse_headers(struct arena *a, const struct jsonread_member *in, const char *fallback_type, str *lines,
-                         struct err_note *note)
+static err parse_headers(struct arena *a, const struct jsonread_member *in,
+                         const char *fallback_type, str *lines, struct err_note *note)
 {
     struct jsonread_member members[BUNDLE_HEADERS_MAX];
     struct http_pair pairs[BUNDLE_HEADERS_MAX + 1];
     unsigned count = 0;
-    err why = in == NULL ? ERR_OK : jsonread_members(a, in->value, members, BUNDLE_HEADERS_MAX, &count);
+    err why =
+        in == NULL ? ERR_OK : jsonread_members(a, in->value, members, BUNDLE_HEADERS_MAX, &count);
     if (why != ERR_OK) {
         err_note_set(note, "headers must be an object of at most %d members", BUNDLE_HEADERS_MAX);
         return why;
@@ -48,7 +51,8 @@ static err parse_headers(struct arena *a, const struct jsonread_member *in, cons
         }
     }
     if (!typed)
-        pairs[count++] = (struct http_pair){ .name = STR("content-type"), .value = str_of(fallback_type) };
+        pairs[count++] =
+            (struct http_pair){ .name = STR("content-type"), .value = str_of(fallback_type) };
     return headers_keep(a, pairs, count, HEADERS_ALL, lines, note);
 }
 
@@ -68,31 +72,39 @@ static err parse_raw(struct arena *a, str value, const struct jsonread_member *e
     if (why == ERR_OK && base64)
         why = token_unbase64(a, *raw, raw);
     if (why == ERR_BAD)
-        err_note_set(note, base64 ? "body is not base64" : "body is not a string of Unicode characters");
+        err_note_set(note,
+                     base64 ? "body is not base64" : "body is not a string of Unicode characters");
     return why;
 }
 
-static err parse_content(struct arena *a, const struct jsonread_member *in, struct page_put_content *out,
-                         struct err_note *note)
+static err parse_content(struct arena *a, const struct jsonread_member *in,
+                         struct page_put_content *out, struct err_note *note)
 {
     struct jsonread_member members[BUNDLE_MEMBERS_MAX];
     unsigned count = 0;
     if (!bundle_name_is_fine(in->name)) {
-        err_note_set(note, "\"%.*s\" cannot be the name of a content", (int)(in->name.n < 64 ? in->name.n : 64), in->name.p);
+        err_note_set(note, "\"%.*s\" cannot be the name of a content",
+                     (int)(in->name.n < 64 ? in->name.n : 64), in->name.p);
         return ERR_BAD;
     }
     err why = jsonread_members(a, in->value, members, BUNDLE_MEMBERS_MAX, &count);
-    const struct jsonread_member *headers = why == ERR_OK ? jsonread_find(members, count, "headers") : NULL;
-    const struct jsonread_member *encoding = why == ERR_OK ? jsonread_find(members, count, "encoding") : NULL;
-    const struct jsonread_member *body = why == ERR_OK ? jsonread_find(members, count, "body") : NULL;
+    const struct jsonread_member *headers =
+        why == ERR_OK ? jsonread_find(members, count, "headers") : NULL;
+    const struct jsonread_member *encoding =
+        why == ERR_OK ? jsonread_find(members, count, "encoding") : NULL;
+    const struct jsonread_member *body =
+        why == ERR_OK ? jsonread_find(members, count, "body") : NULL;
     if (body == NULL || count != 1u + (headers != NULL) + (encoding != NULL)) {
-        err_note_set(note, "content %.*s must be an object of body and optional headers and encoding", STR_ARG(in->name));
+        err_note_set(note,
+                     "content %.*s must be an object of body and optional headers and encoding",
+                     STR_ARG(in->name));
         return ERR_BAD;
     }
     struct page_put_content c = { .name = in->name };
     why = parse_raw(a, body->value, encoding, &c.raw, note);
     if (why == ERR_OK) {
-        const char *type = body->value.p[0] == '"' ? "application/octet-stream" : "application/json; charset=utf-8";
+        const char *type = body->value.p[0] == '"' ? "application/octet-stream"
+                                                   : "application/json; charset=utf-8";
         why = parse_headers(a, headers, type, &c.headers, note);
     }
     if (why == ERR_OK)
@@ -100,7 +112,8 @@ static err parse_content(struct arena *a, const struct jsonread_member *in, stru
     return why;
 }
 
-err bundle_parse(struct arena *a, str body, struct page_put_content *contents, unsigned *count, struct err_note *note)
+err bundle_parse(struct arena *a, str body, struct page_put_content *contents, unsigned *count,
+                 struct err_note *note)
 {
     struct jsonread_member members[PAGE_CONTENTS_MAX];
     unsigned n = 0;

@@ -21,7 +21,9 @@ struct route {
     struct metric *latency;
 };
 
-static const struct { const char *name, *help; } class_families[CLASSES] = {
+static const struct {
+    const char *name, *help;
+} class_families[CLASSES] = {
     { "http_unanswered_total", "Requests whose client left before the answer." },
     { "http_responses_1xx_total", "Answers with an informational status." },
     { "http_responses_2xx_total", "Answers with a success status." },
@@ -41,7 +43,10 @@ struct figure {
     const char *name, *help;
     size_t offset; /* of a uint64_t in struct figures */
 };
-#define FIGURE(name, help, member) { (name), (help), offsetof(struct figures, member) }
+#define FIGURE(name, help, member)                                                                 \
+    {                                                                                              \
+        (name), (help), offsetof(struct figures, member)                                           \
+    }
 static const struct figure figures[] = {
     FIGURE("engine_rows", "Rows in the index.", engine.rows),
     FIGURE("engine_live_bytes", "Bytes of values that rows refer to.", engine.live_bytes),
@@ -51,7 +56,8 @@ static const struct figure figures[] = {
     FIGURE("engine_groups", "Groups committed since the start.", engine.groups),
     FIGURE("engine_updates", "Updates committed since the start.", engine.updates),
     FIGURE("engine_syncs", "Syncs of the value log since the start.", engine.syncs),
-    FIGURE("engine_log_written_bytes", "Bytes appended to the value log since the start.", engine.log_bytes_written),
+    FIGURE("engine_log_written_bytes", "Bytes appended to the value log since the start.",
+           engine.log_bytes_written),
     FIGURE("engine_punched_bytes", "Bytes given back by punching holes.", engine.punched_bytes),
     FIGURE("engine_copied_bytes", "Bytes copied out of sparse segments.", engine.copied_bytes),
     FIGURE("engine_overlay_rows", "Rows on disk but not yet in the index.", engine.overlay_rows),
@@ -65,7 +71,8 @@ static const struct figure figures[] = {
     FIGURE("pages_purged", "Renders removed by order since the start.", pages.purged),
     FIGURE("pages_extended", "Reads that extended a life since the start.", pages.extended),
     FIGURE("pages_replanned", "Renders planned anew after a change of policy.", pages.replanned),
-    FIGURE("pages_overdue_ns_max", "The longest a cull came after its due time.", pages.overdue_ns_max),
+    FIGURE("pages_overdue_ns_max", "The longest a cull came after its due time.",
+           pages.overdue_ns_max),
     FIGURE("hot_hits", "Answers that were ready.", hot.hits),
     FIGURE("hot_misses", "Plain requests that had no ready answer.", hot.misses),
     FIGURE("hot_entries", "Ready answers kept.", hot.entries),
@@ -121,10 +128,13 @@ struct app_counters *counters_new(struct metrics *m, const struct http_route *co
     INVARIANT(c != NULL);
     c->magic = COUNTERS_MAGIC;
     for (unsigned i = 0; i < CLASSES; i++)
-        c->of_class[i] = metrics_family(m, METRIC_COUNTER, class_families[i].name, class_families[i].help, "route");
-    c->latency = metrics_family(m, METRIC_HISTOGRAM, "http_request_duration_seconds",
-                                "From the first byte of a request to the last of its answer.", "route");
-    c->bytes_sent = metric_of(metrics_family(m, METRIC_COUNTER, "http_sent_bytes_total", "Bytes of answers sent.", NULL),
+        c->of_class[i] = metrics_family(m, METRIC_COUNTER, class_families[i].name,
+                                        class_families[i].help, "route");
+    c->latency =
+        metrics_family(m, METRIC_HISTOGRAM, "http_request_duration_seconds",
+                       "From the first byte of a request to the last of its answer.", "route");
+    c->bytes_sent = metric_of(metrics_family(m, METRIC_COUNTER, "http_sent_bytes_total",
+                                             "Bytes of answers sent.", NULL),
                               NULL);
     add(c, no_route);
     add(c, COUNTERS_HOT);
@@ -132,7 +142,9 @@ struct app_counters *counters_new(struct metrics *m, const struct http_route *co
         for (const struct http_route *r = *tables; r->pattern != NULL; r++)
             add(c, r->label);
     for (size_t i = 0; i < COUNT_OF(figures); i++)
-        c->figures[i] = metric_of(metrics_family(m, METRIC_GAUGE, figures[i].name, figures[i].help, NULL), NULL);
+        c->figures[i] =
+            metric_of(metrics_family(m, METRIC_GAUGE, figures[i].name, figures[i].help, NULL),
+                      NULL);
     return c;
 }
 
@@ -146,7 +158,8 @@ void counters_free(struct app_counters **cp)
     *cp = NULL;
 }
 
-void counters_count(struct app_counters *c, const char *label, int status, int64_t ns, uint64_t bytes_sent)
+void counters_count(struct app_counters *c, const char *label, int status, int64_t ns,
+                    uint64_t bytes_sent)
 {
     MAGIC_CHECK(c, COUNTERS_MAGIC);
     const struct route *r = label == NULL ? NULL : find(c, label);

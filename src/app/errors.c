@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-static const struct { int status; const char *text; } phrases[] = {
+static const struct {
+    int status;
+    const char *text;
+} phrases[] = {
     { 200, "OK" },
     { 201, "Created" },
     { 204, "No Content" },
@@ -38,17 +41,22 @@ static const struct { int status; const char *text; } phrases[] = {
     { 507, "Insufficient Storage" },
 };
 
-static const struct { int status; const char *type, *detail; } of_err[ERR_CODES] = {
+static const struct {
+    int status;
+    const char *type, *detail;
+} of_err[ERR_CODES] = {
     [ERR_OK] = { 500, "internal_error", "An answer was expected." },
     [ERR_BAD] = { 400, "bad_request", "The request is wrong." },
     [ERR_NOT_FOUND] = { 404, "not_found", "Nothing is stored there." },
     [ERR_GONE] = { 410, "gone", "What was there is gone." },
     [ERR_CONFLICT] = { 409, "conflict", "It contradicts what is stored." },
-    [ERR_PRECONDITION] = { 412, "precondition_failed", "A condition of the request does not hold." },
+    [ERR_PRECONDITION] = { 412, "precondition_failed",
+                           "A condition of the request does not hold." },
     [ERR_DENIED] = { 403, "forbidden", "This is not allowed to you." },
     [ERR_LIMIT] = { 503, "overloaded", "A limit of the server is reached; try again later." },
     [ERR_AGAIN] = { 503, "overloaded", "The server is busy; try again later." },
-    [ERR_TIMEOUT] = { 503, "timeout", "The deadline passed before it was done; nothing was written." },
+    [ERR_TIMEOUT] = { 503, "timeout",
+                      "The deadline passed before it was done; nothing was written." },
     [ERR_FULL] = { 507, "disk_full", "There is no room on the disk; nothing was written." },
     [ERR_SHUTDOWN] = { 503, "shutting_down", "The server is shutting down." },
     [ERR_UNAVAILABLE] = { 503, "unavailable", "A part of the service does not answer." },
@@ -75,7 +83,12 @@ static size_t character(str s)
 static char *escape(char *out, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
-    static const char shorts[] = "\b" "b\f" "f\n" "n\r" "r\t" "t\"\"\\\\";
+    static const char shorts[] = "\b"
+                                 "b\f"
+                                 "f\n"
+                                 "n\r"
+                                 "r\t"
+                                 "t\"\"\\\\";
     for (size_t i = 0; i + 1 < sizeof shorts; i += 2) {
         if ((unsigned char)shorts[i] != c)
             continue;
@@ -130,29 +143,33 @@ static str reply_document(struct http_exchange *x, int status, str detail)
                         STR_ARG(app_json_string(a, detail)));
 }
 
-static str problem_document(struct http_exchange *x, int status, const char *type, const char *title, str detail,
-                            str extra)
+static str problem_document(struct http_exchange *x, int status, const char *type,
+                            const char *title, str detail, str extra)
 {
     struct arena *a = http_arena(x);
     char method[17] = { 0 };
     const char *name = http_method_name(x);
     for (size_t i = 0; i < sizeof method - 1 && name[i] != 0; i++)
         method[i] = (name[i] >= 'A' && name[i] <= 'Z') ? (char)(name[i] - 'A' + 'a') : name[i];
-    return arena_printf(a,
-                        "{\"type\":\"" PROBLEM_TYPE_PREFIX "%s\",\"title\":\"%s\",\"detail\":%.*s,\"method\":%.*s,"
-                        "\"uri\":%.*s,\"status\":%d%.*s}",
-                        type, title == NULL ? app_status_text(status) : title, STR_ARG(app_json_string(a, detail)),
-                        STR_ARG(app_json_string(a, str_of(method))), STR_ARG(app_json_string(a, http_target(x))), status,
-                        (int)extra.n, extra.n == 0 ? "" : extra.p);
+    return arena_printf(
+        a,
+        "{\"type\":\"" PROBLEM_TYPE_PREFIX "%s\",\"title\":\"%s\",\"detail\":%.*s,\"method\":%.*s,"
+        "\"uri\":%.*s,\"status\":%d%.*s}",
+        type, title == NULL ? app_status_text(status) : title, STR_ARG(app_json_string(a, detail)),
+        STR_ARG(app_json_string(a, str_of(method))), STR_ARG(app_json_string(a, http_target(x))),
+        status, (int)extra.n, extra.n == 0 ? "" : extra.p);
 }
 
-void app_problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra)
+void app_problem(struct http_exchange *x, int status, const char *type, const char *title,
+                 str detail, str extra)
 {
     bool queue = is_queue_path(http_target(x));
-    str body = queue ? reply_document(x, status, detail) : problem_document(x, status, type, title, detail, extra);
+    str body = queue ? reply_document(x, status, detail)
+                     : problem_document(x, status, type, title, detail, extra);
     str content_type = queue ? STR("application/json") : STR("application/problem+json");
     if (body.p == NULL) /* the arena is full: the least that is still true */
-        body = queue ? STR("{\"code\":500}") : STR("{\"status\":500,\"title\":\"Out of memory for this request\"}");
+        body = queue ? STR("{\"code\":500}")
+                     : STR("{\"status\":500,\"title\":\"Out of memory for this request\"}");
     struct answer w = { .status = status, .body = body };
     answer_add(&w, STR("content-type"), content_type);
     answer_add(&w, STR("cache-control"), STR(HEADERS_CACHE_PRIVATE));
@@ -165,9 +182,12 @@ void app_problem(struct http_exchange *x, int status, const char *type, const ch
 void app_fail(struct http_exchange *x, err why, const struct err_note *note)
 {
     INVARIANT(why < ERR_CODES);
-    str detail = note != NULL && note->text[0] != 0 ? str_of(note->text) : str_of(of_err[why].detail);
-    if (of_err[why].status == 500 || of_err[why].status == 507) { /* what broke is for the log, not for the client */
-        http_state_set(x, arena_cstr(http_arena(x), arena_printf(http_arena(x), "%s: %.*s", err_name(why), STR_ARG(detail))));
+    str detail =
+        note != NULL && note->text[0] != 0 ? str_of(note->text) : str_of(of_err[why].detail);
+    if (of_err[why].status == 500 ||
+        of_err[why].status == 507) { /* what broke is for the log, not for the client */
+        http_state_set(x, arena_cstr(http_arena(x), arena_printf(http_arena(x), "%s: %.*s",
+                                                                 err_name(why), STR_ARG(detail))));
         detail = str_of(of_err[why].detail);
     }
     app_problem(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE);

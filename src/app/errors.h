@@ -1,6 +1,7 @@
-/* errors.h - the one place where errors become HTTP: RFC 9457 problem documents with RESTBase's members
- * (type, title, detail, method, uri, status; notes of the peer: restbase.md 1.1). Paths under /v1/ answer as
- * Querator does instead: {"code":400,"code_text":"Bad Request","message":"..."}. */
+/* errors.h - the one place where errors become HTTP: RFC 9457 problem documents with RESTBase's
+ * members (type, title, detail, method, uri, status; notes of the peer: restbase.md 1.1). Paths
+ * under /v1/ answer as Querator does instead: {"code":400,"code_text":"Bad
+ * Request","message":"..."}. */
 #ifndef APP_ERRORS_H
 #define APP_ERRORS_H
 
@@ -9,16 +10,19 @@
 
 #define PROBLEM_TYPE_PREFIX "https://mediawiki.org/wiki/HyperSwitch/errors/"
 
-/* Answers with a problem document. type: "not_found", becomes the problem type URI's last part; title:
- * NULL gives the status's standard phrase; extra: members to add as rendered JSON (",\"reason\":\"culled\"") or STR_NONE. */
-void app_problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra);
-/* The standard status and type of a code; detail from note (may be NULL). For 500 and 507 the note goes to the
- * log instead, by way of http_state: app_finished writes it. */
+/* Answers with a problem document. type: "not_found", becomes the problem type URI's last part;
+ * title: NULL gives the status's standard phrase; extra: members to add as rendered JSON
+ * (",\"reason\":\"culled\"") or STR_NONE. */
+void app_problem(struct http_exchange *x, int status, const char *type, const char *title,
+                 str detail, str extra);
+/* The standard status and type of a code; detail from note (may be NULL). For 500 and 507 the note
+ * goes to the log instead, by way of http_state: app_finished writes it. */
 void app_fail(struct http_exchange *x, err why, const struct err_note *note);
 
 /* The reason phrase of a status: "Not Found". Static. */
 const char *app_status_text(int status);
-/* s as a JSON string with quotes, in the arena; STR_NONE when the arena is full. Bytes that are no UTF-8 become U+FFFD. */
+/* s as a JSON string with quotes, in the arena; STR_NONE when the arena is full. Bytes that are no
+ * UTF-8 become U+FFFD. */
 str app_json_string(struct arena *a, str s);
 
 #endif

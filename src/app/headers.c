@@ -7,18 +7,74 @@
 
 /* Never kept, each for the reason headers.h gives. */
 static const char *const dropped[] = {
-    "age", "allow", "alt-svc", "authorization", "cache-control", "cache-status", "clear-site-data", "connection",
-    "content-encoding", "content-length", "content-location", "content-md5", "content-range", "cookie", "date", "dnt",
-    "etag", "expect", "expires", "forwarded", "from", "host", "keep-alive", "last-modified", "link", "location",
-    "max-forwards", "memento-datetime", "nel", "origin", "permissions-policy", "pragma", "range", "referer",
-    "referrer-policy", "refresh", "report-to", "retry-after", "server", "set-cookie", "set-cookie2",
-    "strict-transport-security", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "vary", "via",
-    "x-client-ip", "x-content-type-options", "x-frame-options", "x-real-ip", "x-webkit-csp", "x-xss-protection",
-    "x-content-security-policy", "content-security-policy", "content-security-policy-report-only", "priority",
-    "www-authenticate", "api-user-agent", "x-http-method-override", "accept", "accept-datetime",
+    "age",
+    "allow",
+    "alt-svc",
+    "authorization",
+    "cache-control",
+    "cache-status",
+    "clear-site-data",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-location",
+    "content-md5",
+    "content-range",
+    "cookie",
+    "date",
+    "dnt",
+    "etag",
+    "expect",
+    "expires",
+    "forwarded",
+    "from",
+    "host",
+    "keep-alive",
+    "last-modified",
+    "link",
+    "location",
+    "max-forwards",
+    "memento-datetime",
+    "nel",
+    "origin",
+    "permissions-policy",
+    "pragma",
+    "range",
+    "referer",
+    "referrer-policy",
+    "refresh",
+    "report-to",
+    "retry-after",
+    "server",
+    "set-cookie",
+    "set-cookie2",
+    "strict-transport-security",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "vary",
+    "via",
+    "x-client-ip",
+    "x-content-type-options",
+    "x-frame-options",
+    "x-real-ip",
+    "x-webkit-csp",
+    "x-xss-protection",
+    "x-content-security-policy",
+    "content-security-policy",
+    "content-security-policy-report-only",
+    "priority",
+    "www-authenticate",
+    "api-user-agent",
+    "x-http-method-override",
+    "accept",
+    "accept-datetime",
 };
 static const char *const dropped_prefixes[] = {
-    "accept-", "access-control-", "cross-origin-", "if-", "proxy-", "sec-", "x-forwarded-", "x-request-", "x-store-",
+    "accept-", "access-control-", "cross-origin-", "if-",      "proxy-",
+    "sec-",    "x-forwarded-",    "x-request-",    "x-store-",
 };
 
 static bool is_tchar(char c)
@@ -79,7 +135,8 @@ static str lower(struct arena *a, str name)
 }
 
 /* The name a field is kept under; empty: it is not kept. */
-static str kept_name(const struct http_pair *fields, unsigned count, unsigned at, enum headers_rule rule)
+static str kept_name(const struct http_pair *fields, unsigned count, unsigned at,
+                     enum headers_rule rule)
 {
     str name = fields[at].name;
     if (rule == HEADERS_X_STORE) {
@@ -95,8 +152,8 @@ static str kept_name(const struct http_pair *fields, unsigned count, unsigned at
     return headers_may_keep(name) ? name : STR_NONE;
 }
 
-err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count, enum headers_rule rule, str *lines,
-                 struct err_note *note)
+err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count,
+                 enum headers_rule rule, str *lines, struct err_note *note)
 {
     char *out = arena_alloc(a, PAGE_HEADERS_BYTES_MAX);
     if (out == NULL)
@@ -104,16 +161,19 @@ err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count
     size_t used = 0;
     unsigned kept = 0;
     for (unsigned i = 0; i < count; i++) {
-        str name = lower(a, kept_name(fields, count, i, rule)), value = str_trim(fields[i].value), before;
+        str name = lower(a, kept_name(fields, count, i, rule)), value = str_trim(fields[i].value),
+            before;
         if (name.n == 0 || headers_find((str){ .p = out, .n = used }, name, &before))
             continue;
         if (!headers_value_is_sane(value)) {
-            err_note_set(note, "the value of header %.*s has control characters", (int)(name.n < 64 ? name.n : 64), name.p);
+            err_note_set(note, "the value of header %.*s has control characters",
+                         (int)(name.n < 64 ? name.n : 64), name.p);
             return ERR_BAD;
         }
         size_t need = name.n + value.n + 3;
         if (++kept > PAGE_HEADERS_MAX || need > PAGE_HEADERS_BYTES_MAX - used) {
-            err_note_set(note, "more than %d headers or %d bytes of them", PAGE_HEADERS_MAX, PAGE_HEADERS_BYTES_MAX);
+            err_note_set(note, "more than %d headers or %d bytes of them", PAGE_HEADERS_MAX,
+                         PAGE_HEADERS_BYTES_MAX);
             return ERR_LIMIT;
         }
         memcpy(out + used, name.p, name.n);
@@ -134,7 +194,8 @@ bool headers_next(str *lines, struct http_pair *out)
         size_t colon = str_find(line, ':');
         if (colon == 0 || colon == line.n)
             continue;
-        *out = (struct http_pair){ .name = str_take(line, colon), .value = str_trim(str_skip(line, colon + 1)) };
+        *out = (struct http_pair){ .name = str_take(line, colon),
+                                   .value = str_trim(str_skip(line, colon + 1)) };
         return true;
     }
     return false;
@@ -175,8 +236,8 @@ static bool is_document(str content_type)
 {
     str type = str_trim(str_take(content_type, str_find(content_type, ';')));
     return str_eq_nocase(type, STR("text/html")) || str_eq_nocase(type, STR("image/svg+xml")) ||
-           str_eq_nocase(type, STR("application/xhtml+xml")) || str_eq_nocase(type, STR("text/xml")) ||
-           str_eq_nocase(type, STR("application/xml"));
+           str_eq_nocase(type, STR("application/xhtml+xml")) ||
+           str_eq_nocase(type, STR("text/xml")) || str_eq_nocase(type, STR("application/xml"));
 }
 
 /* "en.example.test" -> "*.example.test": styles come from any sibling of a wiki. */
@@ -190,22 +251,26 @@ static str policy_of(struct arena *a, str domain)
     }
     if (domain.n == 0)
         return STR("default-src 'none'; media-src *; img-src *; frame-ancestors 'self'");
-    return arena_printf(a,
-                        "default-src 'none'; media-src *; img-src *; style-src http://%s%.*s https://%s%.*s "
-                        "'unsafe-inline'; frame-ancestors 'self'",
-                        star, STR_ARG(domain), star, STR_ARG(domain));
+    return arena_printf(
+        a,
+        "default-src 'none'; media-src *; img-src *; style-src http://%s%.*s https://%s%.*s "
+        "'unsafe-inline'; frame-ancestors 'self'",
+        star, STR_ARG(domain), star, STR_ARG(domain));
 }
 
 void answer_add_security(struct answer *w, struct arena *a, str content_type, str domain)
 {
-    static const struct { const char *name, *value; } always[] = {
+    static const struct {
+        const char *name, *value;
+    } always[] = {
         { "x-content-type-options", "nosniff" },
         { "referrer-policy", "origin-when-cross-origin" },
         { "x-frame-options", "SAMEORIGIN" },
         { "access-control-allow-origin", "*" },
         { "access-control-allow-methods", "GET,HEAD" },
         { "access-control-allow-headers",
-          "accept, accept-datetime, accept-encoding, accept-language, api-user-agent, cache-control, content-length, "
+          "accept, accept-datetime, accept-encoding, accept-language, api-user-agent, "
+          "cache-control, content-length, "
           "content-type, dnt, if-match, if-modified-since, if-none-match, range" },
         { "access-control-expose-headers", "etag" },
     };
@@ -230,7 +295,8 @@ void answer_json(struct http_exchange *x, int status, str body, const char *cach
     struct answer w = { .status = status, .body = body };
     str type = STR("application/json; charset=utf-8");
     answer_add(&w, STR("content-type"), type);
-    answer_add(&w, STR("cache-control"), str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
+    answer_add(&w, STR("cache-control"),
+               str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
     answer_add_security(&w, http_arena(x), type, STR_NONE);
     answer_send(x, &w);
 }

@@ -1,12 +1,13 @@
 /* headers.h - header fields of content: which may be kept with it, and which every answer carries.
  *
  * Kept: what describes the content and says nothing of who sent it. Never kept: what belongs to one
- * connection or one request (hop-by-hop, host, cookies, credentials, x-forwarded-*, x-client-ip, x-request-*,
- * conditions, accept*), what the server states itself (date, etag, vary, cache-control, content-length,
- * content-encoding, memento and cache fields), and the security fields, which are computed when served: a
- * stored one could not be changed any more. Kept lines are "name: value\n", names in lower case.
- * Sources: RESTBase lib/security_response_header_filter.js; RFC 9110 7.6.1; notes on its leaks of the
- * writer's headers. Thread: any. */
+ * connection or one request (hop-by-hop, host, cookies, credentials, x-forwarded-*, x-client-ip,
+ * x-request-*, conditions, accept*), what the server states itself (date, etag, vary,
+ * cache-control, content-length, content-encoding, memento and cache fields), and the security
+ * fields, which are computed when served: a stored one could not be changed any more. Kept lines
+ * are "name: value\n", names in lower case. Sources: RESTBase
+ * lib/security_response_header_filter.js; RFC 9110 7.6.1; notes on its leaks of the writer's
+ * headers. Thread: any. */
 #ifndef APP_HEADERS_H
 #define APP_HEADERS_H
 
@@ -17,25 +18,28 @@
 
 enum headers_rule {
     HEADERS_ALL,     /* every field that may be kept (members of a bundle; key_rev_value) */
-    HEADERS_X_STORE, /* x-store-NAME as NAME, and content-type unless x-store-content-type is there (key_value) */
+    HEADERS_X_STORE, /* x-store-NAME as NAME, and content-type unless x-store-content-type is there
+                        (key_value) */
 };
 
-/* May a field of this name be kept and replayed? The name in any letter case; false for what is no token. */
+/* May a field of this name be kept and replayed? The name in any letter case; false for what is no
+ * token. */
 bool headers_may_keep(str name);
 /* No control bytes but tab, at most PAGE_HEADERS_BYTES_MAX long. */
 bool headers_value_is_sane(str value);
-/* The lines to keep of these fields, in the arena; fields that may not be kept are left out in silence. A later
- * field of a name already there is left out. Fails: ERR_BAD (a value that is not sane), ERR_LIMIT (more than
- * PAGE_HEADERS_MAX or PAGE_HEADERS_BYTES_MAX). */
-MUST_CHECK err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count, enum headers_rule rule,
-                            str *lines, struct err_note *note);
+/* The lines to keep of these fields, in the arena; fields that may not be kept are left out in
+ * silence. A later field of a name already there is left out. Fails: ERR_BAD (a value that is not
+ * sane), ERR_LIMIT (more than PAGE_HEADERS_MAX or PAGE_HEADERS_BYTES_MAX). */
+MUST_CHECK err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count,
+                            enum headers_rule rule, str *lines, struct err_note *note);
 /* Cuts the next line from *lines; false at the end. */
 bool headers_next(str *lines, struct http_pair *out);
 /* The value of a kept field; false when absent. */
 bool headers_find(str lines, str name, str *value);
 
-/* An answer under construction: all its fields, so that it can be sent once or made ready and sent often.
- * Names and values are borrowed until it was sent or made. More than ANSWER_HEADERS_MAX is an INVARIANT. */
+/* An answer under construction: all its fields, so that it can be sent once or made ready and sent
+ * often. Names and values are borrowed until it was sent or made. More than ANSWER_HEADERS_MAX is
+ * an INVARIANT. */
 enum { ANSWER_HEADERS_MAX = 32 + 32 };
 struct answer {
     int status;
@@ -46,13 +50,15 @@ struct answer {
 void answer_add(struct answer *w, str name, str value);
 /* Adds every kept line. Those that may not be kept (older rules let them in) are left out. */
 void answer_add_kept(struct answer *w, str lines);
-/* Adds what every answer carries: nosniff, referrer-policy, x-frame-options, CORS and, by the content type,
- * the content-security-policy. domain: whose style sheets HTML may use; empty: nobody's. */
+/* Adds what every answer carries: nosniff, referrer-policy, x-frame-options, CORS and, by the
+ * content type, the content-security-policy. domain: whose style sheets HTML may use; empty:
+ * nobody's. */
 void answer_add_security(struct answer *w, struct arena *a, str content_type, str domain);
 /* Sends it; adds x-request-id. */
 void answer_send(struct http_exchange *x, const struct answer *w);
 
-/* Answers with JSON, cache-control (NULL: the default, private), and the security fields. body as http_answer. */
+/* Answers with JSON, cache-control (NULL: the default, private), and the security fields. body as
+ * http_answer. */
 void answer_json(struct http_exchange *x, int status, str body, const char *cache_control);
 #define HEADERS_CACHE_PRIVATE "private, max-age=0, s-maxage=0, must-revalidate"
 

@@ -1,5 +1,6 @@
-/* Invariants: (1) an entry is in its shard's table and ring, or in neither; (2) bytes of a shard is the sum of
- * its entries' and at most bytes_max; (3) an entry holds one reference to each of its answers. */
+/* Invariants: (1) an entry is in its shard's table and ring, or in neither; (2) bytes of a shard is
+ * the sum of its entries' and at most bytes_max; (3) an entry holds one reference to each of its
+ * answers. */
 #include "app/hot.h"
 
 #include "http/negotiate.h"
@@ -11,17 +12,23 @@
 #include <xxhash.h>
 
 #define HOT_MAGIC 0x407a45e0u
-enum { SHARD_BYTES_MIN = 4 << 20, CHAINS_MIN = 64, CHAINS_MAX = 1 << 16, ENTRY_BYTES_TYPICAL = 16384, CACHE_LINE = 64 };
+enum {
+    SHARD_BYTES_MIN = 4 << 20,
+    CHAINS_MIN = 64,
+    CHAINS_MAX = 1 << 16,
+    ENTRY_BYTES_TYPICAL = 16384,
+    CACHE_LINE = 64
+};
 
 struct entry {
-    struct entry *chain;            /* next of the same hash */
-    struct entry *before, *after;   /* in the ring */
+    struct entry *chain;          /* next of the same hash */
+    struct entry *before, *after; /* in the ring */
     uint64_t hash;
     struct hot_mark mark;
     store_time valid_until;
     struct http_ready *full, *same;
     size_t bytes;
-    bool touched;                   /* hit since the hand passed */
+    bool touched; /* hit since the hand passed */
     unsigned variant;
     uint32_t target_bytes;
     uint32_t tag_bytes;
@@ -38,11 +45,13 @@ struct shard {
     uint64_t hits, misses, entries, evicted;
 };
 
-struct versions { _Atomic uint32_t of[HOT_SLOTS]; };
+struct versions {
+    _Atomic uint32_t of[HOT_SLOTS];
+};
 
 struct app_hot {
     uint32_t magic;
-    unsigned shards_count;          /* a power of two */
+    unsigned shards_count; /* a power of two */
     uint64_t seed;
     struct shard *shards;
     struct versions *versions;
@@ -136,14 +145,17 @@ struct hot_mark hot_mark(struct app_hot *h, uint16_t bucket, uint32_t domain, st
 {
     MAGIC_CHECK(h, HOT_MAGIC);
     uint32_t slot = slot_of(h, bucket, domain, title);
-    return (struct hot_mark){ .slot = slot, .version = atomic_load_explicit(&h->versions->of[slot], memory_order_acquire) };
+    return (struct hot_mark){
+        .slot = slot, .version = atomic_load_explicit(&h->versions->of[slot], memory_order_acquire)
+    };
 }
 
 void hot_bump(struct app_hot *h, uint16_t bucket, uint32_t domain, str title)
 {
     MAGIC_CHECK(h, HOT_MAGIC);
     uint32_t slot = slot_of(h, bucket, domain, title);
-    (void)atomic_fetch_add_explicit(&h->versions->of[slot], 1, memory_order_acq_rel); /* the old value is of no use */
+    (void)atomic_fetch_add_explicit(&h->versions->of[slot], 1,
+                                    memory_order_acq_rel); /* the old value is of no use */
 }
 
 static bool is_dead(const struct app_hot *h, struct hot_mark mark)
@@ -178,10 +190,16 @@ static struct entry *entry_new(uint64_t hash, struct hot_key key, const struct h
     struct entry *e = malloc(sizeof *e + key.target.n);
     if (e == NULL)
         return NULL;
-    *e = (struct entry){ .hash = hash, .mark = o->mark, .valid_until = o->valid_until, .variant = key.variant,
-                         .full = http_ready_ref(o->full), .same = http_ready_ref(o->same),
-                         .bytes = sizeof *e + key.target.n + http_ready_bytes(o->full) + http_ready_bytes(o->same),
-                         .target_bytes = (uint32_t)key.target.n, .tag_bytes = (uint32_t)o->tag.n };
+    *e = (struct entry){ .hash = hash,
+                         .mark = o->mark,
+                         .valid_until = o->valid_until,
+                         .variant = key.variant,
+                         .full = http_ready_ref(o->full),
+                         .same = http_ready_ref(o->same),
+                         .bytes = sizeof *e + key.target.n + http_ready_bytes(o->full) +
+                                  http_ready_bytes(o->same),
+                         .target_bytes = (uint32_t)key.target.n,
+                         .tag_bytes = (uint32_t)o->tag.n };
     memcpy(e->target, key.target.p, key.target.n);
     memcpy(e->tag, o->tag.p, o->tag.n);
     return e;
@@ -224,7 +242,8 @@ static void insert(struct shard *s, struct entry *e)
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts)
 {
     MAGIC_CHECK(h, HOT_MAGIC);
-    if (key.target.n > HOT_TARGET_BYTES_MAX || opts->tag.n > HOT_TAG_BYTES_MAX || is_dead(h, opts->mark))
+    if (key.target.n > HOT_TARGET_BYTES_MAX || opts->tag.n > HOT_TAG_BYTES_MAX ||
+        is_dead(h, opts->mark))
         return;
     uint64_t hash = hash_of(h, key);
     struct shard *s = shard_of(h, hash);
@@ -249,8 +268,8 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
 }
 
 /* Under the lock: the entry when it is still good. */
-static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash, struct hot_key key,
-                               struct clock *clock)
+static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash,
+                               struct hot_key key, struct clock *clock)
 {
     struct entry *e = find(s, hash, key);
     if (e == NULL)
@@ -264,7 +283,8 @@ static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash
     return NULL;
 }
 
-struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock, str if_none_match)
+struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock,
+                           str if_none_match)
 {
     MAGIC_CHECK(h, HOT_MAGIC);
     uint64_t hash = hash_of(h, key);

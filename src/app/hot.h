@@ -1,13 +1,14 @@
-/* hot.h - answers that are ready: sent again without looking at the store, as long as nothing changed.
+/* hot.h - answers that are ready: sent again without looking at the store, as long as nothing
+ * changed.
  *
- * An entry is the whole answer to a plain GET of one raw target in one set of accepted codings, and its 304.
- * It is good while (a) its title did not change: each title hashes to one of HOT_SLOTS counters, which
- * pages_on_change bumps on the committer, after publishing and before the acknowledgement; an entry keeps the
- * value its maker saw BEFORE beginning the view it was made from; and (b) the clock is before valid_until.
- * Two titles of one slot only invalidate each other too often.
- *   Sharded by the hash of the key; each shard is a hash table and a CLOCK ring (Corbato 1968) under one lock
- * held for a look-up; what is evicted is what was not hit since the hand passed last.
- * Thread: all functions from any thread, but new and free. */
+ * An entry is the whole answer to a plain GET of one raw target in one set of accepted codings, and
+ * its 304. It is good while (a) its title did not change: each title hashes to one of HOT_SLOTS
+ * counters, which pages_on_change bumps on the committer, after publishing and before the
+ * acknowledgement; an entry keeps the value its maker saw BEFORE beginning the view it was made
+ * from; and (b) the clock is before valid_until. Two titles of one slot only invalidate each other
+ * too often. Sharded by the hash of the key; each shard is a hash table and a CLOCK ring (Corbato
+ * 1968) under one lock held for a look-up; what is evicted is what was not hit since the hand
+ * passed last. Thread: all functions from any thread, but new and free. */
 #ifndef APP_HOT_H
 #define APP_HOT_H
 
@@ -16,14 +17,21 @@
 #include "base/times.h"
 #include "http/http.h"
 
-enum { HOT_SLOTS = 1 << 16, HOT_SHARDS_MAX = 64, HOT_TARGET_BYTES_MAX = 2048, HOT_TAG_BYTES_MAX = 64 };
+enum {
+    HOT_SLOTS = 1 << 16,
+    HOT_SHARDS_MAX = 64,
+    HOT_TARGET_BYTES_MAX = 2048,
+    HOT_TAG_BYTES_MAX = 64
+};
 
 struct app_hot;
 /* Owner: caller. bytes_max 0: it keeps nothing. seed: of the hashes. Dies when out of memory. */
 struct app_hot *hot_new(size_t bytes_max, uint64_t seed);
 void hot_free(struct app_hot **hp);
 
-struct hot_mark { uint32_t slot, version; };
+struct hot_mark {
+    uint32_t slot, version;
+};
 /* Take it before beginning the view that the answer is made from. */
 struct hot_mark hot_mark(struct app_hot *h, uint16_t bucket, uint32_t domain, str title);
 /* Every entry made of this title before is dead from its return on. */
@@ -35,17 +43,22 @@ struct hot_key {
 };
 struct hot_entry_opts {
     struct hot_mark mark;
-    store_time valid_until;  /* NEVER: until the title changes */
-    str tag;                 /* entity tag without quotes */
+    store_time valid_until;         /* NEVER: until the title changes */
+    str tag;                        /* entity tag without quotes */
     struct http_ready *full, *same; /* 200 and 304; the entry takes references of its own */
 };
-/* Keeps an entry in place of one there already; does nothing when it is too large or already dead. */
+/* Keeps an entry in place of one there already; does nothing when it is too large or already dead.
+ */
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts);
-/* The ready answer with a reference for the caller, or NULL. if_none_match (empty: none) chooses between 200
- * and 304. Reads the clock only for an entry that ends at an instant. Allocates nothing. */
-struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock, str if_none_match);
+/* The ready answer with a reference for the caller, or NULL. if_none_match (empty: none) chooses
+ * between 200 and 304. Reads the clock only for an entry that ends at an instant. Allocates
+ * nothing. */
+struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock,
+                           str if_none_match);
 
-struct hot_stats { uint64_t hits, misses, entries, bytes, evicted; };
+struct hot_stats {
+    uint64_t hits, misses, entries, bytes, evicted;
+};
 void hot_stats_get(struct app_hot *h, struct hot_stats *out);
 
 #endif

@@ -112,7 +112,10 @@ static bool skip_name(str *s)
 }
 
 /* What is open: the closing brackets still owed, innermost last. */
-struct nest { unsigned depth; char close[JSONREAD_DEPTH_MAX]; };
+struct nest {
+    unsigned depth;
+    char close[JSONREAD_DEPTH_MAX];
+};
 
 /* After a value: closes what ends here, steps over one comma. False: not JSON. */
 static bool after_value(struct nest *open, str *s)
@@ -192,7 +195,8 @@ static bool has_name(const struct jsonread_member *m, unsigned count, str name)
     return false;
 }
 
-err jsonread_members(struct arena *a, str value, struct jsonread_member *out, unsigned max, unsigned *count)
+err jsonread_members(struct arena *a, str value, struct jsonread_member *out, unsigned max,
+                     unsigned *count)
 {
     if (value.n < 2 || value.p[0] != '{')
         return ERR_BAD;
@@ -281,7 +285,8 @@ err jsonread_string(struct arena *a, str value, str *out)
         *out = s;
         return ERR_OK;
     }
-    char *text = arena_alloc(a, s.n), *end = text; /* an escape is never shorter than what it means */
+    char *text = arena_alloc(a, s.n),
+         *end = text; /* an escape is never shorter than what it means */
     if (text == NULL)
         return ERR_LIMIT;
     while (s.n > 0) {
@@ -302,7 +307,8 @@ err jsonread_string(struct arena *a, str value, str *out)
     return ERR_OK;
 }
 
-const struct jsonread_member *jsonread_find(const struct jsonread_member *m, unsigned count, const char *name)
+const struct jsonread_member *jsonread_find(const struct jsonread_member *m, unsigned count,
+                                            const char *name)
 {
     for (unsigned i = 0; i < count; i++)
         if (str_eq(m[i].name, str_of(name)))

@@ -1,4 +1,5 @@
-/* The answer to a GET of a content: coding, conditions, range, header fields, and the ready copy. */
+/* The answer to a GET of a content: coding, conditions, range, header fields, and the ready copy.
+ */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_get.h"
@@ -21,19 +22,22 @@ static enum http_coding coding_of(enum page_codec c)
 
 /* ---- deciding ---- */
 
-/* The stored coding when the client likes it as much as identity, else identity. False: neither will do. */
+/* The stored coding when the client likes it as much as identity, else identity. False: neither
+ * will do. */
 static bool choose_coding(struct page_get *g)
 {
     enum http_coding stored = coding_of(g->content->codec);
     struct http_accept accept = http_accept_encoding(http_common(g->x)->accept_encoding);
     int identity = accept.weight[CODING_IDENTITY];
-    bool coded = stored != CODING_IDENTITY && accept.weight[stored] > 0 && accept.weight[stored] >= identity;
+    bool coded =
+        stored != CODING_IDENTITY && accept.weight[stored] > 0 && accept.weight[stored] >= identity;
     g->coding = coded ? stored : CODING_IDENTITY;
     return coded || identity > 0;
 }
 
-/* If-Unmodified-Since against the render's time. With no-cache it is the peer's question, "is yours younger than
- * this?": only a strictly older render is served, and a date that cannot be read refuses; else RFC 9110 13.1.4. */
+/* If-Unmodified-Since against the render's time. With no-cache it is the peer's question, "is yours
+ * younger than this?": only a strictly older render is served, and a date that cannot be read
+ * refuses; else RFC 9110 13.1.4. */
 static bool unmodified_since(const struct page_get *g)
 {
     const struct http_common *c = http_common(g->x);
@@ -65,7 +69,8 @@ static void choose_range(struct page_get *g, str tag)
     const struct http_common *c = http_common(g->x);
     if (c->range.n == 0 || g->coding != CODING_IDENTITY || http_method(g->x) != HTTP_GET)
         return;
-    if (c->if_range.n > 0 && (str_eq(c->if_range, STR("*")) || !http_etag_matches(c->if_range, tag, false)))
+    if (c->if_range.n > 0 &&
+        (str_eq(c->if_range, STR("*")) || !http_etag_matches(c->if_range, tag, false)))
         return;
     g->range = http_range(c->range, g->content->raw_bytes);
     if (g->range.kind == RANGE_ONE)
@@ -107,18 +112,22 @@ static str page_path(const struct page_get *g, bool with_name)
     struct arena *a = http_arena(g->x);
     char tag[PAGE_TAG_BYTES + 1];
     str name = with_name ? app_page_tag(g->render.name, tag) : STR("");
-    return arena_printf(a, "/%.*s/v1/%s/%.*s/%.*s%s%.*s", STR_ARG(g->target.domain->name), g->target.config->page.name,
-                        STR_ARG(g->target.content), STR_ARG(http_encode(a, g->target.title)), with_name ? "/" : "",
+    return arena_printf(a, "/%.*s/v1/%s/%.*s/%.*s%s%.*s", STR_ARG(g->target.domain->name),
+                        g->target.config->page.name, STR_ARG(g->target.content),
+                        STR_ARG(http_encode(a, g->target.title)), with_name ? "/" : "",
                         STR_ARG(name));
 }
 
-/* RFC 7089: the bare path is original and time gate at once; what names or chose a render is a memento of it. */
+/* RFC 7089: the bare path is original and time gate at once; what names or chose a render is a
+ * memento of it. */
 static void add_memento(struct page_get *g, struct answer *w)
 {
     struct arena *a = http_arena(g->x);
     bool gate = !g->target.has_rev;
-    answer_add(w, STR("vary"), gate ? STR("Accept-Encoding, Accept-Datetime") : STR("Accept-Encoding"));
-    answer_add(w, STR("link"), arena_printf(a, "<%.*s>; rel=\"original timegate\"", STR_ARG(page_path(g, false))));
+    answer_add(w, STR("vary"),
+               gate ? STR("Accept-Encoding, Accept-Datetime") : STR("Accept-Encoding"));
+    answer_add(w, STR("link"),
+               arena_printf(a, "<%.*s>; rel=\"original timegate\"", STR_ARG(page_path(g, false))));
     if (g->negotiated)
         answer_add(w, STR("content-location"), page_path(g, true));
     if (gate && !g->negotiated)
@@ -134,7 +143,8 @@ static const char *cache_control(const struct page_get *g)
 {
     if (g->stash)
         return "no-cache";
-    return g->target.config->cache_control == NULL ? HEADERS_CACHE_PRIVATE : g->target.config->cache_control;
+    return g->target.config->cache_control == NULL ? HEADERS_CACHE_PRIVATE
+                                                   : g->target.config->cache_control;
 }
 
 /* What 200, 206 and 304 share. */
@@ -165,8 +175,9 @@ static void build_content(struct page_get *g, struct answer *w)
         answer_add(w, STR("content-encoding"), str_of(http_coding_name(g->coding)));
     if (g->status == 206) {
         w->body = str_take(str_skip(g->body, g->range.first), g->range.last - g->range.first + 1);
-        answer_add(w, STR("content-range"), arena_printf(http_arena(g->x), "bytes %" PRIu64 "-%" PRIu64 "/%zu",
-                                                         g->range.first, g->range.last, g->body.n));
+        answer_add(w, STR("content-range"),
+                   arena_printf(http_arena(g->x), "bytes %" PRIu64 "-%" PRIu64 "/%zu",
+                                g->range.first, g->range.last, g->body.n));
     }
     answer_add_security(w, http_arena(g->x), type, g->target.domain->name);
 }
@@ -180,8 +191,8 @@ static void build_same(struct page_get *g, struct answer *w)
 
 /* ---- ready answers ---- */
 
-/* Until when the ready answer is as good as a look into the store: while the render is not due, and for one that
- * is named while a read of it needs no longer life. */
+/* Until when the ready answer is as good as a look into the store: while the render is not due, and
+ * for one that is named while a read of it needs no longer life. */
 static store_time valid_until(const struct page_get *g)
 {
     store_time due = g->render.due_at;
@@ -205,10 +216,12 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *w)
     struct answer same;
     build_same(g, &same);
     char text[PAGE_TAG_BYTES + 1];
-    struct hot_entry_opts opts = { .mark = g->mark, .valid_until = valid_until(g),
+    struct hot_entry_opts opts = { .mark = g->mark,
+                                   .valid_until = valid_until(g),
                                    .tag = app_page_tag(g->render.name, text),
                                    .full = http_ready_new(w->status, w->headers, w->count, w->body),
-                                   .same = http_ready_new(same.status, same.headers, same.count, same.body) };
+                                   .same = http_ready_new(same.status, same.headers, same.count,
+                                                          same.body) };
     struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
     if (opts.full != NULL && opts.same != NULL)
         hot_put(g->app->hot, key, &opts);
@@ -220,9 +233,11 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *w)
 static bool is_ready_request(const struct http_exchange *x)
 {
     const struct http_common *c = http_common(x);
-    bool only_none_match = !c->any_conditional || (c->if_match.n == 0 && c->if_unmodified_since.n == 0 &&
-                                                   c->if_modified_since.n == 0 && c->if_range.n == 0 && c->range.n == 0);
-    return only_none_match && http_query_raw(x).n == 0 && c->cache_control.n == 0 && c->accept_datetime.n == 0 &&
+    bool only_none_match = !c->any_conditional ||
+                           (c->if_match.n == 0 && c->if_unmodified_since.n == 0 &&
+                            c->if_modified_since.n == 0 && c->if_range.n == 0 && c->range.n == 0);
+    return only_none_match && http_query_raw(x).n == 0 && c->cache_control.n == 0 &&
+           c->accept_datetime.n == 0 &&
            (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD) && !http_has_request_id(x);
 }
 
@@ -262,7 +277,8 @@ static void answer_unsatisfiable(struct page_get *g)
 {
     http_reply_header(g->x, STR("content-range"),
                       arena_printf(http_arena(g->x), "bytes */%" PRIu32, g->content->raw_bytes));
-    app_problem(g->x, 416, "range_not_satisfiable", NULL, STR("The range lies outside the content."), STR_NONE);
+    app_problem(g->x, 416, "range_not_satisfiable", NULL,
+                STR("The range lies outside the content."), STR_NONE);
 }
 
 void page_get_answer(struct page_get *g)
@@ -274,10 +290,12 @@ void page_get_answer(struct page_get *g)
         answer_send(g->x, &same);
         return;
     case 406:
-        app_problem(g->x, 406, "not_acceptable", NULL, STR("None of the codings accepted is there."), STR_NONE);
+        app_problem(g->x, 406, "not_acceptable", NULL,
+                    STR("None of the codings accepted is there."), STR_NONE);
         return;
     case 412:
-        app_problem(g->x, 412, "precondition_failed", NULL, STR("A condition of the request does not hold."), STR_NONE);
+        app_problem(g->x, 412, "precondition_failed", NULL,
+                    STR("A condition of the request does not hold."), STR_NONE);
         return;
     case 416:
         answer_unsatisfiable(g);

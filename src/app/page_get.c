@@ -1,13 +1,15 @@
 /* GET of one content. The way of a request:
  *
  *   find in a view -> decide -> read what is in memory -> answer at once
- *                           \-> extend or stash (the committer) -> read on the pool when cold -> answer
+ *                           \-> extend or stash (the committer) -> read on the pool when cold ->
+ * answer
  *
- * A read that names a revision answers only after its longer life is on disk. While a cold read waits, a pin
- * keeps the bytes; whatever is inline or not yet written was copied inside the view. */
+ * A read that names a revision answers only after its longer life is on disk. While a cold read
+ * waits, a pin keeps the bytes; whatever is inline or not yet written was copied inside the view.
+ */
+#include "app/page_get.h"
 #include "app/bundle.h"
 #include "app/errors.h"
-#include "app/page_get.h"
 #include "auth/auth.h"
 #include "base/date.h"
 
@@ -32,7 +34,8 @@ static err decode(struct page_get *g)
 static void read_run(struct loop_job *j)
 {
     struct page_get *g = CONTAINER_OF(j, struct page_get, job);
-    g->read_result = page_read(g->target.bucket, &g->render, g->content, http_arena(g->x), false, &g->headers, &g->frame);
+    g->read_result = page_read(g->target.bucket, &g->render, g->content, http_arena(g->x), false,
+                               &g->headers, &g->frame);
     if (g->read_result == ERR_OK)
         g->read_result = decode(g);
 }
@@ -71,9 +74,14 @@ static void order_done(struct page_order *o, err why)
 
 static void order_start(struct page_get *g)
 {
-    g->order = (struct page_order){ .kind = g->stash ? ORDER_STASH : ORDER_EXTEND, .domain = g->which.domain,
-                                    .title = g->target.title, .has_rev = true, .has_tid = true, .name = g->render.name,
-                                    .deadline = app_page_deadline(g->app), .done = order_done };
+    g->order = (struct page_order){ .kind = g->stash ? ORDER_STASH : ORDER_EXTEND,
+                                    .domain = g->which.domain,
+                                    .title = g->target.title,
+                                    .has_rev = true,
+                                    .has_tid = true,
+                                    .name = g->render.name,
+                                    .deadline = app_page_deadline(g->app),
+                                    .done = order_done };
     page_order_start(g->target.bucket, &g->order);
 }
 
@@ -90,20 +98,23 @@ static bool select_render(struct page_get *g)
         bool fine = !g->target.has_rev && date_parse_any(text, &g->which.at.ns);
         if (!fine) {
             app_problem(x, 400, "bad_request#invalid_instant", NULL,
-                        STR("at is an RFC 3339 instant, and the path then names no revision."), STR_NONE);
+                        STR("at is an RFC 3339 instant, and the path then names no revision."),
+                        STR_NONE);
             return false;
         }
         g->which.select = SELECT_SERVED_AT;
         g->negotiated = true;
     } else if (c->accept_datetime.n > 0 && !g->target.has_rev) {
         if (!date_parse_http(c->accept_datetime, &g->which.at.ns)) {
-            app_problem(x, 400, "bad_request#invalid_datetime", NULL, STR("Accept-Datetime is an HTTP date."), STR_NONE);
+            app_problem(x, 400, "bad_request#invalid_datetime", NULL,
+                        STR("Accept-Datetime is an HTTP date."), STR_NONE);
             return false;
         }
         g->which.select = SELECT_CURRENT_AT;
         g->negotiated = true;
     }
-    g->stash = http_query_raw(x).n > 0 && http_query(x, "stash", &text) && str_eq(text, STR("true"));
+    g->stash =
+        http_query_raw(x).n > 0 && http_query(x, "stash", &text) && str_eq(text, STR("true"));
     return true;
 }
 
@@ -111,7 +122,8 @@ static bool select_render(struct page_get *g)
 static bool is_plain(struct http_exchange *x)
 {
     const struct http_common *c = http_common(x);
-    return http_query_raw(x).n == 0 && !c->any_conditional && c->cache_control.n == 0 && c->accept_datetime.n == 0;
+    return http_query_raw(x).n == 0 && !c->any_conditional && c->cache_control.n == 0 &&
+           c->accept_datetime.n == 0;
 }
 
 static void answer_missing(struct page_get *g, err why, const struct page_trace *trace)
@@ -128,7 +140,8 @@ static bool must_order(const struct page_get *g)
     if (g->status != 200 && g->status != 206 && g->status != 304)
         return false;
     bool named = g->which.select == SELECT_REV || g->which.select == SELECT_EXACT;
-    return g->stash || (named && page_wants_extension(g->target.bucket, &g->render, clock_store(g->app->clock)));
+    return g->stash || (named && page_wants_extension(g->target.bucket, &g->render,
+                                                      clock_store(g->app->clock)));
 }
 
 /* Inside the view: finds, decides, reads what is in memory. False: answered. */
@@ -142,13 +155,15 @@ static bool find(struct page_get *g, struct engine_view *v)
     }
     g->content = page_content_find(&g->render, g->target.content);
     if (g->content == NULL) {
-        app_problem(g->x, 404, "not_found#content", NULL, STR("This render has no content of that name."), STR_NONE);
+        app_problem(g->x, 404, "not_found#content", NULL,
+                    STR("This render has no content of that name."), STR_NONE);
         return false;
     }
     page_get_decide(g);
     if (g->status != 200 && g->status != 206)
         return true;
-    why = page_read(g->target.bucket, &g->render, g->content, http_arena(g->x), true, &g->headers, &g->frame);
+    why = page_read(g->target.bucket, &g->render, g->content, http_arena(g->x), true, &g->headers,
+                    &g->frame);
     g->cold = why == ERR_AGAIN;
     if (why == ERR_OK)
         why = decode(g);
@@ -165,7 +180,8 @@ static bool find(struct page_get *g, struct engine_view *v)
 
 static void get_start(struct page_get *g)
 {
-    g->mark = hot_mark(g->app->hot, page_bucket_number(g->target.bucket), g->which.domain, g->target.title);
+    g->mark = hot_mark(g->app->hot, page_bucket_number(g->target.bucket), g->which.domain,
+                       g->target.title);
     struct engine_view *v = engine_view_begin(g->app->engine);
     bool going = find(g, v);
     engine_view_end(&v);
@@ -203,7 +219,8 @@ void app_page_get_content(struct http_exchange *x, void *app)
     if (!page_target_parse(x, a, &g->target) || !select_render(g))
         return;
     if (!bundle_name_is_fine(g->target.content)) {
-        app_problem(x, 404, "not_found#content", NULL, STR("No content can have this name."), STR_NONE);
+        app_problem(x, 404, "not_found#content", NULL, STR("No content can have this name."),
+                    STR_NONE);
         return;
     }
     get_start(g);

@@ -1,5 +1,6 @@
-/* What is known of a title: its renders, the fate of one of them, the titles of a domain. Reads of these extend
- * no life. Listings are collected while walking, at most limit items, and go on after the last one. */
+/* What is known of a title: its renders, the fate of one of them, the titles of a domain. Reads of
+ * these extend no life. Listings are collected while walking, at most limit items, and go on after
+ * the last one. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_request.h"
@@ -11,7 +12,7 @@ struct listing {
     struct buf out;
     unsigned limit, count;
     bool more;
-    str last;               /* title of the last item, in the arena */
+    str last; /* title of the last item, in the arena */
     struct page_name last_name;
 };
 
@@ -34,8 +35,8 @@ static bool listing_next(struct listing *l)
 
 static bool bad_token(struct http_exchange *x)
 {
-    app_problem(x, 400, "bad_request#invalid_paging_token", NULL, STR("page is not a token that a listing gave."),
-                STR_NONE);
+    app_problem(x, 400, "bad_request#invalid_paging_token", NULL,
+                STR("page is not a token that a listing gave."), STR_NONE);
     return false;
 }
 
@@ -54,7 +55,8 @@ static bool history_item(void *ctx, const struct page_render *r)
 }
 
 /* Why a title has no history: it never was, or what it had is gone. */
-static void answer_no_history(struct http_exchange *x, const struct app *app, const struct page_target *t)
+static void answer_no_history(struct http_exchange *x, const struct app *app,
+                              const struct page_target *t)
 {
     struct page_which which = page_target_which(t);
     struct page_render r;
@@ -63,7 +65,8 @@ static void answer_no_history(struct http_exchange *x, const struct app *app, co
     err why = page_find(t->bucket, v, &which, &r, &trace);
     engine_view_end(&v);
     if (why == ERR_OK || why == ERR_NOT_FOUND)
-        app_problem(x, 404, "not_found", NULL, STR("Nothing is stored under this title."), STR_NONE);
+        app_problem(x, 404, "not_found", NULL, STR("Nothing is stored under this title."),
+                    STR_NONE);
     else
         app_page_fail(x, why, &trace, NULL);
 }
@@ -83,14 +86,16 @@ void app_page_get_history(struct http_exchange *x, void *app)
     }
     listing_begin(&l);
     struct engine_view *v = engine_view_begin(a->engine);
-    err why = page_history(t.bucket, v, t.domain->number, t.title, page.p == NULL ? NULL : &after, history_item, &l);
+    err why = page_history(t.bucket, v, t.domain->number, t.title, page.p == NULL ? NULL : &after,
+                           history_item, &l);
     engine_view_end(&v);
     if (why != ERR_OK && why != ERR_NOT_FOUND) {
         app_fail(x, why, NULL);
     } else if (l.count == 0 && page.p == NULL) {
         answer_no_history(x, a, &t);
     } else {
-        str next = l.more ? token_of_render(http_arena(x), l.last_name.rev, l.last_name.tid) : STR_NONE;
+        str next =
+            l.more ? token_of_render(http_arena(x), l.last_name.rev, l.last_name.tid) : STR_NONE;
         buf_put_c(&l.out, ']');
         if (next.n > 0)
             buf_printf(&l.out, ",\"next\":\"%.*s\"", STR_ARG(next));
@@ -146,7 +151,8 @@ static void put_unknown(struct buf *b, const struct page_target *t)
     buf_printf(b, "\"state\":\"%s\"", page_state_name(PAGE_UNKNOWN));
 }
 
-static void put_explanation(struct buf *b, struct arena *a, const struct page_target *t, const struct page_explanation *e)
+static void put_explanation(struct buf *b, struct arena *a, const struct page_target *t,
+                            const struct page_explanation *e)
 {
     bool gone = e->state == PAGE_CULLED || e->state == PAGE_PURGED || e->state == PAGE_SUPPRESSED;
     enum page_policy_kind policy = gone ? e->trace.policy : t->config->page.policy.kind;
@@ -224,8 +230,8 @@ void app_page_get_titles(struct http_exchange *x, void *app)
     str next = l.more ? token_of_title(http_arena(x), l.last) : STR_NONE;
     buf_put_c(&l.out, ']');
     if (next.n > 0)
-        buf_printf(&l.out, ",\"next\":\"%.*s\",\"_links\":{\"next\":{\"href\":\"?page=%.*s\"}}", STR_ARG(next),
-                   STR_ARG(next));
+        buf_printf(&l.out, ",\"next\":\"%.*s\",\"_links\":{\"next\":{\"href\":\"?page=%.*s\"}}",
+                   STR_ARG(next), STR_ARG(next));
     buf_put_c(&l.out, '}');
     if (why == ERR_OK || why == ERR_NOT_FOUND)
         app_page_answer_buf(x, 200, &l.out, STR_NONE);
@@ -239,12 +245,15 @@ static void put_title(struct buf *b, struct arena *a, str title, const struct pa
 {
     char rendered[DATE_RFC3339_BYTES + 1];
     date_format_ms(tid_time(r->name.tid).ns, rendered);
-    buf_printf(b, "{\"items\":[{\"title\":%.*s,\"page_id\":null,", STR_ARG(app_json_string(a, title)));
+    buf_printf(b, "{\"items\":[{\"title\":%.*s,\"page_id\":null,",
+               STR_ARG(app_json_string(a, title)));
     pagejson_name(b, r->name);
-    buf_printf(b,
-               ",\"namespace\":null,\"user_id\":null,\"user_text\":null,\"timestamp\":\"%s\",\"comment\":null,"
-               "\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null}],\"count\":1}",
-               rendered);
+    buf_printf(
+        b,
+        ",\"namespace\":null,\"user_id\":null,\"user_text\":null,\"timestamp\":\"%s\",\"comment\":"
+        "null,"
+        "\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null}],\"count\":1}",
+        rendered);
 }
 
 void app_page_get_title(struct http_exchange *x, void *app)
@@ -267,6 +276,7 @@ void app_page_get_title(struct http_exchange *x, void *app)
     struct buf b;
     buf_init(&b, LISTING_BYTES_MAX);
     put_title(&b, http_arena(x), t.title, &r);
-    app_page_answer_buf(x, 200, &b, arena_printf(http_arena(x), "\"%.*s\"", STR_ARG(app_page_tag(r.name, tag))));
+    app_page_answer_buf(
+        x, 200, &b, arena_printf(http_arena(x), "\"%.*s\"", STR_ARG(app_page_tag(r.name, tag))));
     buf_fini(&b);
 }

@@ -1,4 +1,5 @@
-/* Orders: hold, release, purge. Each is one update of the title; the answer follows when it is on disk. */
+/* Orders: hold, release, purge. Each is one update of the title; the answer follows when it is on
+ * disk. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
@@ -46,7 +47,8 @@ static void order_done(struct page_order *op, err why)
 }
 
 /* NULL: answered. */
-static struct order *order_new(struct http_exchange *x, const struct app *app, enum page_order_kind kind)
+static struct order *order_new(struct http_exchange *x, const struct app *app,
+                               enum page_order_kind kind)
 {
     struct order *o = arena_calloc(http_arena(x), 1, sizeof *o);
     if (o == NULL) {
@@ -56,9 +58,14 @@ static struct order *order_new(struct http_exchange *x, const struct app *app, e
     o->x = x;
     if (!page_target_parse(x, app, &o->target) || !app_page_may_wait(x))
         return NULL;
-    o->op = (struct page_order){ .kind = kind, .domain = o->target.domain->number, .title = o->target.title,
-                                 .has_rev = o->target.has_rev, .has_tid = o->target.has_tid, .name = o->target.name,
-                                 .deadline = app_page_deadline(app), .done = order_done };
+    o->op = (struct page_order){ .kind = kind,
+                                 .domain = o->target.domain->number,
+                                 .title = o->target.title,
+                                 .has_rev = o->target.has_rev,
+                                 .has_tid = o->target.has_tid,
+                                 .name = o->target.name,
+                                 .deadline = app_page_deadline(app),
+                                 .done = order_done };
     return o;
 }
 
@@ -74,7 +81,8 @@ static bool parse_until(struct arena *a, str body, store_time now, store_time *u
     struct jsonread_member m;
     unsigned count;
     str value, text;
-    if (!utf8_valid(body) || !jsonread_value(body, &value) || jsonread_members(a, value, &m, 1, &count) != ERR_OK)
+    if (!utf8_valid(body) || !jsonread_value(body, &value) ||
+        jsonread_members(a, value, &m, 1, &count) != ERR_OK)
         return false;
     if (count != 1 || !str_eq(m.name, STR("until")) || jsonread_string(a, m.value, &text) != ERR_OK)
         return false;

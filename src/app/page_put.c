@@ -1,4 +1,5 @@
-/* PUT of a bundle or of one content: reads the body, then hands it to the bucket and answers when it is on disk. */
+/* PUT of a bundle or of one content: reads the body, then hands it to the bucket and answers when
+ * it is on disk. */
 #include "app/bundle.h"
 #include "app/errors.h"
 #include "app/headers.h"
@@ -24,19 +25,23 @@ static void answer_stored(struct put *p)
     (void)app_page_tag(p->op.stored, tag);
     tid_format(p->op.stored.tid, tid);
     str etag = arena_printf(a, "\"%s\"", tag);
-    str body = arena_printf(a, "{\"title\":%.*s,\"rev\":%llu,\"tid\":\"%s\",\"latest\":%s,\"applied\":%s}",
-                            STR_ARG(app_json_string(a, p->target.title)), (unsigned long long)p->op.stored.rev, tid,
-                            p->op.latest ? "true" : "false", p->op.applied ? "true" : "false");
+    str body =
+        arena_printf(a, "{\"title\":%.*s,\"rev\":%llu,\"tid\":\"%s\",\"latest\":%s,\"applied\":%s}",
+                     STR_ARG(app_json_string(a, p->target.title)),
+                     (unsigned long long)p->op.stored.rev, tid, p->op.latest ? "true" : "false",
+                     p->op.applied ? "true" : "false");
     http_reply_header(p->x, STR("etag"), etag);
     answer_json(p->x, p->op.created ? 201 : 200, body, NULL);
 }
 
 static void answer_refused(struct put *p, err why)
 {
-    if (why == ERR_GONE && p->op.trace.state != PAGE_PURGED && p->op.trace.state != PAGE_SUPPRESSED) {
+    if (why == ERR_GONE && p->op.trace.state != PAGE_PURGED &&
+        p->op.trace.state != PAGE_SUPPRESSED) {
         const struct err_note *note = &p->op.note;
         app_problem(p->x, 410, "expired", NULL,
-                    note->text[0] != 0 ? str_of(note->text) : STR("The policy of this bucket cannot keep this render."),
+                    note->text[0] != 0 ? str_of(note->text)
+                                       : STR("The policy of this bucket cannot keep this render."),
                     arena_printf(http_arena(p->x), ",\"reason\":\"expired\",\"policy\":\"%s\"",
                                  page_policy_name(p->target.config->page.policy.kind)));
         return;
@@ -53,7 +58,8 @@ static void put_done(struct page_put *op, err why)
         answer_refused(p, why);
 }
 
-/* ---- conditions: judged against the latest render in the update itself, so that two writers cannot both pass ---- */
+/* ---- conditions: judged against the latest render in the update itself, so that two writers
+ * cannot both pass ---- */
 
 static bool conditions_hold(const struct http_common *c, bool exists, struct page_name latest)
 {
@@ -62,7 +68,8 @@ static bool conditions_hold(const struct http_common *c, bool exists, struct pag
     if (c->if_match.n > 0 && !(exists && http_etag_matches(c->if_match, tag, false)))
         return false;
     int64_t since;
-    bool dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 && date_parse_http(c->if_unmodified_since, &since);
+    bool dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 &&
+                 date_parse_http(c->if_unmodified_since, &since);
     if (dated && exists && tid_time(latest.tid).ns >= since + NS_PER_S)
         return false;
     return c->if_none_match.n == 0 || !exists || !http_etag_matches(c->if_none_match, tag, true);
@@ -72,7 +79,8 @@ static bool conditions_hold(const struct http_common *c, bool exists, struct pag
 static bool put_allowed(const struct page_put *op, const struct page_render *latest)
 {
     const struct put *p = op->ctx;
-    return conditions_hold(http_common(p->x), latest != NULL, latest == NULL ? (struct page_name){ 0 } : latest->name);
+    return conditions_hold(http_common(p->x), latest != NULL,
+                           latest == NULL ? (struct page_name){ 0 } : latest->name);
 }
 
 /* ---- starting ---- */
@@ -93,7 +101,8 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
     }
     str coding;
     if (http_header(x, "content-encoding", &coding) && !str_eq_nocase(coding, STR("identity"))) {
-        app_problem(x, 415, "unsupported_coding", NULL, STR("Send the body without a content coding."), STR_NONE);
+        app_problem(x, 415, "unsupported_coding", NULL,
+                    STR("Send the body without a content coding."), STR_NONE);
         return NULL;
     }
     return p;
@@ -119,7 +128,9 @@ static void put_start(struct put *p)
     err why = page_put_start(t->bucket, &p->op);
     if (why == ERR_LIMIT)
         app_problem(p->x, 413, "content_too_large", NULL,
-                    p->op.note.text[0] != 0 ? str_of(p->op.note.text) : STR("The contents pass a limit."), STR_NONE);
+                    p->op.note.text[0] != 0 ? str_of(p->op.note.text)
+                                            : STR("The contents pass a limit."),
+                    STR_NONE);
     else if (why != ERR_OK)
         app_fail(p->x, why, &p->op.note);
 }
@@ -130,10 +141,13 @@ void app_page_put_bundle(struct http_exchange *x, void *app)
     if (p == NULL)
         return;
     struct err_note note = { { 0 } };
-    err why = bundle_parse(http_arena(x), http_body(x), p->op.contents, &p->op.contents_count, &note);
+    err why =
+        bundle_parse(http_arena(x), http_body(x), p->op.contents, &p->op.contents_count, &note);
     if (why == ERR_LIMIT)
         app_problem(x, 413, "content_too_large", NULL,
-                    note.text[0] != 0 ? str_of(note.text) : STR("The body is too large for one request."), STR_NONE);
+                    note.text[0] != 0 ? str_of(note.text)
+                                      : STR("The body is too large for one request."),
+                    STR_NONE);
     else if (why != ERR_OK)
         app_problem(x, 400, "bad_request#invalid_body", NULL, str_of(note.text), STR_NONE);
     else
@@ -147,7 +161,8 @@ static err raw_headers(struct http_exchange *x, str *lines, struct err_note *not
     unsigned count = http_headers_all(x, fields, PUT_HEADERS_MAX);
     str type;
     if (!http_header(x, "content-type", &type))
-        fields[count++] = (struct http_pair){ .name = STR("content-type"), .value = STR("application/octet-stream") };
+        fields[count++] = (struct http_pair){ .name = STR("content-type"),
+                                              .value = STR("application/octet-stream") };
     return headers_keep(http_arena(x), fields, count, HEADERS_X_STORE, lines, note);
 }
 
@@ -157,7 +172,8 @@ void app_page_put_content(struct http_exchange *x, void *app)
     if (p == NULL)
         return;
     if (!bundle_name_is_fine(p->target.content)) {
-        app_problem(x, 400, "bad_request#invalid_content", NULL, STR("This cannot be the name of a content."), STR_NONE);
+        app_problem(x, 400, "bad_request#invalid_content", NULL,
+                    STR("This cannot be the name of a content."), STR_NONE);
         return;
     }
     struct err_note note = { { 0 } };

@@ -38,8 +38,10 @@ static bool parse_name(struct http_exchange *x, struct page_target *t)
     str rev = http_param(x, "rev"), tid = http_param(x, "tid");
     t->has_rev = rev.p != NULL;
     t->has_tid = tid.p != NULL;
-    if (t->has_rev && (!str_to_u64(rev, &t->name.rev) || t->name.rev == 0 || t->name.rev > PAGE_REV_MAX))
-        return refuse(x, 400, "bad_request#invalid_revision", "A revision is a number from 1 to 2^63-1.");
+    if (t->has_rev &&
+        (!str_to_u64(rev, &t->name.rev) || t->name.rev == 0 || t->name.rev > PAGE_REV_MAX))
+        return refuse(x, 400, "bad_request#invalid_revision",
+                      "A revision is a number from 1 to 2^63-1.");
     if (t->has_tid && !tid_parse(tid, &t->name.tid))
         return refuse(x, 400, "bad_request#invalid_tid", "A tid is a version-1 UUID.");
     return true;
@@ -72,10 +74,13 @@ bool page_target_parse(struct http_exchange *x, const struct app *app, struct pa
 struct page_which page_target_which(const struct page_target *t)
 {
     enum page_select select = t->has_tid ? SELECT_EXACT : t->has_rev ? SELECT_REV : SELECT_LATEST;
-    return (struct page_which){ .domain = t->domain->number, .title = t->title, .select = select, .name = t->name };
+    return (struct page_which){
+        .domain = t->domain->number, .title = t->title, .select = select, .name = t->name
+    };
 }
 
-void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace, const struct err_note *note)
+void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace,
+                   const struct err_note *note)
 {
     if (why != ERR_GONE || trace == NULL) {
         app_fail(x, why, note);
@@ -84,8 +89,8 @@ void app_page_fail(struct http_exchange *x, err why, const struct page_trace *tr
     char at[DATE_RFC3339_BYTES + 1];
     date_format_ms(trace->at.ns, at);
     const char *reason = page_state_name(trace->state);
-    str extra = arena_printf(http_arena(x), ",\"reason\":\"%s\",\"at\":\"%s\",\"policy\":\"%s\"", reason, at,
-                             page_policy_name(trace->policy));
+    str extra = arena_printf(http_arena(x), ",\"reason\":\"%s\",\"at\":\"%s\",\"policy\":\"%s\"",
+                             reason, at, page_policy_name(trace->policy));
     str detail = note != NULL && note->text[0] != 0
                      ? str_of(note->text)
                      : arena_printf(http_arena(x), "This render was %s at %s.", reason, at);
@@ -183,6 +188,7 @@ void pagejson_render(struct buf *b, const struct page_render *r)
     pagejson_time(b, "due_at", r->due_at);
     buf_put(b, STR(",\"bytes\":{"));
     for (unsigned i = 0; i < r->contents_count; i++)
-        buf_printf(b, "%s\"%s\":%" PRIu32, i == 0 ? "" : ",", r->contents[i].name, r->contents[i].raw_bytes);
+        buf_printf(b, "%s\"%s\":%" PRIu32, i == 0 ? "" : ",", r->contents[i].name,
+                   r->contents[i].raw_bytes);
     buf_put_c(b, '}');
 }

@@ -1,7 +1,8 @@
-/* page_request.h - what the handlers of page routes share: the path, the answers for what is missing, JSON of
- * renders, listings. Private to page*.c.
+/* page_request.h - what the handlers of page routes share: the path, the answers for what is
+ * missing, JSON of renders, listings. Private to page*.c.
  *
- * A function that says "false: answered" has given the client its answer; the handler just returns. */
+ * A function that says "false: answered" has given the client its answer; the handler just returns.
+ */
 #ifndef APP_PAGE_REQUEST_H
 #define APP_PAGE_REQUEST_H
 
@@ -15,19 +16,22 @@ struct page_target {
     const struct app_domain *domain;
     struct page_bucket *bucket;
     const struct config_bucket *config;
-    str content;            /* empty: the route names none */
-    str title;              /* a key; empty: the route names none */
+    str content; /* empty: the route names none */
+    str title;   /* a key; empty: the route names none */
     bool has_rev, has_tid;
     struct page_name name;
 };
 /* False: answered. */
-MUST_CHECK bool page_target_parse(struct http_exchange *x, const struct app *app, struct page_target *out);
+MUST_CHECK bool page_target_parse(struct http_exchange *x, const struct app *app,
+                                  struct page_target *out);
 /* The selection the path itself makes: latest, revision or exact. */
 struct page_which page_target_which(const struct page_target *t);
 
 /* 410 with reason, at and policy when why is ERR_GONE, else app_fail. trace may be NULL. */
-void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace, const struct err_note *note);
-/* Refuses with 503 when the server drains: for requests that would have to wait. False: answered. */
+void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace,
+                   const struct err_note *note);
+/* Refuses with 503 when the server drains: for requests that would have to wait. False: answered.
+ */
 MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
 /* 413, naming page.body_bytes_max. */
 void app_page_too_large(struct http_exchange *x, const struct app *app);
@@ -60,7 +64,8 @@ void app_page_put_hold(struct http_exchange *x, void *app);
 void app_page_delete_hold(struct http_exchange *x, void *app);
 void app_page_delete_all(struct http_exchange *x, void *app);
 
-/* The ready answer to this request, sent; false when there is none. Whoever calls has checked permission. */
+/* The ready answer to this request, sent; false when there is none. Whoever calls has checked
+ * permission. */
 bool app_page_hot_answer(struct http_exchange *x, const struct app *app);
 
 #endif

@@ -12,41 +12,84 @@ struct prose {
 };
 static const struct prose rows[] = {
     { "page.put", "Store one render as a bundle of named contents", "stash",
-      "201 Stored; ETag names the render|200 Nothing new: the same bytes, or the newest render of the revision|"
-      "409 Other bytes are stored under this revision and tid|410 Purged, or what the policy cannot keep|"
+      "201 Stored; ETag names the render|200 Nothing new: the same bytes, or the newest render of "
+      "the revision|"
+      "409 Other bytes are stored under this revision and tid|410 Purged, or what the policy "
+      "cannot keep|"
       "412 A condition does not hold" },
     { "page.put_content", "Store one render of a single content, given as the raw body", "stash",
-      "201 Stored; ETag names the render|200 Nothing new|409 Other bytes are stored under this revision and tid|"
+      "201 Stored; ETag names the render|200 Nothing new|409 Other bytes are stored under this "
+      "revision and tid|"
       "410 Purged, or what the policy cannot keep|412 A condition does not hold" },
-    { "page.get", "One content of the latest render, of a revision, of an exact render, or of an instant", "at stash",
-      "200 The content, with the headers it was stored with|206 A range of it|304 The client has it|"
+    { "page.get",
+      "One content of the latest render, of a revision, of an exact render, or of an instant",
+      "at stash",
+      "200 The content, with the headers it was stored with|206 A range of it|304 The client has "
+      "it|"
       "404 It never was|410 It was, and is gone: reason, at, policy|412 A condition does not hold|"
       "416 The range lies outside" },
-    { "page.history", "Renders of a title, newest first", "limit page", "200 items and, when there is more, next" },
+    { "page.history", "Renders of a title, newest first", "limit page",
+      "200 items and, when there is more, next" },
     { "page.explain", "What keeps a render, until when, or why it is gone", NULL, "200 One item" },
-    { "page.titles", "Titles of a domain in key order", "limit page", "200 items and, when there is more, next" },
-    { "page.title", "The latest render of a title, or of a revision, as RESTBase lists it", NULL, "200 items, count" },
-    { "page.hold", "Keep a render until an instant, whatever the policy says", NULL, "200 The render as it is now" },
+    { "page.titles", "Titles of a domain in key order", "limit page",
+      "200 items and, when there is more, next" },
+    { "page.title", "The latest render of a title, or of a revision, as RESTBase lists it", NULL,
+      "200 items, count" },
+    { "page.hold", "Keep a render until an instant, whatever the policy says", NULL,
+      "200 The render as it is now" },
     { "page.release", "Take a hold away", NULL, "204 Released" },
     { "page.purge", "Remove renders and leave a fence against older ones", NULL, "204 Purged" },
-    { "health", "Whether the process answers (healthz) and takes requests (readyz)", NULL, "200 Yes|503 It shuts down" },
-    { "metrics", "Counters, gauges and histograms in Prometheus's text format", NULL, "200 The figures" },
+    { "health", "Whether the process answers (healthz) and takes requests (readyz)", NULL,
+      "200 Yes|503 It shuts down" },
+    { "metrics", "Counters, gauges and histograms in Prometheus's text format", NULL,
+      "200 The figures" },
     { "spec", "This document (with ?spec), or where to find it", "spec", "200 The document" },
-    { "admin.check", "Verify every row, record and checksum of the store", NULL, "200 ok and the damages found" },
+    { "admin.check", "Verify every row, record and checksum of the store", NULL,
+      "200 ok and the damages found" },
     { "admin.backup", "Copy a consistent state of the store to a directory of the server", NULL,
       "200 Bytes copied and kept|409 The directory holds another store" },
     { "admin.stats", "Figures of the store", NULL, "200 The figures" },
     { "admin.tokens.create", "Make a key; its secret is shown once", NULL, "200 The key" },
     { "admin.tokens.list", "Keys, without their secrets", NULL, "200 The keys" },
-    { "admin.tokens.delete", "Delete a key; it opens nothing from the answer on", NULL, "200 Deleted" },
+    { "admin.tokens.delete", "Delete a key; it opens nothing from the answer on", NULL,
+      "200 Deleted" },
     { "admin.door", "Whether anonymous callers may do everything", NULL, "200 The state" },
     { "table.create", "Create a table or change its schema", NULL, "201 Created" },
     { "table.schema", "The schema of a table", NULL, "200 The schema|404 There is no such table" },
     { "table.drop", "Drop a table and its rows", NULL, "204 Dropped" },
-    { "table.get", "Rows that a query selects", NULL, "200 items and, when there is more, next|404 No rows: items is empty" },
-    { "table.put", "Put a row, under a condition or without", NULL, "201 Put; a conditional put says applied" },
+    { "table.get", "Rows that a query selects", NULL,
+      "200 items and, when there is more, next|404 No rows: items is empty" },
+    { "table.put", "Put a row, under a condition or without", NULL,
+      "201 Put; a conditional put says applied" },
     { "table.delete", "Delete the rows a query selects, a range among them", NULL, "204 Deleted" },
-    { "table.batch", "Puts and deletes on one partition key, over several tables: all or nothing", NULL, "201 Applied" },
+    { "table.batch", "Puts and deletes on one partition key, over several tables: all or nothing",
+      NULL, "201 Applied" },
+    { "key_value.create", "Create a bucket of one value a key", NULL, "201 Created" },
+    { "key_value.drop", "Drop a bucket and its values", NULL, "204 Dropped" },
+    { "key_value.keys", "Keys of a bucket in order", "limit page", "200 items" },
+    { "key_value.get", "The value of a key, with the headers it was stored with", NULL,
+      "200 The value|404 No such key" },
+    { "key_value.put", "Store a value; x-store-NAME headers are kept as NAME", NULL, "201 Stored" },
+    { "key_value.delete", "Delete the value of a key", NULL, "204 Deleted" },
+    { "key_rev_value.create", "Create a bucket of values by key, revision and render", NULL,
+      "201 Created" },
+    { "key_rev_value.drop", "Drop a bucket and its values", NULL, "204 Dropped" },
+    { "key_rev_value.keys", "Keys of a bucket in order", "limit page", "200 items" },
+    { "key_rev_value.revs", "Revisions of a key, newest first", "limit page", "200 items" },
+    { "key_rev_value.get", "The value of the latest, of a revision, or of an exact render", NULL,
+      "200 The value|404 No such value" },
+    { "key_rev_value.put", "Store a value under a revision", NULL, "201 Stored" },
+    { "key_rev_value.delete", "Delete the values of a key, a revision or a render", NULL,
+      "204 Deleted" },
+    { "multi_content.create", "Say what a configured bucket is", NULL, "201 Created" },
+    { "multi_content.put", "Store one render as a bundle of named contents", "stash",
+      "201 Stored|200 Nothing new" },
+    { "multi_content.purge", "Remove renders and leave a fence against older ones", NULL,
+      "204 Purged" },
+    { "multi_content.history", "Renders of a title, newest first", "limit page", "200 items" },
+    { "multi_content.titles", "Titles of a domain in key order", "limit page", "200 items" },
+    { "multi_content.get", "One content of a render", "at stash",
+      "200 The content|304 The client has it|410 It is gone" },
     { "test.clock", "Move the clock of stored time", NULL, "200 Its instant" },
     { "test.pause", "Park the requests of a queue", NULL, "200 Done" },
 };
@@ -87,7 +130,10 @@ struct path {
     char text[PATH_BYTES_MAX];
     const struct http_route *route;
 };
-struct paths { unsigned count; struct path at[PATHS_MAX]; };
+struct paths {
+    unsigned count;
+    struct path at[PATHS_MAX];
+};
 
 /* "/a[/{b}[/{c}]]" gives "/a", "/a/{b}" and "/a/{b}/{c}"; "{+rest}" is written "{rest}". */
 static void add_paths(struct paths *p, const struct http_route *route)
@@ -124,8 +170,8 @@ static void put_param(struct buf *b, const char *in, str name, bool *first)
     else if (str_eq(name, STR("stash")))
         schema = "\"type\":\"boolean\"";
     bool required = strcmp(in, "path") == 0;
-    buf_printf(b, "%s{\"name\":\"%.*s\",\"in\":\"%s\",\"required\":%s,\"schema\":{%s}}", *first ? "" : ",", STR_ARG(name),
-               in, required ? "true" : "false", schema);
+    buf_printf(b, "%s{\"name\":\"%.*s\",\"in\":\"%s\",\"required\":%s,\"schema\":{%s}}",
+               *first ? "" : ",", STR_ARG(name), in, required ? "true" : "false", schema);
     *first = false;
 }
 
@@ -150,9 +196,11 @@ static void put_answers(struct buf *b, const char *answers)
     buf_put(b, STR(",\"responses\":{"));
     while (rest.n > 0) {
         str one = str_split(&rest, '|');
-        buf_printf(b, "\"%.*s\":{\"description\":\"%.*s\"},", STR_ARG(str_take(one, 3)), STR_ARG(str_skip(one, 4)));
+        buf_printf(b, "\"%.*s\":{\"description\":\"%.*s\"},", STR_ARG(str_take(one, 3)),
+                   STR_ARG(str_skip(one, 4)));
     }
-    buf_put(b, STR("\"default\":{\"description\":\"A problem document\",\"content\":{\"application/problem+json\":"
+    buf_put(b, STR("\"default\":{\"description\":\"A problem "
+                   "document\",\"content\":{\"application/problem+json\":"
                    "{\"schema\":{\"$ref\":\"#/components/schemas/Problem\"}}}}}"));
 }
 
@@ -160,12 +208,13 @@ static void put_operation(struct buf *b, const struct path *p)
 {
     const struct http_route *r = p->route;
     const struct prose *words = prose_of(r->label);
-    buf_printf(b, "\"%s\":{\"summary\":\"%s\",\"tags\":[\"%s\"]", method_of(r->method), words->summary,
-               r->label == NULL ? "" : r->label);
+    buf_printf(b, "\"%s\":{\"summary\":\"%s\",\"tags\":[\"%s\"]", method_of(r->method),
+               words->summary, r->label == NULL ? "" : r->label);
     put_params(b, p->text, words->query);
     if (r->body_bytes_max > 0)
-        buf_printf(b, ",\"requestBody\":{\"content\":{\"*/*\":{}},\"description\":\"At most %zu bytes\"}",
-                   r->body_bytes_max);
+        buf_printf(
+            b, ",\"requestBody\":{\"content\":{\"*/*\":{}},\"description\":\"At most %zu bytes\"}",
+            r->body_bytes_max);
     put_answers(b, words->answers);
     if (r->permission != NULL)
         buf_printf(b, ",\"security\":[{},{\"key\":[\"%s\"]}]", r->permission);
@@ -194,15 +243,20 @@ static void put_path(struct buf *b, const struct paths *p, unsigned at)
     buf_put_c(b, '}');
 }
 
-static const char head[] =
-    "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Palimpsest\",\"version\":\"1\",\"description\":\"A revisioned render "
-    "store. Every error is a problem document (RFC 9457); paths under /v1/ answer with code, code_text and message.\"},"
-    "\"paths\":{";
+static const char head[] = "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Palimpsest\",\"version\":"
+                           "\"1\",\"description\":\"A revisioned render "
+                           "store. Every error is a problem document (RFC 9457); paths under /v1/ "
+                           "answer with code, code_text and message.\"},"
+                           "\"paths\":{";
 static const char tail[] =
-    "},\"components\":{\"securitySchemes\":{\"key\":{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":{\"Problem\":{"
-    "\"type\":\"object\",\"required\":[\"type\",\"title\",\"detail\",\"method\",\"uri\",\"status\"],\"properties\":{"
-    "\"type\":{\"type\":\"string\",\"format\":\"uri\"},\"title\":{\"type\":\"string\"},\"detail\":{\"type\":\"string\"},"
-    "\"method\":{\"type\":\"string\"},\"uri\":{\"type\":\"string\"},\"status\":{\"type\":\"integer\"},"
+    "},\"components\":{\"securitySchemes\":{\"key\":{\"type\":\"http\",\"scheme\":\"bearer\"}},"
+    "\"schemas\":{\"Problem\":{"
+    "\"type\":\"object\",\"required\":[\"type\",\"title\",\"detail\",\"method\",\"uri\",\"status\"]"
+    ",\"properties\":{"
+    "\"type\":{\"type\":\"string\",\"format\":\"uri\"},\"title\":{\"type\":\"string\"},\"detail\":{"
+    "\"type\":\"string\"},"
+    "\"method\":{\"type\":\"string\"},\"uri\":{\"type\":\"string\"},\"status\":{\"type\":"
+    "\"integer\"},"
     "\"reason\":{\"type\":\"string\",\"enum\":[\"culled\",\"purged\",\"suppressed\",\"expired\"]},"
     "\"at\":{\"type\":\"string\",\"format\":\"date-time\"},\"policy\":{\"type\":\"string\"}}}}}}";
 

@@ -1,5 +1,6 @@
-/* spec.h - the OpenAPI 3.1 document of what is served, made from the route tables and a row of prose for each
- * label. A route without prose is described by its pattern alone, so none is missing. */
+/* spec.h - the OpenAPI 3.1 document of what is served, made from the route tables and a row of
+ * prose for each label. A route without prose is described by its pattern alone, so none is
+ * missing. */
 #ifndef APP_SPEC_H
 #define APP_SPEC_H
 
@@ -8,6 +9,7 @@
 #include "http/http.h"
 
 /* Appends the JSON document. tables end with NULL. ERR_LIMIT: out or the arena is full. */
-MUST_CHECK err spec_render(const struct http_route *const *tables, struct arena *a, struct buf *out);
+MUST_CHECK err spec_render(const struct http_route *const *tables, struct arena *a,
+                           struct buf *out);
 
 #endif

@@ -50,7 +50,8 @@ err token_unbase64(struct arena *a, str text, str *out)
 
 str token_base64url(struct arena *a, str bytes)
 {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     if (bytes.n > SIZE_MAX / 2)
         return STR_NONE;
     char *at = arena_alloc(a, bytes.n / 3 * 4 + 4), *end = at;
@@ -90,7 +91,8 @@ str token_of_title(struct arena *a, str title)
 static bool token_open(struct arena *a, str token, char kind, str *position)
 {
     str bytes;
-    if (token.n == 0 || token.n > TOKEN_TEXT_BYTES_MAX || token_unbase64(a, token, &bytes) != ERR_OK)
+    if (token.n == 0 || token.n > TOKEN_TEXT_BYTES_MAX ||
+        token_unbase64(a, token, &bytes) != ERR_OK)
         return false;
     if (bytes.n == 0 || bytes.p[0] != kind)
         return false;

@@ -1,7 +1,7 @@
 /* token.h - base64 (RFC 4648), and the opaque `next` tokens of listings: a position in base64url.
  *
- * A token is one byte saying which listing it is of, then the position. It is not secret and not signed: a
- * forged one names a position the client could have reached. Pure. Thread: any. */
+ * A token is one byte saying which listing it is of, then the position. It is not secret and not
+ * signed: a forged one names a position the client could have reached. Pure. Thread: any. */
 #ifndef APP_TOKEN_H
 #define APP_TOKEN_H
 

@@ -1,5 +1,6 @@
-/* Goal: no body of a PUT breaks the bundle parser; what it takes has fine names and headers that read back as they
- * were kept, and every value it leaves as written is JSON for another parser too. Tokens of listings likewise. */
+/* Goal: no body of a PUT breaks the bundle parser; what it takes has fine names and headers that
+ * read back as they were kept, and every value it leaves as written is JSON for another parser too.
+ * Tokens of listings likewise. */
 #include "app/bundle.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
@@ -50,8 +51,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             content_check(&contents[i]);
     else
         INVARIANT(why == ERR_LIMIT || note.text[0] != 0);
-    json_t *other = json_loadb(text.p == NULL ? "" : text.p, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    if (other != NULL && str_find(text, 0) == text.n) /* what another takes, ours takes, but for its depth */
+    json_t *other =
+        json_loadb(text.p == NULL ? "" : text.p, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (other != NULL &&
+        str_find(text, 0) == text.n) /* what another takes, ours takes, but for its depth */
         INVARIANT(jsonread_value(text, &value) || size > JSONREAD_DEPTH_MAX);
     json_decref(other);
     tokens_try(&a, text);

@@ -1,12 +1,13 @@
-/* bundle and headers: what a PUT of a bundle stores, and what of its headers. Method: bodies and their contents. */
+/* bundle and headers: what a PUT of a bundle stores, and what of its headers. Method: bodies and
+ * their contents. */
 #include "app/bundle.h"
 #include "app/headers.h"
+#include "base/buf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -39,15 +40,17 @@ static err parse(const char *body)
 static void text_value_and_bytes_are_stored(void **state)
 {
     (void)state;
-    assert_int_equal(parse("{\"html\":{\"headers\":{\"Content-Type\":\"text/html\"},\"body\":\"<p>\\u00e9\"},"
-                           "\"data-parsoid\":{\"body\":{ \"n\": 1.10, \"n2\":12345678901234567890123 }},"
-                           "\"bytes\":{\"body\":\"AP8=\",\"encoding\":\"base64\"}}"),
-                     ERR_OK);
+    assert_int_equal(
+        parse("{\"html\":{\"headers\":{\"Content-Type\":\"text/html\"},\"body\":\"<p>\\u00e9\"},"
+              "\"data-parsoid\":{\"body\":{ \"n\": 1.10, \"n2\":12345678901234567890123 }},"
+              "\"bytes\":{\"body\":\"AP8=\",\"encoding\":\"base64\"}}"),
+        ERR_OK);
     assert_int_equal(count, 3);
     assert_true(str_eq(contents[0].name, STR("html")));
     assert_true(str_eq(contents[0].headers, STR("content-type: text/html\n")));
     assert_true(str_eq(contents[0].raw, STR("<p>\xc3\xa9")));
-    assert_true(str_eq(contents[1].headers, STR("content-type: application/json; charset=utf-8\n")));
+    assert_true(
+        str_eq(contents[1].headers, STR("content-type: application/json; charset=utf-8\n")));
     assert_true(str_eq(contents[1].raw, STR("{ \"n\": 1.10, \"n2\":12345678901234567890123 }")));
     assert_true(str_eq(contents[2].headers, STR("content-type: application/octet-stream\n")));
     assert_true(str_eq(contents[2].raw, STR("\0\xff")));
@@ -57,15 +60,30 @@ static void what_is_no_bundle_is_refused_with_a_note(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "", "[]", "1", "{}", "{\"html\":1}", "{\"html\":{}}", "{\"html\":{\"headers\":{}}}",
-        "{\"html\":{\"body\":\"a\",\"extra\":1}}", "{\"html\":{\"body\":\"a\",\"encoding\":\"hex\"}}",
-        "{\"html\":{\"body\":\"a=b\",\"encoding\":\"base64\"}}", "{\"html\":{\"body\":{},\"encoding\":\"base64\"}}",
-        "{\"html\":{\"body\":\"\\ud800\"}}", "{\"html\":{\"body\":\"a\",\"headers\":[]}}",
-        "{\"html\":{\"body\":\"a\",\"headers\":{\"a\":1}}}", "{\"html\":{\"body\":\"a\",\"headers\":{\"a\":\"b\\nc\"}}}",
+        "",
+        "[]",
+        "1",
+        "{}",
+        "{\"html\":1}",
+        "{\"html\":{}}",
+        "{\"html\":{\"headers\":{}}}",
+        "{\"html\":{\"body\":\"a\",\"extra\":1}}",
+        "{\"html\":{\"body\":\"a\",\"encoding\":\"hex\"}}",
+        "{\"html\":{\"body\":\"a=b\",\"encoding\":\"base64\"}}",
+        "{\"html\":{\"body\":{},\"encoding\":\"base64\"}}",
+        "{\"html\":{\"body\":\"\\ud800\"}}",
+        "{\"html\":{\"body\":\"a\",\"headers\":[]}}",
+        "{\"html\":{\"body\":\"a\",\"headers\":{\"a\":1}}}",
+        "{\"html\":{\"body\":\"a\",\"headers\":{\"a\":\"b\\nc\"}}}",
         "{\"html\":{\"body\":\"a\",\"headers\":{\"content-encoding\":\"gzip\"}}}",
-        "{\"all\":{\"body\":\"a\"}}", "{\"history\":{\"body\":\"a\"}}", "{\"HTML\":{\"body\":\"a\"}}", "{\"\":{\"body\":\"a\"}}",
-        "{\"a/b\":{\"body\":\"a\"}}", "{\"html\":{\"body\":\"a\"},\"html\":{\"body\":\"b\"}}",
-        "{\"a23456789012345678901234567890123\":{\"body\":\"a\"}}", "{\"html\":{\"body\":\"\xff\"}}",
+        "{\"all\":{\"body\":\"a\"}}",
+        "{\"history\":{\"body\":\"a\"}}",
+        "{\"HTML\":{\"body\":\"a\"}}",
+        "{\"\":{\"body\":\"a\"}}",
+        "{\"a/b\":{\"body\":\"a\"}}",
+        "{\"html\":{\"body\":\"a\"},\"html\":{\"body\":\"b\"}}",
+        "{\"a23456789012345678901234567890123\":{\"body\":\"a\"}}",
+        "{\"html\":{\"body\":\"\xff\"}}",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         note.text[0] = 0;
@@ -77,27 +95,53 @@ static void what_is_no_bundle_is_refused_with_a_note(void **state)
 static void one_content_too_many_is_a_limit(void **state)
 {
     (void)state;
-    char body[1024] = "{", one[32];
-    for (int i = 0; i <= PAGE_CONTENTS_MAX; i++) {
-        (void)snprintf(one, sizeof one, "%s\"c%d\":{\"body\":1}", i == 0 ? "" : ",", i);
-        (void)strncat(body, one, sizeof body - strlen(body) - 1);
-    }
-    (void)strncat(body, "}", sizeof body - strlen(body) - 1);
-    assert_int_equal(parse(body), ERR_LIMIT);
+    struct buf body;
+    buf_init(&body, 4096);
+    for (int i = 0; i <= PAGE_CONTENTS_MAX; i++)
+        buf_printf(&body, "%c\"c%d\":{\"body\":1}", i == 0 ? '{' : ',', i);
+    buf_put_c(&body, '}');
+    assert_int_equal(bundle_parse(&memory, buf_str(&body), contents, &count, &note), ERR_LIMIT);
+    buf_fini(&body);
 }
 
 static void what_tells_of_the_writer_or_the_server_is_not_kept(void **state)
 {
     (void)state;
     static const char *const dropped[] = {
-        "Host", "Cookie", "Authorization", "User-Agent", "X-Client-IP", "x-forwarded-for", "X-Request-Id", "Connection",
-        "Transfer-Encoding", "Content-Length", "ETag", "Date", "Cache-Control", "Vary", "Content-Security-Policy",
-        "Strict-Transport-Security", "Access-Control-Allow-Origin", "X-Frame-Options", "Set-Cookie", "If-Match", "Accept",
-        "Accept-Encoding", "Server", "Proxy-Authorization", "X-Store-Thing", "a b", "", "a:b", "caf\xc3\xa9",
+        "Host",
+        "Cookie",
+        "Authorization",
+        "User-Agent",
+        "X-Client-IP",
+        "x-forwarded-for",
+        "X-Request-Id",
+        "Connection",
+        "Transfer-Encoding",
+        "Content-Length",
+        "ETag",
+        "Date",
+        "Cache-Control",
+        "Vary",
+        "Content-Security-Policy",
+        "Strict-Transport-Security",
+        "Access-Control-Allow-Origin",
+        "X-Frame-Options",
+        "Set-Cookie",
+        "If-Match",
+        "Accept",
+        "Accept-Encoding",
+        "Server",
+        "Proxy-Authorization",
+        "X-Store-Thing",
+        "a b",
+        "",
+        "a:b",
+        "caf\xc3\xa9",
     };
     for (size_t i = 0; i < COUNT_OF(dropped); i++)
         assert_false(headers_may_keep(str_of(dropped[i])));
-    static const char *const kept[] = { "content-type", "Content-Language", "a", "b", "x-foo", "content-disposition" };
+    static const char *const kept[] = { "content-type", "Content-Language",   "a", "b",
+                                        "x-foo",        "content-disposition" };
     for (size_t i = 0; i < COUNT_OF(kept); i++)
         assert_true(headers_may_keep(str_of(kept[i])));
 }
@@ -105,7 +149,9 @@ static void what_tells_of_the_writer_or_the_server_is_not_kept(void **state)
 static void kept_lines_are_lower_case_first_wins_and_read_back(void **state)
 {
     (void)state;
-    const struct http_pair in[] = { { STR("A"), STR(" one ") }, { STR("Host"), STR("x") }, { STR("a"), STR("two") },
+    const struct http_pair in[] = { { STR("A"), STR(" one ") },
+                                    { STR("Host"), STR("x") },
+                                    { STR("a"), STR("two") },
                                     { STR("Empty"), STR("") } };
     str lines, value;
     assert_int_equal(headers_keep(&memory, in, COUNT_OF(in), HEADERS_ALL, &lines, &note), ERR_OK);
@@ -118,11 +164,14 @@ static void kept_lines_are_lower_case_first_wins_and_read_back(void **state)
 static void x_store_names_win_over_the_requests_own(void **state)
 {
     (void)state;
-    const struct http_pair in[] = { { STR("Content-Type"), STR("text/plain") }, { STR("X-Store-Etag"), STR("\"1/2\"") },
-                                    { STR("X-Store-Content-Type"), STR("text/html") }, { STR("B"), STR("x") },
+    const struct http_pair in[] = { { STR("Content-Type"), STR("text/plain") },
+                                    { STR("X-Store-Etag"), STR("\"1/2\"") },
+                                    { STR("X-Store-Content-Type"), STR("text/html") },
+                                    { STR("B"), STR("x") },
                                     { STR("x-store-b"), STR("y") } };
     str lines;
-    assert_int_equal(headers_keep(&memory, in, COUNT_OF(in), HEADERS_X_STORE, &lines, &note), ERR_OK);
+    assert_int_equal(headers_keep(&memory, in, COUNT_OF(in), HEADERS_X_STORE, &lines, &note),
+                     ERR_OK);
     assert_true(str_eq(lines, STR("content-type: text/html\nb: y\n")));
     assert_int_equal(headers_keep(&memory, in, 1, HEADERS_X_STORE, &lines, &note), ERR_OK);
     assert_true(str_eq(lines, STR("content-type: text/plain\n")));
@@ -135,8 +184,10 @@ static void headers_have_limits(void **state)
     for (unsigned i = 0; i <= PAGE_HEADERS_MAX; i++)
         in[i] = (struct http_pair){ .name = arena_printf(&memory, "n%u", i), .value = STR("v") };
     str lines = STR("untouched");
-    assert_int_equal(headers_keep(&memory, in, PAGE_HEADERS_MAX, HEADERS_ALL, &lines, &note), ERR_OK);
-    assert_int_equal(headers_keep(&memory, in, PAGE_HEADERS_MAX + 1, HEADERS_ALL, &lines, &note), ERR_LIMIT);
+    assert_int_equal(headers_keep(&memory, in, PAGE_HEADERS_MAX, HEADERS_ALL, &lines, &note),
+                     ERR_OK);
+    assert_int_equal(headers_keep(&memory, in, PAGE_HEADERS_MAX + 1, HEADERS_ALL, &lines, &note),
+                     ERR_LIMIT);
     char *big = arena_alloc(&memory, PAGE_HEADERS_BYTES_MAX);
     assert_non_null(big);
     memset(big, 'x', PAGE_HEADERS_BYTES_MAX);
@@ -163,7 +214,10 @@ static void documents_may_use_styles_of_their_wiki_and_all_else_nothing(void **s
     assert_true(str_eq(policy_for("application/json", "en.example.test"),
                        STR("default-src 'none'; frame-ancestors 'none'")));
     str html = policy_for("Text/HTML; charset=utf-8", "en.example.test");
-    assert_true(str_find_str(html, STR("style-src http://*.example.test https://*.example.test 'unsafe-inline'")) < html.n);
+    assert_true(
+        str_find_str(
+            html, STR("style-src http://*.example.test https://*.example.test 'unsafe-inline'")) <
+        html.n);
     assert_true(str_starts(html, STR("default-src 'none';")));
     str local = policy_for("image/svg+xml", "localhost");
     assert_true(str_find_str(local, STR("http://localhost https://localhost")) < local.n);
@@ -175,11 +229,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(text_value_and_bytes_are_stored, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_no_bundle_is_refused_with_a_note, setup, teardown),
         cmocka_unit_test_setup_teardown(one_content_too_many_is_a_limit, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_tells_of_the_writer_or_the_server_is_not_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(kept_lines_are_lower_case_first_wins_and_read_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_tells_of_the_writer_or_the_server_is_not_kept, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(kept_lines_are_lower_case_first_wins_and_read_back, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(x_store_names_win_over_the_requests_own, setup, teardown),
         cmocka_unit_test_setup_teardown(headers_have_limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(documents_may_use_styles_of_their_wiki_and_all_else_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(documents_may_use_styles_of_their_wiki_and_all_else_nothing,
+                                        setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* hot: an acknowledged change is never hidden by a ready answer, memory stays within bounds, references balance.
- * Method: ready answers of our own that count their references; threads that write, read and refill. */
+/* hot: an acknowledged change is never hidden by a ready answer, memory stays within bounds,
+ * references balance. Method: ready answers of our own that count their references; threads that
+ * write, read and refill. */
 #include "app/hot.h"
 
 #include <pthread.h>
@@ -68,10 +69,14 @@ static struct hot_key key_of(const char *target)
 }
 
 /* Keeps value under target for title. */
-static void keep_until(struct app_hot *h, const char *target, const char *title, int64_t value, store_time until)
+static void keep_until(struct app_hot *h, const char *target, const char *title, int64_t value,
+                       store_time until)
 {
-    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, str_of(title)), .valid_until = until, .tag = STR("7/tid"),
-                                .full = ready_new(value, 1000), .same = ready_new(-value, 100) };
+    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, str_of(title)),
+                                .valid_until = until,
+                                .tag = STR("7/tid"),
+                                .full = ready_new(value, 1000),
+                                .same = ready_new(-value, 100) };
     hot_put(h, key_of(target), &o);
     http_ready_unref(&o.full);
     http_ready_unref(&o.same);
@@ -108,8 +113,11 @@ static void entry_made_before_a_change_is_not_kept(void **state)
 {
     (void)state;
     struct app_hot *h = hot_new(1 << 20, 1);
-    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, STR("A")), .valid_until = STORE_TIME_NEVER, .tag = STR("t"),
-                                .full = ready_new(1, 10), .same = ready_new(2, 10) };
+    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, STR("A")),
+                                .valid_until = STORE_TIME_NEVER,
+                                .tag = STR("t"),
+                                .full = ready_new(1, 10),
+                                .same = ready_new(2, 10) };
     hot_bump(h, 1, 1, STR("A"));
     hot_put(h, key_of("/a"), &o);
     http_ready_unref(&o.full);
@@ -234,8 +242,10 @@ static void *read_titles(void *arg)
             http_ready_unref(&r);
             continue;
         }
-        struct hot_entry_opts o = { .mark = hot_mark(shared, 1, 1, str_of(title)), .valid_until = STORE_TIME_NEVER,
-                                    .tag = STR("t"), .same = ready_new(0, 10) };
+        struct hot_entry_opts o = { .mark = hot_mark(shared, 1, 1, str_of(title)),
+                                    .valid_until = STORE_TIME_NEVER,
+                                    .tag = STR("t"),
+                                    .same = ready_new(0, 10) };
         o.full = ready_new(atomic_load(&published[t]), 100);
         hot_put(shared, key_of(target), &o);
         http_ready_unref(&o.full);

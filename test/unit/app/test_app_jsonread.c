@@ -1,4 +1,5 @@
-/* jsonread: values stay as they were sent, whatever is not JSON is refused. Method: texts and their slices. */
+/* jsonread: values stay as they were sent, whatever is not JSON is refused. Method: texts and their
+ * slices. */
 #include "app/jsonread.h"
 
 #include <setjmp.h>
@@ -28,9 +29,19 @@ static int teardown(void **state)
 static void value_is_the_text_without_blanks(void **state)
 {
     (void)state;
-    static const char *const good[] = { "0", "-0.5e+10", "123456789012345678901234567890", "true", "false", "null",
-                                        "\"\"", "\"a\\u00e9\\\"\\\\/\\n\"", "[]", "{}", "[1,[2,{\"a\":[]}],{}]",
-                                        "{\"a\" : 1 , \"b\":{\"c\":[null]}}", "1E5" };
+    static const char *const good[] = { "0",
+                                        "-0.5e+10",
+                                        "123456789012345678901234567890",
+                                        "true",
+                                        "false",
+                                        "null",
+                                        "\"\"",
+                                        "\"a\\u00e9\\\"\\\\/\\n\"",
+                                        "[]",
+                                        "{}",
+                                        "[1,[2,{\"a\":[]}],{}]",
+                                        "{\"a\" : 1 , \"b\":{\"c\":[null]}}",
+                                        "1E5" };
     for (size_t i = 0; i < COUNT_OF(good); i++) {
         str padded = arena_printf(&memory, " \t\r\n%s \n", good[i]), value;
         assert_true(jsonread_value(padded, &value));
@@ -42,10 +53,44 @@ static void value_is_the_text_without_blanks(void **state)
 static void what_is_not_json_is_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "", " ", "01", "-", "1.", ".5", "1e", "+1", "tru", "nul", "\"", "\"\\x\"", "\"\\u12g4\"",
-                                       "\"\\u123\"", "\"a\nb\"", "[", "]", "[1,]", "[,1]", "[1 2]", "{", "}", "{\"a\"}",
-                                       "{\"a\":}", "{a:1}", "{\"a\":1,}", "{\"a\":1 \"b\":2}", "[1}", "{\"a\":1]", "1 2", "{}{}",
-                                       "'a'", "NaN", "[1]x", "\"\\", "{\"a\":1,,\"b\":2}", "[[1]", "// 1" };
+    static const char *const bad[] = { "",
+                                       " ",
+                                       "01",
+                                       "-",
+                                       "1.",
+                                       ".5",
+                                       "1e",
+                                       "+1",
+                                       "tru",
+                                       "nul",
+                                       "\"",
+                                       "\"\\x\"",
+                                       "\"\\u12g4\"",
+                                       "\"\\u123\"",
+                                       "\"a\nb\"",
+                                       "[",
+                                       "]",
+                                       "[1,]",
+                                       "[,1]",
+                                       "[1 2]",
+                                       "{",
+                                       "}",
+                                       "{\"a\"}",
+                                       "{\"a\":}",
+                                       "{a:1}",
+                                       "{\"a\":1,}",
+                                       "{\"a\":1 \"b\":2}",
+                                       "[1}",
+                                       "{\"a\":1]",
+                                       "1 2",
+                                       "{}{}",
+                                       "'a'",
+                                       "NaN",
+                                       "[1]x",
+                                       "\"\\",
+                                       "{\"a\":1,,\"b\":2}",
+                                       "[[1]",
+                                       "// 1" };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         str value = STR("untouched");
         assert_false(jsonread_value(str_of(bad[i]), &value));
@@ -99,8 +144,10 @@ static void a_name_twice_and_too_many_are_refused(void **state)
     (void)state;
     struct jsonread_member m[2];
     unsigned count;
-    assert_int_equal(jsonread_members(&memory, STR("{\"a\":1,\"\\u0061\":2}"), m, 2, &count), ERR_BAD);
-    assert_int_equal(jsonread_members(&memory, STR("{\"a\":1,\"b\":2,\"c\":3}"), m, 2, &count), ERR_LIMIT);
+    assert_int_equal(jsonread_members(&memory, STR("{\"a\":1,\"\\u0061\":2}"), m, 2, &count),
+                     ERR_BAD);
+    assert_int_equal(jsonread_members(&memory, STR("{\"a\":1,\"b\":2,\"c\":3}"), m, 2, &count),
+                     ERR_LIMIT);
     assert_int_equal(jsonread_members(&memory, STR("[1]"), m, 2, &count), ERR_BAD);
     assert_int_equal(jsonread_members(&memory, STR("1"), m, 2, &count), ERR_BAD);
 }
@@ -108,7 +155,10 @@ static void a_name_twice_and_too_many_are_refused(void **state)
 static void strings_are_decoded(void **state)
 {
     (void)state;
-    static const struct { const char *json; str text; } cases[] = {
+    static const struct {
+        const char *json;
+        str text;
+    } cases[] = {
         { "\"plain\"", { "plain", 5 } },
         { "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", { "\"\\/\b\f\n\r\t", 8 } },
         { "\"\\u0000x\"", { "\0x", 2 } },
@@ -120,7 +170,10 @@ static void strings_are_decoded(void **state)
         assert_int_equal(jsonread_string(&memory, str_of(cases[i].json), &out), ERR_OK);
         assert_true(str_eq(out, cases[i].text));
     }
-    static const char *const bad[] = { "\"\\ud83d\"", "\"\\ude00\"", "\"\\ud83d\\u0041\"", "\"\\ud83dx12345\"", "1", "\"", "[\"a\"]" };
+    static const char *const bad[] = {
+        "\"\\ud83d\"", "\"\\ude00\"", "\"\\ud83d\\u0041\"", "\"\\ud83dx12345\"", "1",
+        "\"",          "[\"a\"]"
+    };
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_int_equal(jsonread_string(&memory, str_of(bad[i]), &out), ERR_BAD);
 }

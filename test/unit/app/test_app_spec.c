@@ -1,4 +1,5 @@
-/* spec: every route is in the document, optional tails as paths of their own. Method: a table of ours, read back. */
+/* spec: every route is in the document, optional tails as paths of their own. Method: a table of
+ * ours, read back. */
 #include "app/spec.h"
 
 #include <setjmp.h>
@@ -11,8 +12,14 @@
 #include <jansson.h>
 
 static const struct http_route routes[] = {
-    { .method = HTTP_GET, .pattern = "/{domain}/v1/x/{title}[/{rev}[/{tid}]]", .label = "page.get", .permission = "page.read" },
-    { .method = HTTP_PUT, .pattern = "/{domain}/v1/x/{title}/{rev}", .label = "page.put", .body_bytes_max = 5 },
+    { .method = HTTP_GET,
+      .pattern = "/{domain}/v1/x/{title}[/{rev}[/{tid}]]",
+      .label = "page.get",
+      .permission = "page.read" },
+    { .method = HTTP_PUT,
+      .pattern = "/{domain}/v1/x/{title}/{rev}",
+      .label = "page.put",
+      .body_bytes_max = 5 },
     { .method = HTTP_POST, .pattern = "/v1/y/{+rest}", .label = "unheard of" },
     { .pattern = NULL },
 };
@@ -33,7 +40,8 @@ static void every_path_and_method_is_described(void **state)
     json_t *both = json_object_get(paths, "/{domain}/v1/x/{title}/{rev}");
     assert_non_null(json_object_get(both, "get"));
     assert_non_null(json_object_get(json_object_get(both, "put"), "requestBody"));
-    json_t *exact = json_object_get(json_object_get(paths, "/{domain}/v1/x/{title}/{rev}/{tid}"), "get");
+    json_t *exact =
+        json_object_get(json_object_get(paths, "/{domain}/v1/x/{title}/{rev}/{tid}"), "get");
     assert_int_equal(json_array_size(json_object_get(exact, "parameters")), 4 + 2);
     assert_non_null(json_object_get(json_object_get(exact, "responses"), "410"));
     assert_non_null(json_object_get(paths, "/v1/y/{rest}"));

@@ -1,4 +1,5 @@
-/* token: listings go on where a token says, forged tokens are refused. Method: round trips and damage. */
+/* token: listings go on where a token says, forged tokens are refused. Method: round trips and
+ * damage. */
 #include "app/token.h"
 
 #include <setjmp.h>
@@ -61,16 +62,26 @@ static void forged_tokens_are_refused(void **state)
     for (size_t n = 0; n < good.n; n++)
         assert_false(token_to_render(&memory, str_take(good, n), &rev, &tid));
     assert_false(token_to_render(&memory, token_of_render(&memory, 0, tid_make(1, 1)), &rev, &tid));
-    assert_false(token_to_render(&memory, token_of_render(&memory, 1, (struct tid){ .ticks = 1, .low = 5 }), &rev, &tid));
+    assert_false(token_to_render(
+        &memory, token_of_render(&memory, 1, (struct tid){ .ticks = 1, .low = 5 }), &rev, &tid));
     assert_false(token_to_title(&memory, token_base64url(&memory, STR("t")), &title));
 }
 
 static void base64_is_read_in_both_alphabets(void **state)
 {
     (void)state;
-    static const struct { const char *text; str bytes; } good[] = {
-        { "", { "", 0 } },          { "Zg==", { "f", 1 } },      { "Zg", { "f", 1 } },           { "Zm8=", { "fo", 2 } },
-        { "Zm9v", { "foo", 3 } },   { "Zm9vYg==", { "foob", 4 } }, { "+/+/", { "\xfb\xff\xbf", 3 } }, { "-_-_", { "\xfb\xff\xbf", 3 } },
+    static const struct {
+        const char *text;
+        str bytes;
+    } good[] = {
+        { "", { "", 0 } },
+        { "Zg==", { "f", 1 } },
+        { "Zg", { "f", 1 } },
+        { "Zm8=", { "fo", 2 } },
+        { "Zm9v", { "foo", 3 } },
+        { "Zm9vYg==", { "foob", 4 } },
+        { "+/+/", { "\xfb\xff\xbf", 3 } },
+        { "-_-_", { "\xfb\xff\xbf", 3 } },
     };
     str out;
     for (size_t i = 0; i < COUNT_OF(good); i++) {
