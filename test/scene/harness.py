@@ -100,7 +100,20 @@ class Server:
         return self
 
     def __exit__(self, kind, value, trace):
-        self.close(check_reports=kind is None)
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def abandon(self):
+        """The end after a failure: shows the last of its log, asks nothing more of it."""
+        if self not in _servers:
+            return
+        if self.process is not None:
+            self.kill9()
+        for line in self.stderr().splitlines()[-10:]:
+            print(f'    {line[:300]}', file=sys.stderr)
+        self.close(check_reports=False)
 
     # ---- the process
 
@@ -307,10 +320,7 @@ def _on_alarm(number, frame):
 
 def _end_servers():
     for server in list(_servers):
-        if server.process is not None:
-            server.process.kill()
-            server.wait_exit()
-        server.close(check_reports=False)
+        server.abandon()
 
 
 def _run_scene(function, binary):
