@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """All tests in all builds, counted. Started by script/test; the steps and their names are STEPS below.
 
-Every step builds in build-test/STEP. A cmocka program counts by its tests, any other program as one, a build that
+Every step builds in build-test/STEP (or TEST_BUILDS/STEP). A cmocka program counts by its tests, any other program as one, a build that
 fails as one failure. Prints what failed as it goes, and `N passed, N failed` as its last line.
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILDS = ROOT / 'build-test'
+BUILDS = pathlib.Path(os.environ.get('TEST_BUILDS', ROOT / 'build-test')).resolve()
 FUZZ_SECONDS = int(os.environ.get('FUZZ_SECONDS', '10'))
 SLOWER = {'asan': 4, 'tsan': 10}     # limits of time are multiplied by this
 SANITIZER_ENV = {
@@ -154,7 +155,7 @@ def step_scene(counts):
     binaries = [BUILDS / name / 'palimpsest' for name in ('gcc', 'asan')]
     for binary in binaries:
         if not binary.exists():
-            say(f'FAILED scene: {binary.relative_to(ROOT)} was not built')
+            say(f'FAILED scene: {binary} was not built')
             counts.add(0, 1)
             continue
         process = subprocess.Popen([sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary], cwd=ROOT,
@@ -180,7 +181,13 @@ def main():
         if name not in STEPS:
             print(f'no step {name}; there are: {" ".join(STEPS)}', file=sys.stderr)
             return 2
-    BUILDS.mkdir(exist_ok=True)
+    BUILDS.mkdir(parents=True, exist_ok=True)
+    lock = open(BUILDS / '.lock', 'w', encoding='ascii')
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f'another run is at work in {BUILDS}; waiting for it')
+        fcntl.flock(lock, fcntl.LOCK_EX)
     counts = Counts()
     for name in wanted:
         began, passed, failed = time.monotonic(), counts.passed, counts.failed
