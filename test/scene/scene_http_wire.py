@@ -1,0 +1,162 @@
+"""Goal: bytes on a socket that two readers could understand differently, or that come slowly, or are too many, do the
+whole program no harm: each is refused as documented, and the next client is served.
+Method: raw sockets against the binary; a request for a page rides behind each bad head and must not be answered."""
+import json
+import resource
+import socket
+import time
+
+from harness import Server, check, eq, main, scene, wait_until
+
+PAGE = '/localhost/v1/page/html/A'
+BEHIND = b'GET ' + PAGE.encode() + b' HTTP/1.1\r\nHost: b\r\nX-Request-Id: smuggled\r\n\r\n'
+GET = b'GET ' + PAGE.encode() + b' HTTP/1.1\r\n'
+PUT = b'PUT ' + PAGE.encode() + b'/2 HTTP/1.1\r\nHost: a\r\nContent-Type: text/html\r\n'
+MANY = 10000
+
+SHAPES = {
+    'two Content-Length': PUT + b'Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc',
+    'two Content-Length that differ': PUT + b'Content-Length: 3\r\nContent-Length: 100\r\n\r\nabc',
+    'a list of lengths': PUT + b'Content-Length: 3, 3\r\n\r\nabc',
+    'a signed length': PUT + b'Content-Length: +3\r\n\r\nabc',
+    'length and coding': PUT + b'Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'two codings': PUT + b'Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n',
+    'another coding': PUT + b'Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n',
+    'a list of codings': PUT + b'Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+    'a coding with a blank behind it': PUT + b'Transfer-Encoding: chunked \r\n\r\n0\r\n\r\n',
+    'a blank before the colon': PUT + b'Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n',
+    'a folded line': PUT + b'X-A: b\r\n Content-Length: 3\r\n\r\nabc',
+    'a name in two lines': PUT + b'Content-: 3\r\n Length\r\n\r\nabc',
+    'chunked in HTTP/1.0': PUT.replace(b'1.1', b'1.0') + b'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'two Host': GET + b'Host: a\r\nHost: b\r\n\r\n',
+    'no Host': GET + b'X-A: b\r\n\r\n',
+    'a bare CR': GET + b'Host: a\r\nX-A: b\rX-C: d\r\n\r\n',
+    'a bare LF': GET + b'Host: a\nX-A: b\r\n\r\n',
+    'a NUL': GET + b'Host: a\r\nX-A: b\0c\r\n\r\n',
+    'a control byte': GET + b'Host: a\r\nX-A: b\x01\r\n\r\n',
+    'a name with a blank': GET + b'Host: a\r\nX A: b\r\n\r\n',
+    'an absolute form': b'GET http://a' + GET[4:] + b'Host: a\r\n\r\n',
+    'a body with GET': GET + b'Host: a\r\nContent-Length: 3\r\n\r\nabc',
+    'chunks with GET': GET + b'Host: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'a blank in the target': b'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n',
+    'no version': b'GET ' + PAGE.encode() + b'\r\n\r\n',
+}
+
+
+def put_page(server):
+    eq(server.request('PUT', PAGE + '/1', {'content-type': 'text/html'}, b'page').status, 201)
+
+
+def still_serves(server):
+    eq(server.request('GET', PAGE).body, b'page')
+
+
+@scene
+def smuggling_shapes_are_refused_and_the_connection_ends(binary):
+    with Server(binary) as server:
+        put_page(server)
+        for name, head in SHAPES.items():
+            got = server.raw(head + BEHIND)
+            check(got == b'' or got.startswith(b'HTTP/1.1 400 '), f'{name}: {got[:100]}')
+            check(b'HTTP/1.1 200' not in got and b'HTTP/1.1 201' not in got, f'{name}: something behind was answered')
+        still_serves(server)
+        eq(server.request('GET', PAGE + '/2').status, 404, 'nothing was stored')
+
+
+@scene
+def a_refused_head_is_told_as_a_problem(binary):
+    with Server(binary) as server:
+        head, _, body = server.raw(SHAPES['two Host']).partition(b'\r\n\r\n')
+        check(b'\r\ncontent-type: application/problem+json' in head.lower(), head)
+        check(b'\r\nconnection: close' in head.lower(), head)
+        problem = json.loads(body)
+        eq((problem['status'], problem['uri']), (400, PAGE))
+        check('Host' in problem['detail'], problem)
+
+
+@scene
+def pipelined_requests_are_answered_in_order(binary):
+    with Server(binary) as server:
+        put_page(server)
+        got = server.raw(BEHIND + PUT + b'Content-Length: 3\r\n\r\nabc' + BEHIND
+                         + b'GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+        statuses = [line.split(b' ')[1] for line in got.split(b'\r\n') if b'HTTP/1.1 ' in line]
+        eq(len(statuses), 4, got)
+        eq(statuses[:2], [b'200', b'201'])
+        check(b'abc' in got, 'the page put in between is read behind it')
+
+
+@scene
+def slow_heads_bodies_and_readers_are_cut(binary):
+    with Server(binary, '--set', 'http.head_timeout=500ms', '--set', 'http.body_bytes_per_s_min=10k') as server:
+        put_page(server)
+        starts = [GET + b'Host: a\r\n', GET[:9], PUT + b'Content-Length: 100000\r\n\r\nabc']
+        peers = [server.connect() for _ in starts]
+        for peer, start in zip(peers, starts):
+            peer.sendall(start)
+        for peer, start in zip(peers, starts):
+            peer.settimeout(20)
+            try:
+                eq(peer.recv(1), b'', start)
+            except ConnectionError:
+                pass
+            peer.close()
+        still_serves(server)
+
+
+@scene
+def large_heads_are_refused_and_the_promised_ones_read(binary):
+    with Server(binary) as server:
+        put_page(server)
+        for size, wanted in ((15000, b'200'), (20000, b'431'), (25000, b'431')):
+            got = server.raw(GET + b'Host: a\r\nConnection: close\r\nX-A: ' + b'v' * size + b'\r\n\r\n')
+            check(got.startswith(b'HTTP/1.1 ' + wanted), f'{size}: {got[:60]}')
+        still_serves(server)
+
+
+@scene
+def expect_continue_is_refused_before_the_body(binary):
+    with Server(binary) as server:
+        got = server.raw(PUT + b'Expect: 100-continue\r\nContent-Length: 1000000000000\r\n\r\n')
+        check(got.startswith(b'HTTP/1.1 413 '), got[:60])
+        with server.connect() as peer:
+            peer.sendall(PUT + b'Expect: 100-continue\r\nContent-Length: 3\r\n\r\n')
+            check(peer.recv(1000).startswith(b'HTTP/1.1 100 '), 'go on')
+            peer.sendall(b'abc')
+            check(peer.recv(10000).startswith(b'HTTP/1.1 201 '), 'stored')
+
+
+@scene
+def ten_thousand_idle_connections_hold(binary):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    many = min(MANY, hard - 500)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    peers = []
+    with Server(binary, '--set', f'http.connections_max={many}') as server:
+        put_page(server)
+        try:
+            peers = [server.connect() for _ in range(many - 10)]
+            began = time.monotonic()
+            still_serves(server)
+            check(time.monotonic() - began < 5, 'served while all are held')
+            for peer in (peers[0], peers[-1]):
+                peer.sendall(BEHIND)
+                check(peer.recv(10000).startswith(b'HTTP/1.1 200 '), 'an idle one is served too')
+            for peer in peers:
+                peer.setblocking(False)
+            check(not any(ended(peer) for peer in peers), 'none was cut')
+        finally:
+            for peer in peers:
+                peer.close()
+        wait_until(lambda: server.request('GET', '/healthz').status == 200, 'served afterwards')
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def ended(peer):
+    try:
+        return peer.recv(1, socket.MSG_PEEK) == b''
+    except BlockingIOError:
+        return False
+
+
+main()
