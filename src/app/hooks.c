@@ -111,8 +111,8 @@ static void clock_post(struct http_exchange *x, void *app)
         return;
     }
     struct hook_call *call = arena_alloc(http_arena(x), sizeof *call);
-    if (call == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    if (call == NULL || http_draining(x)) {
+        app_fail(x, call == NULL ? ERR_LIMIT : ERR_SHUTDOWN, NULL);
         return;
     }
     *call = (struct hook_call){ .job = { .run = upkeep_run, .done = upkeep_done }, .x = x, .app = a };

@@ -154,8 +154,8 @@ static void call_done(struct loop_job *j, bool canceled)
 static struct key_call *call_new(struct http_exchange *x, struct app *app, void (*run)(struct loop_job *j))
 {
     struct key_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
-    if (c == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+    if (c == NULL || http_draining(x)) {
+        app_fail(x, c == NULL ? ERR_LIMIT : ERR_SHUTDOWN, NULL);
         return NULL;
     }
     *c = (struct key_call){ .job = { .run = run, .done = call_done }, .x = x, .app = app };

@@ -276,5 +276,6 @@ unsigned http_server_owed_requests(const struct http_server *s)
     for (const struct http_conn *c = s->conns; c != NULL; c = c->next)
         count += is_owed(c);
     pthread_mutex_unlock(&self->conns_lock);
-    return count;
+    unsigned deferred = atomic_load(&s->deferred);
+    return count > deferred ? count : deferred;
 }

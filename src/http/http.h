@@ -91,7 +91,8 @@ void http_server_sweep(struct http_server *s);
 void http_server_drain(struct http_server *s);
 /* Requests whose head was read and that are not yet fully answered; a body that stands still is not counted. */
 unsigned http_server_open_requests(const struct http_server *s);
-/* Those of them that were read before http_server_drain: what a drain waits for, whoever comes meanwhile. */
+/* Those of them that were read before http_server_drain, or all that are deferred when those are more: what a
+ * drain waits for, whoever comes meanwhile. */
 unsigned http_server_owed_requests(const struct http_server *s);
 /* Stops listening, closes all; every deferred exchange was answered before. */
 void http_server_free(struct http_server **sp);

@@ -15,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SWEEP_MS = 250, TICK_MS = 1000, DRAIN_POLL_MS = 5 };
+/* One calm look is not enough: a handler that began just before the drain may be about to defer. */
+enum { SWEEP_MS = 250, TICK_MS = 1000, DRAIN_POLL_MS = 5, CALM_POLLS = 2 };
 
 struct serve {
     struct server server;
@@ -25,6 +26,7 @@ struct serve {
     char *const *envp;
     struct loop_timer *sweep, *tick, *drain;
     bool draining, cut;
+    unsigned calm;
     mono drain_deadline;
 };
 
@@ -71,7 +73,8 @@ static void drain_fired(void *ctx)
 {
     struct serve *v = ctx;
     unsigned open = http_server_owed_requests(v->server.app.http);
-    if (open == 0 && !upkeep_busy(v->server.upkeep)) {
+    v->calm = open == 0 && !upkeep_busy(v->server.upkeep) ? v->calm + 1 : 0;
+    if (v->calm >= CALM_POLLS) {
         loop_stop(v->server.app.loop);
     } else if (clock_mono(v->server.app.clock).ns >= v->drain_deadline.ns) {
         log_event(v->server.app.log, LOG_WARN, "serve.drain_cut", LOG_INT("requests", open));
