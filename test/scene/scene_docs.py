@@ -1,0 +1,58 @@
+"""Goal: what docs/api.md shows is what the server answers.
+Method: each `$ ` line of docs/api.md is run in order on one server; what follows must be its output, with TID for
+uuids, INSTANT for times, DATE for HTTP dates, and `...` for any lines."""
+import pathlib
+import re
+import subprocess
+
+from harness import Server, SceneError, check, main, scene
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SHOWN = 'http://127.0.0.1:7231'
+
+
+def examples(text):
+    """(command, [lines of its output]) of every indented line that starts with `$ `."""
+    found, margin = [], None
+    for line in text.splitlines():
+        command = re.match(r'( {4,8})\$ (.*)', line)
+        if command:
+            margin = command.group(1)
+            found.append((command.group(2), []))
+        elif margin is not None and line.startswith(margin):
+            found[-1][1].append(line[len(margin):])
+        else:
+            margin = None
+    return found
+
+
+def plain(text):
+    text = re.sub(r'[0-9a-f]{8}-[0-9a-f]{4}-1[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}', 'TID', text)
+    text = re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z', 'INSTANT', text)
+    return re.sub(r'\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT', 'DATE', text)
+
+
+def matches(want, got):
+    """Are the lines of got those of want, where `...` stands for any number?"""
+    if not want:
+        return not got
+    if want[0] == '...':
+        return any(matches(want[1:], got[n:]) for n in range(len(got) + 1))
+    return bool(got) and want[0] == got[0] and matches(want[1:], got[1:])
+
+
+@scene
+def every_example_of_the_api_is_true(binary):
+    found = examples((ROOT / 'docs/api.md').read_text())
+    check(len(found) > 20, f'only {len(found)} examples')
+    with Server(binary) as server:
+        for command, want in found:
+            done = subprocess.run(['sh', '-c', command.replace(SHOWN, server.url)], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            got = [line.rstrip() for line in plain(done.stdout).splitlines() if line.strip()]
+            want = [line.rstrip() for line in want if line.strip()]
+            if not matches(want, got):
+                raise SceneError(f'{command}\nwant:\n' + '\n'.join(want) + '\ngot:\n' + '\n'.join(got))
+
+
+main()
