@@ -277,6 +277,18 @@ static void check_overlay(struct check *c, const struct overlay *o, uint64_t seq
             check_value(c, &n->blob, str_skip(overlay_key(n), 1));
 }
 
+static void check_all(struct check *c)
+{
+    each_segment(c, true);
+    each_row(c, count_row, true);
+    each_segment(c, false);
+    if (c->rows_in_log != c->records_matched)
+        each_row(c, find_lost, false);
+    check_overlay(c, c->view->layers[2], c->view->seqs[2]);
+    check_overlay(c, c->view->layers[1], c->view->seqs[1]);
+    progress(c, c->total - (c->done < c->total ? c->done : c->total));
+}
+
 err engine_check(struct engine *e, const struct engine_check_opts *opts)
 {
     MAGIC_CHECK(e, ENGINE_MAGIC);
@@ -288,16 +300,13 @@ err engine_check(struct engine *e, const struct engine_check_opts *opts)
     c->engine = e;
     c->opts = opts;
     c->view = engine_view_begin(e);
-    each_segment(c, true);
-    each_row(c, count_row, true);
-    each_segment(c, false);
-    if (c->rows_in_log != c->records_matched)
-        each_row(c, find_lost, false);
-    check_overlay(c, c->view->layers[2], c->view->seqs[2]);
-    check_overlay(c, c->view->layers[1], c->view->seqs[1]);
-    progress(c, c->total - (c->done < c->total ? c->done : c->total));
+    if (c->view->broken)
+        why = ERR_IO;
+    else
+        check_all(c);
     engine_view_end(&c->view);
-    why = c->found > 0 ? ERR_CORRUPT : ERR_OK;
+    if (why == ERR_OK && c->found > 0)
+        why = ERR_CORRUPT;
     free(c);
     return why;
 }

@@ -295,7 +295,7 @@ void engine_stats_get(struct engine *e, struct engine_stats *out)
     };
     struct engine_view *v = engine_view_begin(e);
     MDB_stat st;
-    if (mdb_stat(v->txn, e->rows, &st) == 0)
+    if (!v->broken && mdb_stat(v->txn, e->rows, &st) == 0)
         out->rows = st.ms_entries;
     engine_view_end(&v);
     stats_of_files(e, out);

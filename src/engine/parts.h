@@ -57,6 +57,7 @@ struct engine_view {
     uint32_t magic;
     struct engine *engine;
     MDB_txn *txn;
+    bool broken;              /* LMDB refused: the engine failed, reads give ERR_IO */
     struct overlay *layers[LAYERS];
     uint64_t seqs[LAYERS];
     uint64_t epoch;

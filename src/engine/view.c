@@ -45,10 +45,12 @@ static void view_free(struct engine_view *v)
     while (v->unused != NULL) {
         struct engine_cursor *c = v->unused;
         v->unused = c->next;
-        mdb_cursor_close(c->lmdb);
+        if (c->lmdb != NULL)
+            mdb_cursor_close(c->lmdb);
         free(c);
     }
-    mdb_txn_abort(v->txn);
+    if (v->txn != NULL)
+        mdb_txn_abort(v->txn);
     v->magic = 0;
     free(v);
 }
@@ -95,9 +97,9 @@ struct engine_view *view_begin_pending(struct engine *e, struct overlay *pending
     atomic_fetch_add(&e->pins[v->epoch % EPOCHS], 1);
     int rc = view_txn(e, v);
     pthread_rwlock_unlock(&e->state);
-    if (rc != 0)
+    v->broken = rc != 0;
+    if (v->broken)
         engine_fail(e, "reading the index", mdb_strerror(rc));
-    INVARIANT(rc == 0);
     return v;
 }
 
@@ -118,7 +120,8 @@ void engine_view_end(struct engine_view **vp)
         struct engine_cursor *c = v->open;
         engine_cursor_close(&c);
     }
-    mdb_txn_reset(v->txn);
+    if (!v->broken)
+        mdb_txn_reset(v->txn);
     v->layers[0] = NULL;
     overlay_unref(&v->layers[1]);
     overlay_unref(&v->layers[2]);
@@ -188,6 +191,8 @@ err engine_get(struct engine_view *v, enum engine_space space, str key, struct e
         row_of_node(n, out);
         return ERR_OK;
     }
+    if (v->broken)
+        return ERR_IO;
     MDB_val k = { .mv_data = buf, .mv_size = full.n };
     MDB_val value;
     int rc = mdb_get(v->txn, v->engine->rows, &k, &value);
@@ -229,6 +234,8 @@ static void lmdb_move(struct engine_cursor *c, MDB_cursor_op op)
 /* LMDB to the first key >= key, or (reversed) the last key <= key or < key. */
 static void lmdb_seek(struct engine_cursor *c, str key, bool inclusive)
 {
+    if (c->view->broken)
+        return;
     c->key = (MDB_val){ .mv_data = (void *)(uintptr_t)key.p, .mv_size = key.n };
     lmdb_move(c, MDB_SET_RANGE);
     if (!c->reversed || c->failed != 0)
@@ -259,12 +266,15 @@ static struct engine_cursor *cursor_take(struct engine_view *v)
     int rc = 0;
     if (c != NULL) {
         v->unused = c->next;
-        rc = mdb_cursor_renew(v->txn, c->lmdb);
     } else {
         c = malloc(sizeof(*c));
         INVARIANT(c != NULL);
-        rc = mdb_cursor_open(v->txn, v->engine->rows, &c->lmdb);
+        c->lmdb = NULL;
     }
+    if (c->lmdb != NULL && !v->broken)
+        rc = mdb_cursor_renew(v->txn, c->lmdb);
+    else if (!v->broken)
+        rc = mdb_cursor_open(v->txn, v->engine->rows, &c->lmdb);
     INVARIANT(rc == 0);
     c->view = v;
     c->next = v->open;
@@ -383,6 +393,8 @@ static err take(struct engine_cursor *c, str key, bool *deleted, struct engine_r
 
 err engine_cursor_next(struct engine_cursor *c, struct engine_row *out)
 {
+    if (c->view->broken)
+        return ERR_IO;
     for (;;) {
         if (c->failed != 0) {
             c->failed = 0;
