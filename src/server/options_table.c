@@ -105,7 +105,7 @@ const struct option option_bucket_rows[] = {
       .prose = "How contents are stored", OF(page.codec) },
     { "contents", NULL, OPTION_NAMES, .initial = "",
       .prose = "Names of contents that are accepted; none given: any", OF(page.contents) },
-    { "cache_control", NULL, OPTION_TEXT, .initial = "no-cache",
+    { "cache_control", NULL, OPTION_TEXT, .initial = "private, max-age=0, s-maxage=0, must-revalidate",
       .prose = "Cache-Control of answers with content", OF(cache_control) },
     { .name = NULL },
 };
