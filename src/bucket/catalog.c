@@ -244,26 +244,6 @@ static err bucket_open(struct pages *p, struct page_bucket *b)
     return e;
 }
 
-static err policy_check(const struct page_policy *p, struct err_note *note)
-{
-    const int64_t times[] = { p->grace_ttl_ns, p->historical_ttl_ns, p->stash_ttl_ns, p->ledger_ttl_ns, p->ttl_ns };
-    for (unsigned i = 0; i < COUNT_OF(times); i++)
-        if (times[i] < 0) {
-            err_note_set(note, "a time of a page policy is negative");
-            return ERR_BAD;
-        }
-    bool grouped = retention_grouped(p);
-    if (grouped && (p->count < 1 || p->count > PAGE_POLICY_COUNT_MAX)) {
-        err_note_set(note, "policy %s: count must be 1 to %d", page_policy_name(p->kind), PAGE_POLICY_COUNT_MAX);
-        return ERR_BAD;
-    }
-    if (p->kind == POLICY_INTERVAL && p->interval_ns <= 0) {
-        err_note_set(note, "policy interval: interval must be greater than 0");
-        return ERR_BAD;
-    }
-    return ERR_OK;
-}
-
 static char *cstring_copy(const char *s)
 {
     char *copy = strdup(s);
@@ -284,6 +264,78 @@ static void bucket_init(struct page_bucket *b, struct pages *p, const struct pag
     for (unsigned i = 0; i < opts->contents_count; i++)
         names[i] = cstring_copy(opts->contents[i]);
     b->opts.contents = (const char *const *)names;
+}
+
+/* ---- buckets no longer configured: what they hold still runs out ---- */
+
+static struct engine_cursor *buckets_open(struct engine_view *v)
+{
+    const struct engine_range range = { .space = SPACE_CATALOG, .from = STR("b"), .until = STR("c") };
+    return engine_cursor_open(v, &range);
+}
+
+static unsigned buckets_stored(struct engine_view *v)
+{
+    struct engine_cursor *c = buckets_open(v);
+    struct engine_row row;
+    unsigned n = 0;
+    while (engine_cursor_next(c, &row) == ERR_OK)
+        n++;
+    engine_cursor_close(&c);
+    return n;
+}
+
+static err dormant_add(struct pages *p, const struct engine_row *row)
+{
+    struct page_bucket *b = &p->buckets[p->count];
+    struct page_bucket_opts opts = { 0 };
+    char name[CATALOG_NAME_BYTES_MAX + 1];
+    if (!str_to_cstr(str_skip(row->key, 1), name, sizeof(name)))
+        return ERR_CORRUPT;
+    if (pages_find(p, str_of(name)) != NULL)
+        return ERR_OK;
+    opts.name = name;
+    bucket_init(b, p, &opts);
+    p->count++;
+    b->dormant = true;
+    err e = plan_decode(row->value, &b->number, &b->plan);
+    b->opts.policy = b->plan.policy;
+    atomic_store(&b->replanned, b->plan.replanned);
+    return e;
+}
+
+static err dormant_open(struct pages *p, unsigned room)
+{
+    struct engine_view *v = engine_view_begin(p->engine);
+    struct engine_cursor *c = buckets_open(v);
+    struct engine_row row;
+    err e;
+    while ((e = engine_cursor_next(c, &row)) == ERR_OK && p->count < room)
+        if ((e = dormant_add(p, &row)) != ERR_OK)
+            break;
+    engine_cursor_close(&c);
+    engine_view_end(&v);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+static err policy_check(const struct page_policy *p, struct err_note *note)
+{
+    const int64_t times[] = { p->grace_ttl_ns, p->historical_ttl_ns, p->stash_ttl_ns, p->ledger_ttl_ns, p->ttl_ns };
+    for (unsigned i = 0; i < COUNT_OF(times); i++)
+        if (times[i] < 0) {
+            err_note_set(note, "a time of a page policy is negative");
+            return ERR_BAD;
+        }
+    bool grouped = retention_grouped(p);
+    if (grouped && (p->count < 1 || p->count > PAGE_POLICY_COUNT_MAX)) {
+        err_note_set(note, "policy %s: count must be 1 to %d", page_policy_name(p->kind), PAGE_POLICY_COUNT_MAX);
+        return ERR_BAD;
+    }
+    if (p->kind == POLICY_INTERVAL && p->interval_ns <= 0) {
+        err_note_set(note, "policy interval: interval must be greater than 0");
+        return ERR_BAD;
+    }
+    return ERR_OK;
 }
 
 static void bucket_fini(struct page_bucket *b)
@@ -312,7 +364,10 @@ err pages_new(struct engine *e, struct clock *clock, uint64_t seed, const struct
     p->engine = e;
     p->clock = clock;
     rng_init(&p->rng, seed);
-    p->buckets = calloc(count + 1, sizeof(*p->buckets));
+    struct engine_view *v = engine_view_begin(e);
+    unsigned room = count + buckets_stored(v);
+    engine_view_end(&v);
+    p->buckets = calloc(room + 1, sizeof(*p->buckets));
     INVARIANT(p->buckets != NULL);
     err why = ERR_OK;
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
@@ -322,6 +377,8 @@ err pages_new(struct engine *e, struct clock *clock, uint64_t seed, const struct
         if (why != ERR_OK)
             err_note_set(note, "bucket %s: cannot load its catalog row: %s", buckets[i].name, err_name(why));
     }
+    if (why == ERR_OK)
+        why = dormant_open(p, room);
     if (why != ERR_OK) {
         pages_free(&p);
         return why;
@@ -348,7 +405,7 @@ struct page_bucket *pages_find(struct pages *p, str bucket_name)
 {
     MAGIC_CHECK(p, PAGES_MAGIC);
     for (unsigned i = 0; i < p->count; i++)
-        if (str_eq(bucket_name, str_of(p->buckets[i].opts.name)))
+        if (!p->buckets[i].dormant && str_eq(bucket_name, str_of(p->buckets[i].opts.name)))
             return &p->buckets[i];
     return NULL;
 }

@@ -20,6 +20,7 @@ struct page_bucket {
     uint16_t number;
     struct page_plan plan;         /* .replanned: as it was at start; see below */
     _Atomic bool replanned;
+    bool dormant;                  /* known to the catalog alone: culled by its last policy, not found */
 };
 #define PAGE_BUCKET_MAGIC 0xb0c4e701u
 

@@ -107,7 +107,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
         return ERR_CORRUPT;
     struct page_bucket *b = pages_numbered(u->pages, parts.bucket);
     if (b == NULL)
-        return drop_due(txn, d); /* a bucket no longer configured keeps what it has */
+        return ERR_CORRUPT; /* the catalog knows every number ever given */
     page_key_title(&key, parts.bucket, parts.domain, parts.title);
     err e = title_begin(&t, txn, b, &key);
     if (e != ERR_OK)

@@ -1,0 +1,142 @@
+/* Goal: frames unpack to what went in, digests tell bundles apart exactly as bundle.h says. Method: tables. */
+#include "base/buf.h"
+#include "bucket/bundle.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void collect(void *ctx, str bytes)
+{
+    buf_put(ctx, bytes);
+}
+
+static void plain_leaves_out_about_and_time_uuid(void **state)
+{
+    (void)state; /* unused */
+    static const struct { const char *html, *plain; } rows[] = {
+        { "<p about=\"#mwt1\">x</p>", "<p>x</p>" },
+        { "<p about='#mwt1' id=\"a\">x</p>", "<p id=\"a\">x</p>" },
+        { "<p\n about = \"1\" >x</p>", "<p\n >x</p>" },
+        { "<p data-about=\"1\">x</p>", "<p data-about=\"1\">x</p>" },
+        { "<p title=' about=\"1\"'>x</p>", "<p title=' about=\"1\"'>x</p>" },
+        { "about=\"1\" text about=\"2\"", "about=\"1\" text about=\"2\"" },
+        { "<p about=1>x</p>", "<p about=1>x</p>" },
+        { "<p about=\"1>x</p>", "<p about=\"1>x</p>" },
+        { "<!-- <p about=\"1\"> --><b about=\"2\">", "<!-- <p about=\"1\"> --><b>" },
+        { "<!-- <p about=\"1\">", "<!-- <p about=\"1\">" },
+        { "<head><meta property=\"mw:TimeUuid\" content=\"x\"/><meta a=\"b\"></head>", "<head><meta a=\"b\"></head>" },
+        { "<META property='mw:TimeUuid' content='x'>", "" },
+        { "<metal mw:TimeUuid>", "<metal mw:TimeUuid>" },
+        { "<p about=\"a>b\"><", "<p><" },
+        { "<a/about=\"1\" about=\"2\"/>", "<a/about=\"1\"/>" },
+        { "", "" }, { "<", "<" }, { "<p", "<p" }, { "<p about", "<p about" }, { "<p =\"x\">", "<p =\"x\">" },
+        { "</p about=\"1\">", "</p about=\"1\">" },
+    };
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        struct buf b;
+        buf_init(&b, 4096);
+        bundle_plain(str_of(rows[i].html), collect, &b);
+        buf_put_c(&b, 0);
+        assert_int_equal(buf_status(&b), ERR_OK);
+        assert_string_equal(buf_str(&b).p, rows[i].plain);
+        buf_fini(&b);
+    }
+}
+
+static bool plain_equal(const char *type_a, const char *a, const char *type_b, const char *b)
+{
+    unsigned char da[PAGE_DIGEST_BYTES], db[PAGE_DIGEST_BYTES];
+    struct page_put_content ca = { .name = STR("html"), .headers = str_of(type_a), .raw = str_of(a) };
+    struct page_put_content cb = { .name = STR("html"), .headers = str_of(type_b), .raw = str_of(b) };
+    bundle_plain_digest(&ca, 1, da);
+    bundle_plain_digest(&cb, 1, db);
+    return memcmp(da, db, sizeof(da)) == 0;
+}
+
+static void plain_digest_looks_at_html_only(void **state)
+{
+    (void)state; /* unused */
+    static const char html[] = "Content-Type: text/html; charset=utf-8\n", json[] = "content-type: application/json\n";
+    assert_true(plain_equal(html, "<p about=\"1\">", html, "<p about=\"2\">"));
+    assert_true(plain_equal("", "<p about=\"1\">", "", "<p about=\"2\">"));
+    assert_true(plain_equal("x: y\n", "<p>", "x: z\n", "<p>")); /* other headers do not count */
+    assert_false(plain_equal(html, "<p>", "content-type: text/html\n", "<p>"));
+    assert_false(plain_equal(json, "<p about=\"1\">", json, "<p about=\"2\">"));
+    assert_false(plain_equal(html, "<p about=\"1\">x", html, "<p about=\"1\">y"));
+}
+
+static void digest_is_of_everything_in_any_order(void **state)
+{
+    (void)state; /* unused */
+    const struct page_put_content a[] = { { STR("html"), STR("h: 1\n"), STR("x") }, { STR("data"), STR(""), STR("y") } };
+    const struct page_put_content b[] = { a[1], a[0] };
+    struct page_put_content c[] = { a[0], a[1] };
+    unsigned char da[PAGE_DIGEST_BYTES], db[PAGE_DIGEST_BYTES];
+    bundle_digest(a, 2, da);
+    bundle_digest(b, 2, db);
+    assert_memory_equal(da, db, sizeof(da));
+    str *const parts[] = { &c[0].name, &c[0].headers, &c[0].raw, &c[1].raw };
+    for (unsigned i = 0; i < COUNT_OF(parts); i++) {
+        str was = *parts[i];
+        *parts[i] = STR("changed");
+        bundle_digest(c, 2, db);
+        assert_memory_not_equal(da, db, sizeof(da));
+        *parts[i] = was;
+    }
+    bundle_digest(a, 1, db);
+    assert_memory_not_equal(da, db, sizeof(da));
+}
+
+static void frames_unpack_to_what_went_in(void **state)
+{
+    (void)state; /* unused */
+    static char text[5000];
+    struct arena a;
+    struct page_render row;
+    str blob, raw;
+    memset(text, 'x', sizeof(text));
+    arena_init(&a, 1u << 20);
+    for (int codec = PAGE_IDENTITY; codec <= PAGE_ZSTD; codec++) {
+        const struct page_put_content in[] = { { STR("a"), STR("h: 1\n"), { text, sizeof(text) } },
+                                               { STR("b"), STR(""), STR("short") },
+                                               { STR("c"), STR("i: 2\n"), STR_NONE } };
+        assert_int_equal(bundle_build((enum page_codec)codec, in, 3, &a, &row, &blob), ERR_OK);
+        for (unsigned i = 0; i < 3; i++) {
+            const struct page_content *c = &row.contents[i];
+            str frame = { blob.p + c->offset + c->headers_bytes, c->stored_bytes };
+            assert_int_equal(page_frame_raw(c, frame, &a, &raw), ERR_OK);
+            assert_true(str_eq(raw, in[i].raw));
+        }
+        assert_int_equal(row.contents[0].codec, codec);
+        assert_int_equal(row.contents[1].codec, PAGE_IDENTITY);
+        if (codec == PAGE_IDENTITY)
+            continue;
+        assert_true(row.contents[0].stored_bytes < 200);
+        struct page_content cut = row.contents[0];
+        cut.stored_bytes--;
+        assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw), ERR_CORRUPT);
+        cut = row.contents[0];
+        cut.raw_bytes--;
+        assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw), ERR_CORRUPT);
+    }
+    arena_fini(&a);
+    arena_init(&a, 100);
+    const struct page_put_content big = { STR("a"), STR(""), { text, sizeof(text) } };
+    assert_int_equal(bundle_build(PAGE_GZIP, &big, 1, &a, &row, &blob), ERR_LIMIT);
+    arena_fini(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_leaves_out_about_and_time_uuid),
+        cmocka_unit_test(plain_digest_looks_at_html_only),
+        cmocka_unit_test(digest_is_of_everything_in_any_order),
+        cmocka_unit_test(frames_unpack_to_what_went_in),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
