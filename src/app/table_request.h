@@ -8,7 +8,7 @@
 #include "loop/loop.h"
 #include "table/table.h"
 
-enum { TABLE_BODY_BYTES_MAX = 24 << 20, TABLE_SCHEMA_BODY_BYTES_MAX = 64 << 10 };
+enum { TABLE_BODY_BYTES_MAX = 12 << 20, TABLE_SCHEMA_BODY_BYTES_MAX = 64 << 10 };
 
 /* Names of tables that begin so are the server's own. */
 #define TABLE_OWN_PREFIX "."

@@ -18,7 +18,7 @@ static err read_exponent(str text, int64_t *exponent, struct err_note *note)
     if (text.n > 0 && (text.p[0] == '-' || text.p[0] == '+'))
         text = str_skip(text, 1);
     uint64_t value;
-    if (!str_to_u64(text, &value) || value > DECIMAL_EXPONENT_MAX) {
+    if (!str_to_u64(text, &value) || value > 2 * DECIMAL_EXPONENT_MAX) {
         err_note_set(note, "exponent is not a number up to %d", DECIMAL_EXPONENT_MAX);
         return ERR_BAD;
     }
@@ -91,7 +91,12 @@ static err number_read(str text, bool whole, struct number *n, struct err_note *
         n->zeros = scale < 0 ? 0 : scale > DECIMAL_DIGITS_MAX ? DECIMAL_DIGITS_MAX : (uint32_t)scale;
         return ERR_OK;
     }
-    n->exponent = (int32_t)((int64_t)n->count - scale);
+    int64_t places = (int64_t)n->count - scale;
+    if (places > DECIMAL_EXPONENT_MAX || places < -DECIMAL_EXPONENT_MAX) {
+        err_note_set(note, "number has an exponent of more than %d", DECIMAL_EXPONENT_MAX);
+        return ERR_BAD;
+    }
+    n->exponent = (int32_t)places;
     strip_zeros(n);
     return ERR_OK;
 }
@@ -163,20 +168,21 @@ static bool number_decode(str s, struct number *n)
     if (size > 1) {
         uint32_t e = get_be32(s.p + EXPONENT_AT) ^ (n->negative ? 0xffffffffu : 0) ^ 0x80000000u;
         n->exponent = (int32_t)e;
-        if (n->exponent > 2 * DECIMAL_EXPONENT_MAX || n->exponent < -2 * DECIMAL_EXPONENT_MAX)
-            return false;
-        if (n->digits[0] == 0)
+        if (n->exponent > DECIMAL_EXPONENT_MAX || n->exponent < -DECIMAL_EXPONENT_MAX)
             return false;
         strip_zeros(n);
+        if (n->digits[0] == 0 || n->zeros > 1) /* one zero fills the last pair, no more */
+            return false;
     }
     n->zeros = 0;
     if (s.n == size + DECIMAL_ZEROS_BYTES)
         n->zeros = get_be16(s.p + size);
     else if (n->count > 0 && n->exponent > (int32_t)n->count)
         n->zeros = (uint32_t)(n->exponent - (int32_t)n->count);
-    if (n->zeros > DECIMAL_DIGITS_MAX)
-        n->zeros = 0;
-    return true;
+    bool fits = n->count + n->zeros <= DECIMAL_DIGITS_MAX;
+    if (!fits && s.n == size)
+        n->zeros = 0; /* of a key, which does not say them: then in scientific form */
+    return fits || s.n == size;
 }
 
 static char digit_at(const struct number *n, int64_t i)

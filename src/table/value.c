@@ -544,6 +544,18 @@ int value_cmp(struct table_kind kind, str a, str b)
     return str_cmp(a, b);
 }
 
+/* -0 is never stored. */
+static bool number_valid(double v)
+{
+    return isfinite(v) && !(v == 0 && signbit(v));
+}
+
+static bool tid_valid(str s)
+{
+    struct tid t = table_tid(s);
+    return t.ticks >> 60 == 0 && t.low >> 62 == 2; /* 60 bits of time, the variant */
+}
+
 static bool scalar_valid(enum table_type type, str s)
 {
     size_t fixed = types[type].fixed;
@@ -552,9 +564,13 @@ static bool scalar_valid(enum table_type type, str s)
     if (type == TYPE_STRING || type == TYPE_JSON)
         return utf8_valid(s) && (type == TYPE_STRING || s.n > 0);
     if (type == TYPE_DOUBLE)
-        return isfinite(double_of(get_be64(s.p)));
+        return number_valid(double_of(get_be64(s.p)));
     if (type == TYPE_FLOAT)
-        return isfinite(float_of(get_be32(s.p)));
+        return number_valid((double)float_of(get_be32(s.p)));
+    if (type == TYPE_BOOLEAN)
+        return (unsigned char)s.p[0] <= 1;
+    if (type == TYPE_TIMEUUID)
+        return tid_valid(s);
     if (type != TYPE_DECIMAL && type != TYPE_VARINT)
         return true;
     return decimal_valid(s, type == TYPE_VARINT);
@@ -567,11 +583,15 @@ bool value_valid(struct table_kind kind, str stored)
     if (!kind.set)
         return scalar_valid(kind.type, stored);
     struct cursor c = { .rest = stored };
+    str before = STR_NONE;
     while (c.rest.n > 0) {
         uint32_t n = cursor_be32(&c);
         str element = cursor_bytes(&c, n);
         if (c.failed || !scalar_valid(kind.type, element))
             return false;
+        if (before.p != NULL && value_cmp((struct table_kind){ .type = kind.type }, before, element) >= 0)
+            return false;
+        before = element;
     }
     return stored.n > 0;
 }

@@ -1,0 +1,154 @@
+/* Goal: what is not in memory never makes a caller wait that said it cannot, and is read right by one that can.
+ * Method: the linker puts our engine_blob_read_now before the engine's; while cold is set it answers ERR_AGAIN. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tabletest.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_bool cold;
+static atomic_uint refused;
+static struct tabletest *t;
+
+err __real_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst);
+err __wrap_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst);
+
+err __wrap_engine_blob_read_now(struct engine *e, const struct engine_blob *b, uint64_t offset, uint64_t n, char *dst)
+{
+    if (!atomic_load(&cold))
+        return __real_engine_blob_read_now(e, b, offset, n, dst);
+    atomic_fetch_add(&refused, 1);
+    return ERR_AGAIN;
+}
+
+static const char *large_value(void)
+{
+    static char text[3001];
+    for (size_t i = 0; i + 1 < sizeof text; i++)
+        text[i] = (char)('a' + i % 23);
+    return text;
+}
+
+static int up(void **state)
+{
+    (void)state;
+    char json[4096];
+    t = calloc(1, sizeof *t);
+    tabletest_up(t);
+    atomic_store(&cold, false);
+    atomic_store(&refused, 0);
+    must_create(t, "l", "{'attributes':{'k':'string','r':'int','n':'int','v':'string','s':'string'},'index':["
+                        "{'attribute':'k','type':'hash'},{'attribute':'r','type':'range'},"
+                        "{'attribute':'s','type':'static'}]}");
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','r':1,'n':1,'v':'%s'}}", large_value());
+    must_put(t, "l", json);
+    atomic_store(&cold, true);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    tabletest_down(t);
+    free(t);
+    return 0;
+}
+
+static void a_get_that_cannot_wait_says_so(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct table_answer answer;
+    struct err_note note;
+    arena_init(&a, 1 << 20);
+    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), STR("{}"), &a, true, &answer, &note), ERR_AGAIN);
+    str key_only = STR("{\"proj\":[\"k\",\"r\"]}"); /* keys are never cold */
+    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), key_only, &a, true, &answer, &note), ERR_OK);
+    assert_int_equal(tables_get_json(t->tables, 1, STR("l"), STR("{}"), &a, false, &answer, &note), ERR_OK);
+    assert_true(str_find_str(answer.json, str_of(large_value())) < answer.json.n);
+    arena_fini(&a);
+}
+
+static void a_put_into_a_cold_row_keeps_its_rest(void **state)
+{
+    (void)state;
+    char want[4096];
+    must_put(t, "l", "{'attributes':{'k':'x','r':1,'n':2}}");
+    assert_true(atomic_load(&refused) > 0);
+    (void)snprintf(want, sizeof want, "[{'n':2,'v':'%s'}]", large_value());
+    must_get(t, "l", "{'proj':['n','v']}", want);
+}
+
+static void a_put_of_all_attributes_reads_nothing(void **state)
+{
+    (void)state;
+    must_put(t, "l", "{'attributes':{'k':'x','r':1,'n':2,'v':null}}");
+    assert_int_equal(atomic_load(&refused), 0);
+    must_get(t, "l", "{'proj':['n','v']}", "[{'n':2,'v':null}]");
+}
+
+static void conditions_on_cold_rows_hold(void **state)
+{
+    (void)state;
+    char json[8192];
+    must_put(t, "l", "{'attributes':{'k':'x','r':1,'n':2,'v':'s'},'if':{'v':{'eq':'other'}}}");
+    assert_false(t->applied);
+    assert_true(atomic_load(&refused) > 0);
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','r':1,'n':2,'v':'s'},'if':{'v':{'eq':'%s'}}}",
+                   large_value());
+    must_put(t, "l", json);
+    assert_true(t->applied);
+}
+
+static void cold_static_rows_are_merged(void **state)
+{
+    (void)state;
+    char json[8192], want[8192];
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'x','r':2,'n':2,'v':null,'s':'%s'}}", large_value());
+    must_put(t, "l", json);
+    must_put(t, "l", "{'attributes':{'k':'x','r':3,'n':3,'v':null}}");
+    (void)snprintf(want, sizeof want, "[{'n':3,'s':'%s'}]", large_value());
+    must_get(t, "l", "{'attributes':{'k':'x','r':3},'proj':['n','s']}", want);
+    must_put(t, "l", "{'attributes':{'k':'x','r':3,'s':'new'}}");
+    must_get(t, "l", "{'attributes':{'k':'x','r':3},'proj':['n','s']}", "[{'n':3,'s':'new'}]");
+}
+
+static void a_large_schema_is_read_when_cold(void **state)
+{
+    (void)state;
+    static char json[8192];
+    struct arena a;
+    struct table_answer answer;
+    size_t n = (size_t)snprintf(json, sizeof json, "{'attributes':{'k':'string'");
+    for (int i = 0; i < 100; i++)
+        n += (size_t)snprintf(json + n, sizeof json - n, ",'a%d':'set<timestamp>'", i);
+    (void)snprintf(json + n, sizeof json - n, "},'index':[{'attribute':'k','type':'hash'}]}");
+    must_create(t, "big", json);
+    must_put(t, "big", "{'attributes':{'k':'x','a99':['2014-11-14T19:10:40.912Z']}}");
+    must_get(t, "big", "{'proj':'a99'}", "[{'a99':['2014-11-14T19:10:40.912Z']}]");
+    arena_init(&a, 1 << 20);
+    assert_int_equal(tables_get_json(t->tables, 1, STR("big"), STR("{}"), &a, true, &answer, NULL), ERR_AGAIN);
+    arena_fini(&a);
+}
+
+#define COLD_TEST(name) cmocka_unit_test_setup_teardown(name, up, down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        COLD_TEST(a_get_that_cannot_wait_says_so),
+        COLD_TEST(a_put_into_a_cold_row_keeps_its_rest),
+        COLD_TEST(a_put_of_all_attributes_reads_nothing),
+        COLD_TEST(conditions_on_cold_rows_hold),
+        COLD_TEST(cold_static_rows_are_merged),
+        COLD_TEST(a_large_schema_is_read_when_cold),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
