@@ -9,10 +9,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char *const ours =
     "{\"attributes\":{\"k\":\"string\",\"r\":\"decimal\",\"u\":\"timeuuid\",\"b\":\"blob\",\"j\":\"json\","
-    "\"s\":\"set<double>\","
-    "\"t\":\"timestamp\",\"v\":\"varint\",\"l\":\"long\",\"st\":\"int\"},\"index\":[{\"attribute\":\"k\",\"type\":\"hash\"},"
-    "{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"desc\"},{\"attribute\":\"u\",\"type\":\"range\"},"
-    "{\"attribute\":\"st\",\"type\":\"static\"}]}";
+    "\"s\":\"set<double>\",\"t\":\"timestamp\",\"v\":\"varint\",\"l\":\"long\",\"st\":\"int\"},\"index\":["
+    "{\"attribute\":\"k\",\"type\":\"hash\"},{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"desc\"},"
+    "{\"attribute\":\"u\",\"type\":\"range\"},{\"attribute\":\"st\",\"type\":\"static\"}]}";
 
 static void check_write(const struct schema *s, const struct table_write *w)
 {
