@@ -48,6 +48,9 @@ struct shard {
 struct versions {
     _Atomic uint32_t of[HOT_SLOTS];
 };
+struct seen {
+    _Atomic uint32_t at[HOT_SEEN]; /* the upper half of the hash that came by last */
+};
 
 struct app_hot {
     uint32_t magic;
@@ -55,6 +58,7 @@ struct app_hot {
     uint64_t seed;
     struct shard *shards;
     struct versions *versions;
+    struct seen *seen;
 };
 
 static void *must_alloc(size_t count, size_t size)
@@ -87,6 +91,7 @@ struct app_hot *hot_new(size_t bytes_max, uint64_t seed)
     for (unsigned i = 0; i < count; i++)
         shard_init(&h->shards[i], bytes_max / count);
     h->versions = must_alloc(1, sizeof *h->versions);
+    h->seen = must_alloc(1, sizeof *h->seen);
     return h;
 }
 
@@ -131,6 +136,7 @@ void hot_free(struct app_hot **hp)
     }
     free(h->shards);
     free(h->versions);
+    free(h->seen);
     free(h);
     *hp = NULL;
 }
@@ -237,6 +243,15 @@ static void insert(struct shard *s, struct entry *e)
     s->bytes += e->bytes;
     s->entries++;
     INVARIANT(s->bytes <= s->bytes_max);
+}
+
+bool hot_wants(struct app_hot *h, struct hot_key key)
+{
+    MAGIC_CHECK(h, HOT_MAGIC);
+    uint64_t hash = hash_of(h, key);
+    uint32_t mark = (uint32_t)(hash >> 32);
+    return atomic_exchange_explicit(&h->seen->at[hash % HOT_SEEN], mark, memory_order_relaxed) ==
+           mark;
 }
 
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts)

@@ -19,6 +19,7 @@
 
 enum {
     HOT_SLOTS = 1 << 16,
+    HOT_SEEN = 1 << 16,
     HOT_SHARDS_MAX = 64,
     HOT_TARGET_BYTES_MAX = 2048,
     HOT_TAG_BYTES_MAX = 64
@@ -47,6 +48,10 @@ struct hot_entry_opts {
     str tag;                        /* entity tag without quotes */
     struct http_ready *full, *same; /* 200 and 304; the entry takes references of its own */
 };
+/* Was this key asked for before, not long ago? It is remembered in one of HOT_SEEN places, by its hash:
+ * an answer is made ready at the second request, so that a walk over all titles costs nothing and
+ * evicts nothing. */
+bool hot_wants(struct app_hot *h, struct hot_key key);
 /* Keeps an entry in place of one there already; does nothing when it is too large or already dead.
  */
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts);

@@ -213,6 +213,9 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *w)
     int variant = page_get_variant(http_common(g->x));
     if (variant < 0 || !may_be_ready(g))
         return NULL;
+    struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
+    if (!hot_wants(g->app->hot, key))
+        return NULL;
     struct answer same;
     build_same(g, &same);
     char text[PAGE_TAG_BYTES + 1];
@@ -222,7 +225,6 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *w)
                                    .full = http_ready_new(w->status, w->headers, w->count, w->body),
                                    .same = http_ready_new(same.status, same.headers, same.count,
                                                           same.body) };
-    struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
     if (opts.full != NULL && opts.same != NULL)
         hot_put(g->app->hot, key, &opts);
     if (opts.same != NULL)

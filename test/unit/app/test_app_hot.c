@@ -127,6 +127,18 @@ static void entry_made_before_a_change_is_not_kept(void **state)
     hot_free(&h);
 }
 
+static void a_key_is_wanted_at_its_second_sight(void **state)
+{
+    (void)state;
+    struct app_hot *h = hot_new(1 << 20, 1);
+    assert_false(hot_wants(h, key_of("/a")));
+    assert_false(hot_wants(h, key_of("/b")));
+    assert_true(hot_wants(h, key_of("/a")));
+    assert_true(hot_wants(h, key_of("/a")));
+    assert_false(hot_wants(h, (struct hot_key){ .target = STR("/a"), .variant = 2 }));
+    hot_free(&h);
+}
+
 static void if_none_match_gets_the_short_answer(void **state)
 {
     (void)state;
@@ -279,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entry_is_found_until_its_title_changes),
         cmocka_unit_test(entry_made_before_a_change_is_not_kept),
+        cmocka_unit_test(a_key_is_wanted_at_its_second_sight),
         cmocka_unit_test(if_none_match_gets_the_short_answer),
         cmocka_unit_test(entry_ends_at_its_instant),
         cmocka_unit_test(variants_are_apart_and_a_new_entry_replaces),
