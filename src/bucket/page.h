@@ -42,7 +42,7 @@ struct page_policy {
     int64_t historical_ttl_ns; /* from the last request that named it */
     int64_t stash_ttl_ns;
     int64_t ledger_ttl_ns;
-    uint32_t count;            /* latest: renders kept of one revision; interval: kept of each interval */
+    uint32_t count;            /* latest: renders kept of one revision; interval: of each interval of one revision */
     int64_t interval_ns;
     int64_t ttl_ns;            /* ttl: from the put, superseded or not */
 };
@@ -63,7 +63,11 @@ struct page_bucket_opts {
 struct pages;         /* all page buckets of a store */
 struct page_bucket;
 /* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the
- * background by pages_upkeep. seed: of minted tids. Fails: ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
+ * background by pages_upkeep. seed: of minted tids. The engine is started; blocks.
+ * A changed policy judges what is stored as of the change: nothing is gone earlier than that, what was gone stays
+ * gone, and what latest or interval do not keep went out then (or when it did, if the policy before was one
+ * of them). A bucket no longer given is culled by its last policy. Fails: ERR_BAD (a policy contradicts
+ * itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
 MUST_CHECK err pages_new(struct engine *e, struct clock *clock, uint64_t seed, const struct page_bucket_opts *buckets,
                          unsigned count, struct pages **out, struct err_note *note);
 void pages_free(struct pages **pp);
@@ -89,7 +93,7 @@ struct page_render {
     store_time stored_at;       /* arrival */
     store_time superseded_at;   /* NEVER: it is the latest */
     struct page_name superseded_by;
-    store_time out_at;          /* when policy stopped keeping it; NEVER while it does */
+    store_time out_at;          /* when policy stopped keeping it, NEVER while it does; ttl: stored_at */
     store_time requested_until, stash_until, hold_until; /* ZERO: none */
     store_time due_at;          /* NEVER or the greatest that applies */
     unsigned contents_count;
@@ -116,9 +120,13 @@ struct page_which {
     str title;                 /* a key */
     enum page_select select;
     struct page_name name;     /* rev for REV; rev and tid for EXACT */
-    store_time at;             /* SERVED_AT: the render served then; CURRENT_AT: the revision current then */
+    store_time at;             /* SERVED_AT: the render that was latest then, of those still stored; CURRENT_AT: the
+                                  newest render of the greatest revision of which a render not newer than
+                                  at (by tid time) is known, stored or by its trace */
 };
-/* ERR_OK and *out; ERR_GONE and *trace (may be NULL); ERR_NOT_FOUND; ERR_CORRUPT; ERR_IO. */
+/* ERR_OK and *out; ERR_GONE and *trace (may be NULL; the newest known of what was asked for); ERR_NOT_FOUND;
+ * ERR_CORRUPT; ERR_IO. Under policy ttl the latest may run out before renders put late: then there is none.
+ * Cost: a few seeks; SERVED_AT and CURRENT_AT walk the title's renders down to the instant. */
 MUST_CHECK err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
                          struct page_render *out, struct page_trace *trace);
 /* Must a read that names this revision extend its life first (then call page_extend)? */

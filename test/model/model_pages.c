@@ -124,8 +124,8 @@ static void compare_trace(const struct model *m, const struct page_trace *a, con
 static void compare_find(struct model *m, struct engine_view *v, unsigned title, enum page_select select,
                          struct page_name name, store_time at)
 {
-    const struct page_which w = { .domain = m->domain, .title = str_of(title_names[title]), .select = select, .name = name,
-                                  .at = at };
+    const struct page_which w = { .domain = m->domain, .title = str_of(title_names[title]),
+                                  .select = select, .name = name, .at = at };
     const struct ref_render *should = NULL;
     struct page_render is;
     struct page_trace trace;
@@ -165,7 +165,8 @@ static void compare_title(struct model *m, struct engine_view *v, unsigned title
 {
     struct ref_title *t = &m->s->titles[title];
     struct history h = { .m = m, .title = title, .next = ref_next(&m->s->ref, t, NULL) };
-    if (page_history(m->bucket, v, m->domain, str_of(title_names[title]), NULL, compare_item, &h) != ERR_OK || h.next != NULL)
+    err e = page_history(m->bucket, v, m->domain, str_of(title_names[title]), NULL, compare_item, &h);
+    if (e != ERR_OK || h.next != NULL)
         differ(m, "history of title %u is too short", title);
     compare_find(m, v, title, SELECT_LATEST, (struct page_name){ 0 }, STORE_TIME_ZERO);
     for (uint64_t rev = 1; rev <= REVS; rev++)
@@ -305,8 +306,8 @@ static void step_order(struct model *m)
     r.has_tid = r.has_rev && below(m, 3) != 0;
     r.name = some_name(m, title, below(m, 5) != 0);
     r.until.ns = m->s->ref.now.ns + ((int64_t)below(m, 200) - 10) * NS_PER_S;
-    struct page_order o = { .kind = r.kind, .domain = m->domain, .title = str_of(title_names[title]), .has_rev = r.has_rev,
-                            .has_tid = r.has_tid, .name = r.name, .until = r.until };
+    struct page_order o = { .kind = r.kind, .domain = m->domain, .title = str_of(title_names[title]),
+                            .has_rev = r.has_rev, .has_tid = r.has_tid, .name = r.name, .until = r.until };
     err e = sync_order(m->bucket, &o), want = ref_order(&m->s->ref, t, &r);
     if (e != want)
         differ(m, "order %d on %llu: %s, should be %s", (int)r.kind, (unsigned long long)r.name.rev, err_name(e),

@@ -28,7 +28,8 @@ static void plain_leaves_out_about_and_time_uuid(void **state)
         { "<p about=\"1>x</p>", "<p about=\"1>x</p>" },
         { "<!-- <p about=\"1\"> --><b about=\"2\">", "<!-- <p about=\"1\"> --><b>" },
         { "<!-- <p about=\"1\">", "<!-- <p about=\"1\">" },
-        { "<head><meta property=\"mw:TimeUuid\" content=\"x\"/><meta a=\"b\"></head>", "<head><meta a=\"b\"></head>" },
+        { "<head><meta property=\"mw:TimeUuid\" content=\"x\"/><meta a=\"b\"></head>",
+          "<head><meta a=\"b\"></head>" },
         { "<META property='mw:TimeUuid' content='x'>", "" },
         { "<metal mw:TimeUuid>", "<metal mw:TimeUuid>" },
         { "<p about=\"a>b\"><", "<p><" },
@@ -72,7 +73,8 @@ static void plain_digest_looks_at_html_only(void **state)
 static void digest_is_of_everything_in_any_order(void **state)
 {
     (void)state; /* unused */
-    const struct page_put_content a[] = { { STR("html"), STR("h: 1\n"), STR("x") }, { STR("data"), STR(""), STR("y") } };
+    const struct page_put_content a[] = { { STR("html"), STR("h: 1\n"), STR("x") },
+                                          { STR("data"), STR(""), STR("y") } };
     const struct page_put_content b[] = { a[1], a[0] };
     struct page_put_content c[] = { a[0], a[1] };
     unsigned char da[PAGE_DIGEST_BYTES], db[PAGE_DIGEST_BYTES];

@@ -13,7 +13,7 @@
 
 static struct page_row greatest_row(void)
 {
-    struct page_row row = { .r = { .superseded_by = { .rev = INT64_MAX, .tid = { ((uint64_t)1 << 60) - 1, UINT64_MAX } },
+    struct page_row row = { .r = { .superseded_by = { INT64_MAX, { ((uint64_t)1 << 60) - 1, UINT64_MAX } },
                                    .stored_at = { INT64_MAX - 1 }, .superseded_at = { INT64_MAX - 1 },
                                    .out_at = { INT64_MAX - 1 }, .requested_until = { INT64_MAX },
                                    .stash_until = { INT64_MAX }, .hold_until = { INT64_MAX },

@@ -1,0 +1,149 @@
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void on_change(void *ctx, uint16_t bucket, uint32_t domain, str title)
+{
+    struct fixture *f = ctx;
+    assert_true(bucket > 0 && domain > 0 && title.n > 0);
+    f->told++;
+}
+
+struct page_policy fix_policy(enum page_policy_kind kind)
+{
+    return (struct page_policy){ .kind = kind, .grace_ttl_ns = GRACE, .historical_ttl_ns = HOUR,
+                                 .stash_ttl_ns = 2 * HOUR, .ledger_ttl_ns = 240 * HOUR, .count = 2,
+                                 .interval_ns = 60 * NS_PER_S, .ttl_ns = 50 * NS_PER_S };
+}
+
+static void pages_start(struct fixture *f, struct page_policy p)
+{
+    const struct page_bucket_opts opts = { .name = "page", .policy = p, .codec = PAGE_GZIP };
+    struct err_note note = { "" };
+    assert_int_equal(pages_new(f->engine, &f->clock.clock, 7, &opts, 1, &f->pages, &note), ERR_OK);
+    f->bucket = pages_find(f->pages, STR("page"));
+    assert_non_null(f->bucket);
+    assert_int_equal(pages_domain(f->pages, STR("en.example.test"), &f->domain), ERR_OK);
+    pages_on_change(f->pages, on_change, f);
+}
+
+struct fixture *fixture_new(struct page_policy p)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    fake_clock_init(&f->clock, T0);
+    f->engine = engine_mem_new(&f->clock.clock);
+    pages_start(f, p);
+    return f;
+}
+
+void damage_found(void *ctx, const char *what)
+{
+    (void)ctx; /* the message says all */
+    print_error("check: %s\n", what);
+}
+
+void fixture_free(struct fixture *f)
+{
+    assert_int_equal(pages_check(f->pages, damage_found, NULL), ERR_OK);
+    pages_free(&f->pages);
+    engine_close(&f->engine);
+    free(f);
+}
+
+void fix_restart(struct fixture *f, struct page_policy p)
+{
+    pages_free(&f->pages);
+    pages_start(f, p);
+}
+
+err fix_put_as(struct fixture *f, uint64_t rev, int64_t tid_s, const char *text, struct page_put *p)
+{
+    *p = (struct page_put){ .domain = f->domain, .title = STR("T"), .rev = rev, .has_tid = tid_s >= 0,
+                            .contents_count = 1, .stash_ns = p->stash_ns };
+    if (tid_s >= 0)
+        p->tid = tid_at(T0 + tid_s * NS_PER_S, 1);
+    p->contents[0] = (struct page_put_content){ .name = STR("html"), .headers = STR("content-type: text/html\n"),
+                                                .raw = str_of(text) };
+    return sync_put(f->bucket, p);
+}
+
+struct page_name fix_put(struct fixture *f, uint64_t rev, int64_t tid_s)
+{
+    struct page_put p = { 0 };
+    char text[64];
+    (void)snprintf(text, sizeof(text), "text %u of %llu", f->texts++, (unsigned long long)rev);
+    assert_int_equal(fix_put_as(f, rev, tid_s, text, &p), ERR_OK);
+    assert_true(p.applied);
+    return p.stored;
+}
+
+err fix_find(struct fixture *f, enum page_select select, struct page_name name, struct page_render *r,
+                struct page_trace *trace)
+{
+    struct page_which w = { .domain = f->domain, .title = STR("T"), .select = select, .name = name };
+    struct engine_view *v = engine_view_begin(f->engine);
+    err e = page_find(f->bucket, v, &w, r, trace);
+    engine_view_end(&v);
+    return e;
+}
+
+struct page_render fix_latest(struct fixture *f)
+{
+    struct page_render r;
+    assert_int_equal(fix_find(f, SELECT_LATEST, (struct page_name){ 0 }, &r, NULL), ERR_OK);
+    assert_int_equal(r.superseded_at.ns, INT64_MAX);
+    return r;
+}
+
+struct page_render fix_exact(struct fixture *f, struct page_name name)
+{
+    struct page_render r;
+    assert_int_equal(fix_find(f, SELECT_EXACT, name, &r, NULL), ERR_OK);
+    return r;
+}
+
+err fix_gone(struct fixture *f, struct page_name name, struct page_trace *t)
+{
+    struct page_render r;
+    *t = (struct page_trace){ 0 };
+    return fix_find(f, SELECT_EXACT, name, &r, t);
+}
+
+void assert_name(struct page_name a, struct page_name b)
+{
+    assert_int_equal(a.rev, b.rev);
+    assert_int_equal(tid_cmp(a.tid, b.tid), 0);
+}
+
+static bool count_render(void *ctx, const struct page_render *r)
+{
+    assert_true(r->contents_count > 0);
+    ++*(unsigned *)ctx;
+    return true;
+}
+
+unsigned fix_history(struct fixture *f)
+{
+    unsigned n = 0;
+    struct engine_view *v = engine_view_begin(f->engine);
+    assert_int_equal(page_history(f->bucket, v, f->domain, STR("T"), NULL, count_render, &n), ERR_OK);
+    engine_view_end(&v);
+    return n;
+}
+
+void fix_upkeep(struct fixture *f)
+{
+    store_time next;
+    assert_int_equal(sync_upkeep(f->pages, &next), ERR_OK);
+    assert_true(next.ns > f->clock.now_ns);
+}
+
+err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name name, struct page_order *o)
+{
+    store_time until = o->until;
+    *o = (struct page_order){ .kind = kind, .domain = f->domain, .title = STR("T"), .until = until, .name = name,
+                              .has_rev = name.rev != 0, .has_tid = name.tid.low != 0 };
+    return sync_order(f->bucket, o);
+}

@@ -1,0 +1,164 @@
+/* Goal: reads find what there is, in both times, and the check finds damage. Method: as test_bucket_page.c. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- reading in time ---- */
+
+static err find_at(struct fixture *f, enum page_select select, int64_t at, struct page_render *r)
+{
+    struct page_which w = { .domain = f->domain, .title = STR("T"), .select = select, .at = { at } };
+    struct engine_view *v = engine_view_begin(f->engine);
+    err e = page_find(f->bucket, v, &w, r, NULL);
+    engine_view_end(&v);
+    return e;
+}
+
+static void two_clocks_are_told_apart(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    struct page_render r;
+    struct page_name a = fix_put(f, 1, 0);
+    fake_clock_advance(&f->clock, 40 * NS_PER_S);
+    struct page_name b = fix_put(f, 3, 20);
+    (void)fix_put(f, 2, 10); /* late: never served as latest */
+    assert_int_equal(find_at(f, SELECT_SERVED_AT, T0 - 1, &r), ERR_NOT_FOUND);
+    assert_int_equal(find_at(f, SELECT_SERVED_AT, T0, &r), ERR_OK);
+    assert_name(r.name, a);
+    assert_int_equal(find_at(f, SELECT_SERVED_AT, T0 + 40 * NS_PER_S - 1, &r), ERR_OK);
+    assert_name(r.name, a);
+    assert_int_equal(find_at(f, SELECT_SERVED_AT, T0 + 40 * NS_PER_S, &r), ERR_OK);
+    assert_name(r.name, b);
+    assert_int_equal(find_at(f, SELECT_CURRENT_AT, T0 - 1, &r), ERR_NOT_FOUND);
+    assert_int_equal(find_at(f, SELECT_CURRENT_AT, T0 + 15 * NS_PER_S, &r), ERR_OK);
+    assert_int_equal(r.name.rev, 2);
+    assert_int_equal(find_at(f, SELECT_CURRENT_AT, T0 + 20 * NS_PER_S, &r), ERR_OK);
+    assert_name(r.name, b);
+    fake_clock_advance(&f->clock, GRACE);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(find_at(f, SELECT_SERVED_AT, T0, &r), ERR_GONE);
+        assert_int_equal(find_at(f, SELECT_CURRENT_AT, T0 + 15 * NS_PER_S, &r), ERR_GONE);
+        fix_upkeep(f);
+    }
+    fixture_free(f);
+}
+
+struct listing { char text[64]; };
+
+static bool list_title(void *ctx, str title, const struct page_render *r)
+{
+    struct listing *l = ctx;
+    assert_true(r->superseded_at.ns == INT64_MAX);
+    size_t n = strlen(l->text);
+    assert_true(n + title.n < sizeof(l->text));
+    memcpy(l->text + n, title.p, title.n);
+    return true;
+}
+
+static void titles_come_in_order_once_each(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    static const char *const titles[] = { "b", "a", "ab", "c", "b" };
+    for (unsigned i = 0; i < COUNT_OF(titles); i++) {
+        struct page_put p = { .domain = f->domain, .title = str_of(titles[i]), .rev = i + 1, .contents_count = 1 };
+        p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = STR("x") };
+        assert_int_equal(sync_put(f->bucket, &p), ERR_OK);
+    }
+    struct listing all = { "" }, rest = { "" };
+    struct engine_view *v = engine_view_begin(f->engine);
+    assert_int_equal(page_titles(f->bucket, v, f->domain, STR_NONE, list_title, &all), ERR_OK);
+    assert_int_equal(page_titles(f->bucket, v, f->domain, STR("a"), list_title, &rest), ERR_OK);
+    engine_view_end(&v);
+    assert_string_equal(all.text, "aabbc");
+    assert_string_equal(rest.text, "abbc");
+    fixture_free(f);
+}
+
+static void explain_answers_for_everything(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    struct page_name a = fix_put(f, 1, 0), b = fix_put(f, 2, 1);
+    struct page_order o = { 0 };
+    fake_clock_advance(&f->clock, GRACE);
+    (void)fix_put(f, 3, 2);
+    assert_int_equal(fix_order(f, ORDER_PURGE, b, &o), ERR_OK);
+    const struct { struct page_name name; enum page_state state; } rows[] = {
+        { a, PAGE_CULLED }, { b, PAGE_PURGED }, { fix_latest(f).name, PAGE_CURRENT }, { { .rev = 9 }, PAGE_UNKNOWN },
+    };
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        struct page_which w = { .domain = f->domain, .title = STR("T"), .select = SELECT_EXACT, .name = rows[i].name };
+        struct page_explanation x;
+        struct engine_view *v = engine_view_begin(f->engine);
+        assert_int_equal(page_explain(f->bucket, v, &w, &x), ERR_OK);
+        engine_view_end(&v);
+        assert_int_equal(x.state, rows[i].state);
+        assert_non_null(x.reason);
+    }
+    fixture_free(f);
+}
+
+/* ---- titles as keys ---- */
+
+static void title_keys_are_normal_and_bounded(void **state)
+{
+    (void)state; /* unused */
+    struct arena a;
+    struct err_note note = { "" };
+    str key;
+    char longest[PAGE_TITLE_BYTES_MAX + 1];
+    memset(longest, 'x', sizeof(longest));
+    arena_init(&a, 1u << 20);
+    assert_int_equal(page_title_key(&a, STR("e\xcc\x81"), &key, &note), ERR_OK);
+    assert_true(str_eq(key, STR("\xc3\xa9")));
+    assert_int_equal(page_title_key(&a, (str){ longest, PAGE_TITLE_BYTES_MAX }, &key, &note), ERR_OK);
+    assert_int_equal(page_title_key(&a, (str){ longest, sizeof(longest) }, &key, &note), ERR_BAD);
+    static const char *const bad[] = { "", ".", "..", "a\x01", "a\x7f", "\xff", "\xed\xa0\x80" };
+    for (unsigned i = 0; i < COUNT_OF(bad); i++)
+        assert_int_equal(page_title_key(&a, str_of(bad[i]), &key, &note), ERR_BAD);
+    assert_int_equal(page_title_key(&a, (str){ "a\0b", 3 }, &key, &note), ERR_BAD);
+    arena_fini(&a);
+}
+
+static void check_finds_what_is_damaged(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    unsigned found = 0;
+    (void)fix_put(f, 1, 0);
+    (void)fix_put(f, 2, 1);
+    assert_int_equal(pages_check(f->pages, damage_found, NULL), ERR_OK);
+    struct engine_view *v = engine_view_begin(f->engine);
+    const struct engine_range all = { .space = SPACE_DUE };
+    struct engine_cursor *c = engine_cursor_open(v, &all);
+    struct engine_row row;
+    char key[ENGINE_KEY_BYTES_MAX];
+    assert_int_equal(engine_cursor_next(c, &row), ERR_OK);
+    size_t n = row.key.n;
+    memcpy(key, row.key.p, n);
+    engine_cursor_close(&c);
+    engine_view_end(&v);
+    engine_mem_damage(f->engine, SPACE_DUE, (str){ key, n }, STR_NONE);
+    assert_int_equal(pages_check(f->pages, damage_found, &found), ERR_CORRUPT);
+    engine_mem_damage(f->engine, SPACE_DUE, (str){ key, n }, STR(""));
+    key[7]++;
+    engine_mem_damage(f->engine, SPACE_DUE, (str){ key, n }, STR(""));
+    assert_int_equal(pages_check(f->pages, damage_found, &found), ERR_CORRUPT);
+    engine_mem_damage(f->engine, SPACE_DUE, (str){ key, n }, STR_NONE);
+    fixture_free(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_clocks_are_told_apart),
+        cmocka_unit_test(titles_come_in_order_once_each),
+        cmocka_unit_test(explain_answers_for_everything),
+        cmocka_unit_test(title_keys_are_normal_and_bounded),
+        cmocka_unit_test(check_finds_what_is_damaged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
