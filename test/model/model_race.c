@@ -1,0 +1,146 @@
+/* Goal: puts from many threads leave exactly one latest, and nobody ever reads a latest that goes back. Method:
+ * on the embedded engine, sixteen revisions of one title put by sixteen threads while two others read.
+ *
+ *   model_race [ROUNDS] [DIR] */
+#include "store.h"
+#include "sync.h"
+
+#include <ftw.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { WRITERS = 16, READERS = 2 };
+#define T0 ((int64_t)1767225600 * NS_PER_S)
+
+struct race {
+    struct fake_clock clock;
+    struct model_store store;
+    struct pages *pages;
+    struct page_bucket *bucket;
+    uint32_t domain;
+    char title[32];
+    atomic_bool over;
+};
+struct racer { struct race *race; uint64_t rev, reads; };
+
+static void *writer(void *ctx)
+{
+    struct racer *r = ctx;
+    char text[32];
+    int n = snprintf(text, sizeof(text), "text %llu", (unsigned long long)r->rev);
+    struct page_put p = { .domain = r->race->domain, .title = str_of(r->race->title), .rev = r->rev,
+                          .contents_count = 1 };
+    p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = { text, (size_t)n } };
+    INVARIANT(sync_put(r->race->bucket, &p) == ERR_OK);
+    INVARIANT(p.created);
+    INVARIANT(p.stored.rev == r->rev);
+    return NULL;
+}
+
+static err latest(struct race *r, struct page_render *out)
+{
+    const struct page_which w = { .domain = r->domain, .title = str_of(r->title) };
+    struct engine_view *v = engine_view_begin(r->store.engine);
+    err e = page_find(r->bucket, v, &w, out, NULL);
+    engine_view_end(&v);
+    return e;
+}
+
+static void *reader(void *ctx)
+{
+    struct racer *r = ctx;
+    struct page_render render;
+    while (!atomic_load(&r->race->over)) {
+        err e = latest(r->race, &render);
+        INVARIANT(e == ERR_OK || (e == ERR_NOT_FOUND && r->rev == 0));
+        if (e == ERR_OK) {
+            INVARIANT(render.name.rev >= r->rev);
+            r->rev = render.name.rev;
+        }
+        r->reads++;
+    }
+    return NULL;
+}
+
+struct tally { unsigned count, latest; uint64_t rev; };
+
+static bool tally_item(void *ctx, const struct page_render *r)
+{
+    struct tally *t = ctx;
+    bool is_latest = r->superseded_at.ns == INT64_MAX;
+    INVARIANT(t->count++ == 0 || r->name.rev < t->rev);
+    INVARIANT(is_latest || r->superseded_by.rev > r->name.rev);
+    t->latest += is_latest;
+    t->rev = r->name.rev;
+    return true;
+}
+
+static void damage_found(void *ctx, const char *what)
+{
+    (void)ctx; /* the process ends by what pages_check returns */
+    (void)fprintf(stderr, "model_race: %s\n", what);
+}
+
+static void round_of(struct race *r, unsigned number)
+{
+    pthread_t threads[WRITERS + READERS];
+    struct racer racers[WRITERS + READERS];
+    struct tally t = { 0 };
+    struct page_render render;
+    (void)snprintf(r->title, sizeof(r->title), "Title_%u", number);
+    atomic_store(&r->over, false);
+    for (unsigned i = 0; i < WRITERS + READERS; i++) {
+        racers[i] = (struct racer){ .race = r, .rev = i < WRITERS ? 1 + (i * 7 + number) % WRITERS : 0 };
+        INVARIANT(pthread_create(&threads[i], NULL, i < WRITERS ? writer : reader, &racers[i]) == 0);
+    }
+    for (unsigned i = 0; i < WRITERS + READERS; i++) {
+        if (i == WRITERS)
+            atomic_store(&r->over, true);
+        INVARIANT(pthread_join(threads[i], NULL) == 0);
+    }
+    INVARIANT(latest(r, &render) == ERR_OK);
+    INVARIANT(render.name.rev == WRITERS);
+    struct engine_view *v = engine_view_begin(r->store.engine);
+    INVARIANT(page_history(r->bucket, v, r->domain, str_of(r->title), NULL, tally_item, &t) == ERR_OK);
+    engine_view_end(&v);
+    INVARIANT(t.count == WRITERS);
+    INVARIANT(t.latest == 1);
+}
+
+static int forget(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+int main(int argc, char **argv)
+{
+    struct race r = { 0 };
+    uint64_t rounds = 30;
+    char dir[256];
+    struct err_note note = { "" };
+    const struct page_bucket_opts opts = { .name = "page", .codec = PAGE_GZIP,
+                                           .policy = { .grace_ttl_ns = 3600 * NS_PER_S } };
+    if (argc > 1 && !str_to_u64(str_of(argv[1]), &rounds))
+        return 2;
+    if (argc > 2)
+        (void)snprintf(dir, sizeof(dir), "%s", argv[2]);
+    else
+        (void)snprintf(dir, sizeof(dir), "model_race.%ld", (long)getpid());
+    fake_clock_init(&r.clock, T0);
+    r.store.dir = dir;
+    model_store_open(&r.store, &r.clock.clock);
+    INVARIANT(pages_new(r.store.engine, &r.clock.clock, 5, &opts, 1, &r.pages, &note) == ERR_OK);
+    r.bucket = pages_find(r.pages, STR("page"));
+    INVARIANT(pages_domain(r.pages, STR("localhost"), &r.domain) == ERR_OK);
+    for (unsigned i = 0; i < rounds; i++)
+        round_of(&r, i);
+    INVARIANT(pages_check(r.pages, damage_found, NULL) == ERR_OK);
+    pages_free(&r.pages);
+    model_store_close(&r.store, true);
+    (void)nftw(dir, forget, 16, FTW_DEPTH | FTW_PHYS);
+    return 0;
+}
