@@ -6,6 +6,7 @@
 #include "cli/verbs.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <string.h>
 
 enum cli_exit verb_version(struct cli_call *call)
@@ -30,8 +31,44 @@ enum cli_exit verb_completion(struct cli_call *call)
     return CLI_USAGE;
 }
 
+/* One page under its name; verb NULL: the overview. */
+static bool write_page(const char *dir, const struct cli_verb *verb)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/palimpsest%s%s.1", dir, verb != NULL ? "-" : "",
+                     verb != NULL ? verb->name : "");
+    if (n < 0 || (size_t)n >= sizeof path) {
+        cli_error("man: the name of %s is too long", dir);
+        return false;
+    }
+    for (char *p = path + strlen(dir) + 1; *p != '\0'; p++)
+        if (*p == ' ')
+            *p = '-';
+    FILE *to = fopen(path, "we");
+    if (to != NULL && verb == NULL)
+        help_man_overview(to);
+    else if (to != NULL)
+        help_man_verb(to, verb);
+    bool whole = to != NULL && !ferror(to);
+    if (to != NULL && fclose(to) != 0)
+        whole = false;
+    if (!whole)
+        cli_error("man: cannot write %s: %s", path, strerror(errno));
+    return whole;
+}
+
+static enum cli_exit write_pages(const char *dir)
+{
+    bool ok = write_page(dir, NULL);
+    for (const struct cli_verb *v = cli_verbs; ok && v->name != NULL; v++)
+        ok = write_page(dir, v);
+    return ok ? CLI_OK : CLI_FAILED;
+}
+
 enum cli_exit verb_man(struct cli_call *call)
 {
+    if (cli_flag(call, "write"))
+        return write_pages(cli_value(call, "write"));
     if (call->operands_count == 0) {
         help_man_overview(stdout);
         return CLI_OK;

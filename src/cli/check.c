@@ -18,7 +18,7 @@ static void print_found(const json_t *found, uint64_t damages)
     if (damages == 0)
         puts("no damage found");
     else
-        printf("%llu damages found\n", (unsigned long long)damages);
+        printf("%llu %s found\n", (unsigned long long)damages, damages == 1 ? "damage" : "damages");
 }
 
 static enum cli_exit check_offline(const char *dir, bool json)

@@ -81,6 +81,11 @@ static const struct cli_option token_create_options[] = {
     OPTIONS_END,
 };
 
+static const struct cli_option man_options[] = {
+    { "write", 'w', "DIR", "Write all pages to DIR, each under its name" },
+    OPTIONS_END,
+};
+
 static const struct cli_option json_options[] = { OPTION_JSON, OPTIONS_END };
 
 const struct cli_verb cli_verbs[] = {
@@ -174,6 +179,6 @@ const struct cli_verb cli_verbs[] = {
       .operands_min = 1, .operands_max = 1, .run = verb_completion },
     { .name = "man", .usage = "[VERB]", .summary = "print a man page in roff",
       .prose = "Prints the man page of the program or of a VERB, as man(1) reads it: palimpsest man get | man -l -.",
-      .operands_max = 2, .run = verb_man },
+      .options = man_options, .operands_max = 2, .run = verb_man },
     { .name = NULL },
 };

@@ -3,6 +3,8 @@ Method: the binary as client and as server; what it stored is looked at over HTT
 import os
 import pty
 import re
+import shutil
+import socket
 import subprocess
 
 from cli import Client
@@ -92,6 +94,11 @@ def get_at_gives_what_was_served_then(binary):
         eq(client.ok('get', 'T'), 'two')
 
 
+def _closed_port():
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        return listener.getsockname()[1]
+
+
 @scene
 def what_fails_says_why_and_leaves_no_file(binary):
     with Server(binary) as server:
@@ -105,7 +112,7 @@ def what_fails_says_why_and_leaves_no_file(binary):
                 (['put', 'T', '0', '-'], 1, '400'), (['put', '..', '1', '-'], 1, '400'),
                 (['put', 'T', '1', 'no-such-file'], 1, 'cannot read no-such-file'),
                 (['put', 'T', '1', '-', '-'], 2, 'given twice'), (['completion', 'tcsh'], 2, 'bash, zsh or fish'),
-                (['ls', '--server', 'http://127.0.0.1:1'], 1, 'is it running'),
+                (['ls', '--server', f'http://127.0.0.1:{_closed_port()}'], 1, 'is it running'),
                 (['restore', 'nowhere', '--data', 'x'], 1, 'no directory'), (['restore', '.'], 2, '--data')):
             done = client(*args)
             eq(done.returncode, code, ' '.join(args))
@@ -177,6 +184,24 @@ def help_man_and_completion_know_every_verb(binary):
                                 'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _palimpsest; echo "${COMPREPLY[*]}"; done'],
                                capture_output=True, text=True, cwd=client.folder, timeout=30, check=True)
         eq(words.stdout.splitlines(), ['git mediawiki-xml', '--parallel', 'help'])
+
+
+@scene
+def man_pages_of_all_verbs_are_written_and_read_by_man(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        (client.folder / 'man1').mkdir()
+        client.ok('man', '--write', 'man1')
+        names = {path.name for path in (client.folder / 'man1').iterdir()}
+        eq({f'palimpsest-{verb.replace(" ", "-")}.1' for verb in VERBS} - names, set())
+        check('palimpsest.1' in names, names)
+        eq(client('man', '--write', 'nowhere').returncode, 1)
+        if shutil.which('groff') is None:
+            return
+        for name in sorted(names):
+            done = subprocess.run(['groff', '-man', '-Tutf8', '-ww', '-z', str(client.folder / 'man1' / name)],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            eq((done.returncode, done.stderr), (0, ''), name)
 
 
 @scene
