@@ -232,7 +232,7 @@ static str text_of(struct arena *a, const json_t *json)
     return text;
 }
 
-static err options_read(struct arena *a, const json_t *json, struct schema *s, struct err_note *note)
+static err options_read(const json_t *json, struct schema *s, struct err_note *note)
 {
     if (json == NULL)
         return ERR_OK;
@@ -247,10 +247,43 @@ static err options_read(struct arena *a, const json_t *json, struct schema *s, s
         if (e != ERR_OK)
             return e;
     }
-    s->options = text_of(a, json);
-    if (s->options.p == NULL)
-        err_note_set(note, "options are too long");
-    return s->options.p == NULL ? ERR_BAD : ERR_OK;
+    return ERR_OK;
+}
+
+/* ---- secondary indexes: declarations are kept, as by the peer's last version ---- */
+
+/* A query that names one is refused (query.c). */
+
+static err secondary_check(const struct schema *s, const char *name, const json_t *list, struct err_note *note)
+{
+    static const char *const index_types[] = { "hash", "range", "static", "proj", NULL };
+    bool fine = json_is_array(list) && json_array_size(list) > 0;
+    for (size_t i = 0; fine && i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        fine = schema_find(s, str_of(member(entry, "attribute"))) != NULL &&
+               one_of(json_object_get(entry, "type"), index_types);
+    }
+    if (!fine)
+        err_note_set(note, "secondaryIndexes.%s must be an array of {attribute, type}, of the table's attributes", name);
+    return fine ? ERR_OK : ERR_BAD;
+}
+
+static err secondaries_check(const struct schema *s, const json_t *json, struct err_note *note)
+{
+    const char *name;
+    json_t *list;
+    if (json == NULL || json_is_null(json))
+        return ERR_OK;
+    if (!json_is_object(json)) {
+        err_note_set(note, "secondaryIndexes must be an object of names and arrays");
+        return ERR_BAD;
+    }
+    json_object_foreach((json_t *)(uintptr_t)json, name, list) {
+        err e = secondary_check(s, name, list, note);
+        if (e != ERR_OK)
+            return e;
+    }
+    return ERR_OK;
 }
 
 /* ---- the whole ---- */
@@ -268,13 +301,9 @@ static bool keeps_all(const json_t *policy)
 
 static err member_check(const char *key, const json_t *value, struct err_note *note)
 {
-    static const char *const known[] = { "table", "version", "attributes", "index", "options", "domain", NULL };
+    static const char *const known[] = { "table", "version", "attributes", "index", "options", "domain",
+                                         "secondaryIndexes", NULL };
     const char *why = "is not a member of a schema";
-    if (strcmp(key, "secondaryIndexes") == 0) {
-        if (is_empty(value))
-            return ERR_OK;
-        why = "(secondary indexes) is not supported: keep a second table, in one batch with the first";
-    }
     if (strcmp(key, "revisionRetentionPolicy") == 0) {
         if (keeps_all(value))
             return ERR_OK;
@@ -333,7 +362,9 @@ static err schema_read(struct arena *a, json_t *json, struct schema *s, struct e
     if (e == ERR_OK)
         e = index_read(json_object_get(json, "index"), s, note);
     if (e == ERR_OK)
-        e = options_read(a, json_object_get(json, "options"), s, note);
+        e = options_read(json_object_get(json, "options"), s, note);
+    if (e == ERR_OK)
+        e = secondaries_check(s, json_object_get(json, "secondaryIndexes"), note);
     if (e == ERR_OK)
         e = text_read(a, json, s, note);
     return e;

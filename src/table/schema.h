@@ -29,7 +29,6 @@ struct schema {
     struct schema_attr attrs[TABLE_ATTRS_MAX];
     uint8_t hash[TABLE_KEY_ATTRS_MAX], range[TABLE_KEY_ATTRS_MAX]; /* indexes of attrs, in key order */
     int64_t ttl_s;             /* default_time_to_live; 0: none */
-    str options;               /* JSON object text, or empty */
     str text;                  /* the schema as its writer gave it, table and version filled in */
 };
 

@@ -36,10 +36,21 @@ static bool same_key(const struct schema *a, const struct schema *b)
     return true;
 }
 
+/* Is that member of both the same JSON, whatever the order of its members? */
+static bool same_member(const struct schema *a, const struct schema *b, const char *name)
+{
+    json_t *left = json_loadb(a->text.p, a->text.n, 0, NULL), *right = json_loadb(b->text.p, b->text.n, 0, NULL);
+    const json_t *l = json_object_get(left, name), *r = json_object_get(right, name);
+    bool same = l == r || (l != NULL && r != NULL && json_equal(l, r) != 0);
+    json_decref(left);
+    json_decref(right);
+    return same;
+}
+
 static bool same_schema(const struct schema *a, const struct schema *b)
 {
     if (a->version != b->version || a->attrs_count != b->attrs_count || !same_key(a, b) ||
-        !str_eq(a->options, b->options))
+        !same_member(a, b, "options") || !same_member(a, b, "secondaryIndexes"))
         return false;
     for (unsigned i = 0; i < b->attrs_count; i++) {
         const struct schema_attr *was = schema_find(a, b->attrs[i].name);
@@ -122,7 +133,6 @@ void schema_pack(struct buf *b, const struct schema *s)
     buf_put_be64(b, (uint64_t)s->version);
     buf_put_be64(b, (uint64_t)s->ttl_s);
     buf_put_be16(b, s->attrs_made);
-    pack_str(b, s->options);
     buf_put_be32(b, (uint32_t)s->text.n);
     buf_put(b, s->text);
     buf_put_u8(b, (uint8_t)s->attrs_count);
@@ -175,7 +185,6 @@ static bool unpack(struct cursor *c, struct schema *s)
     s->version = (int64_t)cursor_be64(c);
     s->ttl_s = (int64_t)cursor_be64(c);
     s->attrs_made = cursor_be16(c);
-    s->options = cursor_bytes(c, cursor_be16(c));
     s->text = cursor_bytes(c, cursor_be32(c));
     s->attrs_count = cursor_u8(c);
     if (s->attrs_count > TABLE_ATTRS_MAX || s->ttl_s < 0 || s->ttl_s > TABLE_TTL_S_MAX)

@@ -74,7 +74,7 @@ def schemas_are_created_read_migrated_dropped(binary):
         problem(got, 400, 'bad_request')
         for bad, says in (
                 ({'attributes': {}}, 'attributes'), ('[1', 'JSON'),
-                ({**REVISIONS, 'secondaryIndexes': {'by_rev': []}}, 'secondaryIndexes'),
+                ({**REVISIONS, 'secondaryIndexes': {'by_rev': [{'attribute': 'no', 'type': 'hash'}]}}, 'secondaryIndexes'),
                 ({**REVISIONS, 'revisionRetentionPolicy': {'type': 'latest_hash'}}, 'revisionRetentionPolicy'),
                 ({'attributes': {'a': 'int'}, 'index': [{'attribute': 'b', 'type': 'hash'}]}, 'is not in attributes')):
             got = table(server, 'bad', body=bad)
@@ -112,6 +112,7 @@ def queries_select_order_and_page(binary):
         problem(table(server, 'r', 'get', {'attributes': {'body': 'x'}}), 400, 'bad_request')
         problem(table(server, 'r', 'get', '{"limit": 1'), 400, 'bad_request')
         problem(table(server, 'r', 'get', {'next': 'x'}), 400, 'bad_request')
+        problem(table(server, 'r', 'get', {'index': 'by_rev', 'attributes': {'rev': 1}}), 400, 'bad_request')
         problem(table(server, 'none', 'get', {}), 404, 'unknown_table')
 
 

@@ -38,7 +38,9 @@ static const struct { const char *json, *says; } bad[] = {
     { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"r\",\"type\":\"proj\"}]}", "proj" },
     { "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"v\",\"type\":\"static\"}]}", "range attribute" },
     { "{" ATTRS ",\"index\":[{\"attribute\":\"s\",\"type\":\"hash\"}]}", "set" },
-    { "{" ATTRS ",\"index\":[" HASH "],\"secondaryIndexes\":{\"by_r\":[]}}", "secondary" },
+    { "{" ATTRS ",\"index\":[" HASH "],\"secondaryIndexes\":{\"by_r\":[]}}", "secondaryIndexes.by_r" },
+    { "{" ATTRS ",\"index\":[" HASH "],\"secondaryIndexes\":{\"i\":[{\"attribute\":\"x\",\"type\":\"hash\"}]}}",
+      "secondaryIndexes.i" },
     { "{" ATTRS ",\"index\":[" HASH "],\"revisionRetentionPolicy\":{\"type\":\"latest\"}}", "revisionRetentionPolicy" },
     { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"compression\":[{\"algorithm\":\"zip\",\"block_size\":64}]}}",
       "compression" },
@@ -116,6 +118,25 @@ static err migrate(const char *from, const char *to, bool *changed)
     "{\"version\":" version ",\"attributes\":{\"k\":\"string\",\"r\":\"int\"" attrs "},\"index\":[" HASH \
     ",{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"desc\"}" index "]}"
 
+static void options_and_secondary_indexes_need_a_version_to_change(void **state)
+{
+    (void)state;
+    bool changed;
+#define OPTIONS(version, options, indexes) \
+    "{\"version\":" version ",\"attributes\":{\"k\":\"string\"},\"index\":[" HASH "],\"options\":{" options \
+    "},\"secondaryIndexes\":{" indexes "}}"
+#define BY_K "\"by_k\":[{\"attribute\":\"k\",\"type\":\"hash\"}]"
+    const char *old = OPTIONS("1", "\"durability\":\"low\",\"default_time_to_live\":5", BY_K);
+    const char *turned = OPTIONS("1", "\"default_time_to_live\":5,\"durability\":\"low\"", BY_K);
+    assert_int_equal(migrate(old, turned, &changed), ERR_OK);
+    assert_false(changed);
+    assert_int_equal(migrate(old, OPTIONS("1", "\"durability\":\"low\"", BY_K), &changed), ERR_BAD);
+    assert_int_equal(migrate(old, OPTIONS("1", "\"durability\":\"low\",\"default_time_to_live\":5", ""), &changed),
+                     ERR_BAD);
+    assert_int_equal(migrate(old, OPTIONS("2", "", ""), &changed), ERR_OK);
+    assert_true(changed);
+}
+
 #define STATIC_W ",{\"attribute\":\"w\",\"type\":\"static\"}"
 
 static void migrations_keep_the_key(void **state)
@@ -177,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_schemas_are_named),
         cmocka_unit_test(a_schema_is_read_and_stored),
+        cmocka_unit_test(options_and_secondary_indexes_need_a_version_to_change),
         cmocka_unit_test(migrations_keep_the_key),
         cmocka_unit_test(numbers_of_removed_attributes_are_not_used_again),
     };
