@@ -250,10 +250,9 @@ static err options_read(const json_t *json, struct schema *s, struct err_note *n
     return ERR_OK;
 }
 
-/* ---- secondary indexes: declarations are kept, as by the peer's last version ---- */
+/* ---- secondary indexes ---- */
 
-/* A query that names one is refused (query.c). */
-
+/* Declarations are kept, as by the peer's last version; a query that names one is refused (query.c). */
 static err secondary_check(const struct schema *s, const char *name, const json_t *list, struct err_note *note)
 {
     static const char *const index_types[] = { "hash", "range", "static", "proj", NULL };
@@ -264,7 +263,7 @@ static err secondary_check(const struct schema *s, const char *name, const json_
                one_of(json_object_get(entry, "type"), index_types);
     }
     if (!fine)
-        err_note_set(note, "secondaryIndexes.%s must be an array of {attribute, type}, of the table's attributes", name);
+        err_note_set(note, "secondaryIndexes.%s must be an array of {attribute, type} over known attributes", name);
     return fine ? ERR_OK : ERR_BAD;
 }
 
