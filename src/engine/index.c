@@ -55,7 +55,9 @@ static err blob_decode(struct cursor *c, uint8_t kind, struct engine_blob *b)
 err index_row_decode(str key, MDB_val value, struct engine_row *out)
 {
     str bytes = index_str(value);
-    if (bytes.n < ROW_HEAD || key.n == 0)
+    if (bytes.n < ROW_HEAD || bytes.n > ROW_BYTES_MAX)
+        return ERR_CORRUPT;
+    if (key.n == 0 || key.n > DB_KEY_BYTES_MAX)
         return ERR_CORRUPT;
     if (get_be64(bytes.p) != index_sum(key, str_skip(bytes, INDEX_SUM_BYTES)))
         return ERR_CORRUPT;

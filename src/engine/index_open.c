@@ -1,5 +1,7 @@
 /* index_open.c - opening LMDB, its position in the log, and blocks ahead of its last page. */
 #include "engine/index.h"
+#include "engine/pages.h"
+#include "engine/store_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +15,7 @@ enum {
     READERS_MAX = 2048,
     PAGES_PER_ROW = 6,        /* leaf, branches and free list touched by one row, at most */
     HEADROOM_BYTES = 16 << 20,
+    LEAVES_CHECKED_BYTES_MAX = 256 << 20, /* of a larger index the start reads branches only */
 };
 
 err index_headroom(struct engine *e, uint64_t rows)
@@ -135,21 +138,30 @@ static err open_tables(struct engine *e, struct err_note *note)
     return rc == 0 ? ERR_OK : file_err(rc) == ERR_FULL ? ERR_FULL : ERR_IO;
 }
 
-/* LMDB does not look at the file's size itself; a page beyond its end would be SIGBUS. */
-static err check_size(struct engine *e, struct err_note *note)
+/* A file without meta pages: a crash while the store was made, or somebody took the index away. */
+static err make_anew(struct engine *e, struct err_note *note)
 {
-    MDB_envinfo info;
-    struct stat st;
-    if (mdb_env_info(e->env, &info) != 0 || fstat(e->data_fd, &st) != 0)
-        return ERR_IO;
-    if (info.me_last_txnid == 0 && st.st_size >= 0)
-        return ERR_OK;
-    if ((uint64_t)st.st_size < ((uint64_t)info.me_last_pgno + 1) * INDEX_PAGE_BYTES) {
-        err_note_set(note, "index/data.mdb is cut off (%lld bytes); restore the store from a backup",
-                     (long long)st.st_size);
+    if (store_has_segments(e)) {
+        err_note_set(note, "index/data.mdb is missing or cut off beside a log; restore the store from a backup");
         return ERR_CORRUPT;
     }
-    return ERR_OK;
+    return file_err(file_truncate(e->faults, e->data_fd, 0)); /* LMDB makes it */
+}
+
+/* What LMDB would trust without looking. A store that is only read is looked over in full. */
+static err check_pages(struct engine *e, struct err_note *note)
+{
+    struct stat st;
+    if (fstat(e->data_fd, &st) != 0)
+        return ERR_IO;
+    if (st.st_size < 2 * INDEX_PAGE_BYTES && !e->read_only)
+        return make_anew(e, note);
+    struct pages_opts opts = {
+        .faults = e->faults,
+        .fd = e->data_fd,
+        .leaf_bytes_max = e->read_only ? UINT64_MAX : LEAVES_CHECKED_BYTES_MAX,
+    };
+    return pages_check(&opts, note);
 }
 
 static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
@@ -178,15 +190,14 @@ static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
 
 err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
 {
-    err why = env_open(e, map_bytes, note);
-    if (why != ERR_OK)
-        return why;
-    int rc = file_open(e->faults, e->index_fd, "data.mdb", e->read_only ? O_RDONLY : O_RDWR, &e->data_fd);
+    int rc = file_open(e->faults, e->index_fd, "data.mdb", e->read_only ? O_RDONLY : O_RDWR | O_CREAT, &e->data_fd);
     if (rc != 0) {
-        err_note_set(note, "index/data.mdb cannot be opened");
-        return ERR_IO;
+        err_note_set(note, "index/data.mdb cannot be opened: %s", strerror(rc));
+        return rc == ENOENT ? ERR_CORRUPT : ERR_IO;
     }
-    why = check_size(e, note);
+    err why = check_pages(e, note);
+    if (why == ERR_OK)
+        why = env_open(e, map_bytes, note);
     if (why == ERR_OK)
         why = open_tables(e, note);
     if (why != ERR_OK || e->read_only)

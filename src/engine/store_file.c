@@ -107,9 +107,14 @@ static bool holds(int dir_fd, const char *folder, const char *ending)
     return found;
 }
 
+bool store_has_segments(const struct engine *e)
+{
+    return holds(e->dir_fd, "log", ".seg");
+}
+
 static err create_id(struct engine *e, struct err_note *note)
 {
-    if (holds(e->dir_fd, "log", ".seg") || holds(e->dir_fd, "index", ".mdb")) {
+    if (store_has_segments(e) || holds(e->dir_fd, "index", ".mdb")) {
         err_note_set(note, "the file STORE is missing beside an index and a log; put it back from a backup");
         return ERR_CORRUPT;
     }
