@@ -32,7 +32,7 @@ static const struct {
     { "http_responses_5xx_total", "Answers that blame the server." },
 };
 
-/* Figures of the store: read where they are kept, shown as gauges. */
+/* Figures of the store: read where they are kept. */
 struct figures {
     struct engine_stats engine;
     struct pages_stats pages;
@@ -40,48 +40,54 @@ struct figures {
     uint64_t open_requests, loop_stalls;
 };
 struct figure {
+    enum metric_kind kind;
     const char *name, *help;
     size_t offset; /* of a uint64_t in struct figures */
 };
-#define FIGURE(name, help, member)                                                                 \
+#define LEVEL(name, help, member)                                                                  \
     {                                                                                              \
-        (name), (help), offsetof(struct figures, member)                                           \
+        METRIC_GAUGE, (name), (help), offsetof(struct figures, member)                             \
+    }
+#define TOTAL(name, help, member)                                                                  \
+    {                                                                                              \
+        METRIC_COUNTER, (name "_total"), (help), offsetof(struct figures, member)                  \
     }
 static const struct figure figures[] = {
-    FIGURE("engine_rows", "Rows in the index.", engine.rows),
-    FIGURE("engine_live_bytes", "Bytes of values that rows refer to.", engine.live_bytes),
-    FIGURE("engine_disk_bytes", "Bytes the value log occupies.", engine.disk_bytes),
-    FIGURE("engine_index_bytes", "Bytes the index occupies.", engine.index_bytes),
-    FIGURE("engine_segments", "Files of the value log.", engine.segments),
-    FIGURE("engine_groups", "Groups committed since the start.", engine.groups),
-    FIGURE("engine_updates", "Updates committed since the start.", engine.updates),
-    FIGURE("engine_syncs", "Syncs of the value log since the start.", engine.syncs),
-    FIGURE("engine_log_written_bytes", "Bytes appended to the value log since the start.",
+    LEVEL("engine_rows", "Rows in the index.", engine.rows),
+    LEVEL("engine_live_bytes", "Bytes of values that rows refer to.", engine.live_bytes),
+    LEVEL("engine_disk_bytes", "Bytes the value log occupies.", engine.disk_bytes),
+    LEVEL("engine_index_bytes", "Bytes the index occupies.", engine.index_bytes),
+    LEVEL("engine_segments", "Files of the value log.", engine.segments),
+    TOTAL("engine_groups", "Groups committed since the start.", engine.groups),
+    TOTAL("engine_updates", "Updates committed since the start.", engine.updates),
+    TOTAL("engine_syncs", "Syncs of the value log since the start.", engine.syncs),
+    TOTAL("engine_log_written_bytes", "Bytes appended to the value log since the start.",
            engine.log_bytes_written),
-    FIGURE("engine_punched_bytes", "Bytes given back by punching holes.", engine.punched_bytes),
-    FIGURE("engine_copied_bytes", "Bytes copied out of sparse segments.", engine.copied_bytes),
-    FIGURE("engine_overlay_rows", "Rows on disk but not yet in the index.", engine.overlay_rows),
-    FIGURE("engine_waiting_updates", "Updates waiting for the committer.", engine.waiting),
-    FIGURE("engine_index_lag_ms", "How far the index is behind the log.", engine.index_lag_ms),
-    FIGURE("engine_free_bytes", "Bytes free on the disk.", engine.free_bytes),
-    FIGURE("pages_puts", "Renders stored since the start.", pages.puts),
-    FIGURE("pages_duplicates", "Puts of what was stored already.", pages.duplicates),
-    FIGURE("pages_superseded", "Renders superseded since the start.", pages.superseded),
-    FIGURE("pages_culled", "Renders removed by policy since the start.", pages.culled),
-    FIGURE("pages_purged", "Renders removed by order since the start.", pages.purged),
-    FIGURE("pages_extended", "Reads that extended a life since the start.", pages.extended),
-    FIGURE("pages_replanned", "Renders planned anew after a change of policy.", pages.replanned),
-    FIGURE("pages_overdue_ns_max", "The longest a cull came after its due time.",
+    TOTAL("engine_punched_bytes", "Bytes given back by punching holes.", engine.punched_bytes),
+    TOTAL("engine_copied_bytes", "Bytes copied out of sparse segments.", engine.copied_bytes),
+    LEVEL("engine_overlay_rows", "Rows on disk but not yet in the index.", engine.overlay_rows),
+    LEVEL("engine_waiting_updates", "Updates waiting for the committer.", engine.waiting),
+    LEVEL("engine_index_lag_ms", "How far the index is behind the log.", engine.index_lag_ms),
+    LEVEL("engine_free_bytes", "Bytes free on the disk.", engine.free_bytes),
+    TOTAL("pages_puts", "Renders stored since the start.", pages.puts),
+    TOTAL("pages_duplicates", "Puts of what was stored already.", pages.duplicates),
+    TOTAL("pages_superseded", "Renders superseded since the start.", pages.superseded),
+    TOTAL("pages_culled", "Renders removed by policy since the start.", pages.culled),
+    TOTAL("pages_purged", "Renders removed by order since the start.", pages.purged),
+    TOTAL("pages_extended", "Reads that extended a life since the start.", pages.extended),
+    TOTAL("pages_replanned", "Renders planned anew after a change of policy.", pages.replanned),
+    LEVEL("pages_overdue_ns_max", "The longest a cull came after its due time.",
            pages.overdue_ns_max),
-    FIGURE("hot_hits", "Answers that were ready.", hot.hits),
-    FIGURE("hot_misses", "Plain requests that had no ready answer.", hot.misses),
-    FIGURE("hot_entries", "Ready answers kept.", hot.entries),
-    FIGURE("hot_bytes", "Bytes of ready answers kept.", hot.bytes),
-    FIGURE("hot_evicted", "Ready answers given up for room.", hot.evicted),
-    FIGURE("http_open_requests", "Requests read and not yet answered.", open_requests),
-    FIGURE("loop_stalls", "Callbacks that held the loop for over 5 ms.", loop_stalls),
+    TOTAL("hot_hits", "Answers that were ready.", hot.hits),
+    TOTAL("hot_misses", "Plain requests that had no ready answer.", hot.misses),
+    LEVEL("hot_entries", "Ready answers kept.", hot.entries),
+    LEVEL("hot_bytes", "Bytes of ready answers kept.", hot.bytes),
+    TOTAL("hot_evicted", "Ready answers given up for room.", hot.evicted),
+    LEVEL("http_open_requests", "Requests read and not yet answered.", open_requests),
+    TOTAL("loop_stalls", "Callbacks that held the loop for over 5 ms.", loop_stalls),
 };
-#undef FIGURE
+#undef LEVEL
+#undef TOTAL
 
 struct app_counters {
     uint32_t magic;
@@ -143,7 +149,7 @@ struct app_counters *counters_new(struct metrics *m, const struct http_route *co
             add(c, r->label);
     for (size_t i = 0; i < COUNT_OF(figures); i++)
         c->figures[i] =
-            metric_of(metrics_family(m, METRIC_GAUGE, figures[i].name, figures[i].help, NULL),
+            metric_of(metrics_family(m, figures[i].kind, figures[i].name, figures[i].help, NULL),
                       NULL);
     return c;
 }

@@ -34,7 +34,7 @@ struct metric {
 
 struct metric_family {
     enum metric_kind kind;
-    const char *name, *help, *label;
+    const char *prefix, *name, *help, *label;
     pthread_mutex_t adding;
     atomic_uint count; /* grows with release, so that readers need no lock */
     struct metric *series[METRICS_SERIES_MAX];
@@ -42,15 +42,17 @@ struct metric_family {
 
 struct metrics {
     uint32_t magic;
+    const char *prefix;
     unsigned count;
     struct metric_family *families[METRICS_FAMILIES_MAX];
 };
 
-struct metrics *metrics_new(void)
+struct metrics *metrics_new(const char *prefix)
 {
     struct metrics *m = calloc(1, sizeof *m);
     INVARIANT(m != NULL);
     m->magic = METRICS_MAGIC;
+    m->prefix = prefix;
     return m;
 }
 
@@ -88,6 +90,7 @@ struct metric_family *metrics_family(struct metrics *m, enum metric_kind kind, c
     struct metric_family *f = calloc(1, sizeof *f);
     INVARIANT(f != NULL);
     f->kind = kind;
+    f->prefix = m->prefix;
     f->name = name;
     f->help = help;
     f->label = label;
@@ -213,7 +216,7 @@ static void put_escaped(struct buf *out, const char *text, bool quotes)
 static void put_name(struct buf *out, const struct metric_family *f, const struct metric *s,
                      const char *suffix, const char *le)
 {
-    buf_printf(out, "%s%s", f->name, suffix);
+    buf_printf(out, "%s%s%s", f->prefix, f->name, suffix);
     if (f->label == NULL && le == NULL)
         return;
     buf_put_c(out, '{');
@@ -245,9 +248,9 @@ static void render_histogram(struct buf *out, const struct metric_family *f, con
 static void render_family(struct buf *out, const struct metric_family *f)
 {
     unsigned count = atomic_load_explicit(&f->count, memory_order_acquire);
-    buf_printf(out, "# HELP %s ", f->name);
+    buf_printf(out, "# HELP %s%s ", f->prefix, f->name);
     put_escaped(out, f->help, false);
-    buf_printf(out, "\n# TYPE %s %s\n", f->name, kind_names[f->kind]);
+    buf_printf(out, "\n# TYPE %s%s %s\n", f->prefix, f->name, kind_names[f->kind]);
     for (unsigned i = 0; i < count; i++) {
         const struct metric *s = f->series[i];
         if (f->kind == METRIC_HISTOGRAM) {

@@ -16,7 +16,8 @@ struct metrics;
 struct metric_family;
 struct metric;             /* one series */
 
-struct metrics *metrics_new(void);
+/* prefix is a static string put before every name in the exposition; may be empty. */
+struct metrics *metrics_new(const char *prefix);
 void metrics_free(struct metrics **mp);
 /* name and help are static strings; label is the label's name, NULL for a single series. Invariant: names
  * are unique and at most METRICS_FAMILIES_MAX of them. Borrowed from the registry. */

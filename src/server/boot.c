@@ -27,7 +27,7 @@ static void open_clock(struct server *s)
     s->app.sysclock = sysclock_new();
     s->app.clock = sysclock_clock(s->app.sysclock);
     s->app.log = log_new(STDERR_FILENO, s->config->log_level, s->config->log_format, s->app.clock);
-    s->app.metrics = metrics_new();
+    s->app.metrics = metrics_new("palimpsest_");
     struct err_note note;
     /* The first freeze may name any instant. */
     if (s->config->test_frozen)

@@ -34,9 +34,9 @@ def the_clock_hook_answers_when_all_that_is_due_is_done(binary):
             put(server, f'T{n}', 2)
         server.clock(advance='3599s')
         eq(state(server, 'T7', 1, old[7]), 'recent')
-        eq(figure(server, 'pages_culled'), 0)
+        eq(figure(server, 'palimpsest_pages_culled_total'), 0)
         server.clock(advance='1s')
-        eq(figure(server, 'pages_culled'), 300, 'culled when the hook has answered')
+        eq(figure(server, 'palimpsest_pages_culled_total'), 300, 'culled when the hook has answered')
         eq({state(server, f'T{n}', 1, old[n]) for n in range(300)}, {'culled'})
         eq(server.request('GET', f'{PAGE}/html/T7/1/{old[7]}').status, 410)
         eq(server.request('GET', f'{PAGE}/html/T7').body, b'T7 2')
@@ -51,7 +51,7 @@ def real_time_culls_without_any_later_write(binary):
         wait_until(lambda: server.request_again('GET', f'{PAGE}/explain/A/1/{old}').body.count(b'"culled"'), 'the cull',
                    timeout=15)
         check(time.monotonic() - superseded >= 0.6, 'culled before its time')
-        wait_until(lambda: figure(server, 'pages_culled') == 1, 'the count')
+        wait_until(lambda: figure(server, 'palimpsest_pages_culled_total') == 1, 'the count')
         eq(server.request('GET', f'{PAGE}/html/A/1/{old}').status, 410)
         eq(server.kill9(), -9)
         server.start()
@@ -68,7 +68,7 @@ def what_fell_due_while_it_was_down_goes_at_the_start(binary):
         time.sleep(1.1)  # the passing of real time is what is tested
         server.start()
         eq(server.request('GET', f'{PAGE}/html/A/1/{old}').status, 410)
-        wait_until(lambda: figure(server, 'pages_culled') == 1, 'the cull')
+        wait_until(lambda: figure(server, 'palimpsest_pages_culled_total') == 1, 'the cull')
 
 
 @scene

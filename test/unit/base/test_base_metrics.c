@@ -21,7 +21,7 @@ static char *rendered(struct metrics *m)
 static void counters_and_gauges(void **state)
 {
     (void)state;
-    struct metrics *m = metrics_new();
+    struct metrics *m = metrics_new("");
     struct metric_family *single = metrics_family(m, METRIC_GAUGE, "open_connections", "Now open.", NULL);
     struct metric_family *routes = metrics_family(m, METRIC_COUNTER, "requests_total", "A \\ and\na line.", "route");
     metric_set(metric_of(single, NULL), 5);
@@ -55,7 +55,7 @@ static void has_line(const char *text, const char *line)
 static void histograms_are_cumulative_with_le_inclusive(void **state)
 {
     (void)state;
-    struct metrics *m = metrics_new();
+    struct metrics *m = metrics_new("");
     struct metric *h = metric_of(metrics_family(m, METRIC_HISTOGRAM, "t_seconds", "T.", "r"), "x");
     static const int64_t ns[] = { -5, 0, 50000, 50001, 1000000, 9999999999, 10000000000, 10000000001 };
     for (size_t i = 0; i < COUNT_OF(ns); i++)
@@ -79,7 +79,7 @@ static void histograms_are_cumulative_with_le_inclusive(void **state)
 static void a_histogram_without_a_label_has_only_le(void **state)
 {
     (void)state;
-    struct metrics *m = metrics_new();
+    struct metrics *m = metrics_new("");
     (void)metrics_family(m, METRIC_HISTOGRAM, "t_seconds", "T.", NULL);
     char *text = rendered(m);
     has_line(text, "t_seconds_bucket{le=\"0.00005\"} 0\n");
@@ -92,7 +92,7 @@ static void a_histogram_without_a_label_has_only_le(void **state)
 static void series_past_the_limit_are_counted_as_other(void **state)
 {
     (void)state;
-    struct metrics *m = metrics_new();
+    struct metrics *m = metrics_new("");
     struct metric_family *f = metrics_family(m, METRIC_COUNTER, "c_total", "C.", "l");
     for (unsigned i = 0; i < METRICS_SERIES_MAX + 100; i++) {
         char label[16];
@@ -114,7 +114,7 @@ static void series_past_the_limit_are_counted_as_other(void **state)
 static void long_labels_are_cut_between_characters(void **state)
 {
     (void)state;
-    struct metrics *m = metrics_new();
+    struct metrics *m = metrics_new("");
     struct metric_family *f = metrics_family(m, METRIC_COUNTER, "c_total", "C.", "l");
     char label[2 * METRICS_LABEL_BYTES_MAX + 2] = "x";
     for (size_t i = 1; i + 2 < sizeof label; i += 2)
@@ -144,7 +144,7 @@ static void threads_lose_nothing_while_somebody_renders(void **state)
 {
     (void)state;
     enum { WORKERS = 3 };
-    struct metrics *m = metrics_new();
+    struct metrics *m = metrics_new("");
     struct worker w = { .counter = metrics_family(m, METRIC_COUNTER, "c_total", "C.", "l"),
                         .histogram = metrics_family(m, METRIC_HISTOGRAM, "h_seconds", "H.", "l") };
     pthread_t threads[WORKERS];
