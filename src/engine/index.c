@@ -252,7 +252,7 @@ static int apply_all(struct engine *e, MDB_txn *txn, struct overlay *o, struct d
 
 err index_apply(struct engine *e, struct overlay *o, struct dead_batch **batch, const char **detail)
 {
-    err why = index_headroom(e, o->rows);
+    err why = index_headroom(e, o);
     if (why != ERR_OK) {
         *detail = "reserving blocks for the index";
         return why;

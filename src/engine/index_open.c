@@ -1,6 +1,6 @@
 /* index_open.c - opening LMDB, its position in the log, and blocks ahead of its last page. */
 #include "engine/index.h"
-#include "engine/pages.h"
+#include "engine/lmdb_pages.h"
 #include "engine/store_file.h"
 
 #include <errno.h>
@@ -14,31 +14,53 @@
 enum {
     READERS_MAX = 2048,
     PAGES_PER_ROW = 6,        /* leaf, branches and free list touched by one row, at most */
-    HEADROOM_BYTES = 16 << 20,
+    PAGES_SPARE = 64,
+    PAGES_AHEAD_MIN = 1024,   /* 4 MiB */
+    PAGES_AHEAD_MAX = 4096,   /* 16 MiB */
     LEAVES_CHECKED_BYTES_MAX = 256 << 20, /* of a larger index the start reads branches only */
 };
 
-err index_headroom(struct engine *e, uint64_t rows)
+/* Pages an index commit may write: copies of the pages it touches, at most all there are, and new ones. */
+static uint64_t pages_needed(const struct overlay *o, uint64_t used)
+{
+    if (o == NULL)
+        return 0;
+    uint64_t touched = o->rows * PAGES_PER_ROW;
+    if (touched > used)
+        touched = used;
+    return touched + 2 * o->bytes / INDEX_PAGE_BYTES + PAGES_SPARE;
+}
+
+/* What to keep in reserve: a small index can touch no more pages than it has. */
+static uint64_t pages_ahead(uint64_t used)
+{
+    uint64_t ahead = 2 * used;
+    if (ahead < PAGES_AHEAD_MIN)
+        ahead = PAGES_AHEAD_MIN;
+    return ahead > PAGES_AHEAD_MAX ? PAGES_AHEAD_MAX : ahead;
+}
+
+err index_headroom(struct engine *e, const struct overlay *o)
 {
     MDB_envinfo info;
     if (mdb_env_info(e->env, &info) != 0)
         return ERR_IO;
-    uint64_t used = ((uint64_t)info.me_last_pgno + 1) * INDEX_PAGE_BYTES;
-    uint64_t need = used + rows * PAGES_PER_ROW * INDEX_PAGE_BYTES;
-    uint64_t want = used + HEADROOM_BYTES > need ? used + HEADROOM_BYTES : need;
-    bool full = want > info.me_mapsize;
-    if (!full && want > e->index_reserved) {
-        uint64_t base = e->index_reserved > used ? e->index_reserved : used;
-        int why = file_reserve(e->faults, e->data_fd, base, want - base);
+    uint64_t used = (uint64_t)info.me_last_pgno + 1;
+    uint64_t need = used + pages_needed(o, used);
+    uint64_t want = used + pages_ahead(used) > need ? used + pages_ahead(used) : need;
+    bool full = want * INDEX_PAGE_BYTES > info.me_mapsize;
+    if (!full && want > e->index_pages) {
+        uint64_t base = e->index_pages > used ? e->index_pages : used;
+        int why = file_reserve(e->faults, e->data_fd, base * INDEX_PAGE_BYTES, (want - base) * INDEX_PAGE_BYTES);
         full = file_err(why) == ERR_FULL;
         if (why != 0 && !full)
             return ERR_IO;
         if (why == 0)
-            e->index_reserved = want;
+            e->index_pages = want;
     }
     atomic_store(&e->index_full, full);
-    bool fits = need <= e->index_reserved && need <= info.me_mapsize;
-    return fits || rows == 0 ? ERR_OK : ERR_FULL;
+    bool fits = need <= e->index_pages && need * INDEX_PAGE_BYTES <= info.me_mapsize;
+    return fits || o == NULL ? ERR_OK : ERR_FULL;
 }
 
 /* ---- the position ---- */
@@ -156,12 +178,12 @@ static err check_pages(struct engine *e, struct err_note *note)
         return ERR_IO;
     if (st.st_size < 2 * INDEX_PAGE_BYTES && !e->read_only)
         return make_anew(e, note);
-    struct pages_opts opts = {
+    struct lmdb_pages_opts opts = {
         .faults = e->faults,
         .fd = e->data_fd,
         .leaf_bytes_max = e->read_only ? UINT64_MAX : LEAVES_CHECKED_BYTES_MAX,
     };
-    return pages_check(&opts, note);
+    return lmdb_pages_check(&opts, note);
 }
 
 static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
@@ -204,7 +226,7 @@ err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
         return why;
     if (file_sync(e->faults, e->index_fd) != 0)
         return ERR_IO;
-    return index_headroom(e, 0);
+    return index_headroom(e, NULL);
 }
 
 void index_close(struct engine *e)

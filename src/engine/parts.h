@@ -98,7 +98,7 @@ struct engine {
 
     MDB_env *env;
     MDB_dbi rows, dead, segments, meta;
-    uint64_t index_reserved;  /* the indexer's: blocks of data.mdb are there up to here */
+    uint64_t index_pages;     /* the indexer's: blocks of data.mdb are there for so many pages */
     struct vlog_tail indexed; /* under index: where LMDB stands */
     store_time greatest;
     _Atomic uint64_t live_bytes;
@@ -157,8 +157,8 @@ MUST_CHECK err index_apply(struct engine *e, struct overlay *o, struct dead_batc
 MUST_CHECK err index_position(struct engine *e, MDB_txn *txn, struct vlog_tail *at, store_time *greatest);
 /* Whether each segment is where and as long as the index says. Reads the sum of live bytes. */
 MUST_CHECK err index_check_segments(struct engine *e, struct err_note *note);
-/* Blocks for data.mdb ahead of its last page. ERR_FULL; ERR_IO. */
-MUST_CHECK err index_headroom(struct engine *e, uint64_t rows);
+/* Blocks for data.mdb ahead of its last page, enough for o (NULL: only the reserve). ERR_FULL; ERR_IO. */
+MUST_CHECK err index_headroom(struct engine *e, const struct overlay *o);
 
 /* The dead range that begins at or before offset and reaches beyond it, else the next one of the same segment.
  * ERR_NOT_FOUND, ERR_CORRUPT. */

@@ -1,4 +1,4 @@
-#include "engine/pages.h"
+#include "engine/lmdb_pages.h"
 
 #include "base/str.h"
 
@@ -34,7 +34,7 @@ struct frame {
 };
 
 struct pages {
-    const struct pages_opts *opts;
+    const struct lmdb_pages_opts *opts;
     struct err_note *note;
     uint64_t last;             /* number of the last page in use */
     bool with_leaves;
@@ -354,7 +354,7 @@ static err check_trees(struct pages *p, const unsigned char meta[META_BYTES])
     return why == ERR_OK ? free_check(p) : why;
 }
 
-err pages_check(const struct pages_opts *opts, struct err_note *note)
+err lmdb_pages_check(const struct lmdb_pages_opts *opts, struct err_note *note)
 {
     struct pages p = { .opts = opts, .note = note };
     struct stat st;
