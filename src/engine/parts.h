@@ -37,7 +37,7 @@ enum {
     GROUP_ROWS_MAX = 16384,
     INDEX_LAG_ROWS = 1024,
     INDEX_LAG_MS = 20,
-    OVERLAY_ROWS_MAX = 65536, /* the committer waits for the indexer beyond */
+    OVERLAY_ROWS_MAX = 16384, /* the committer waits for the indexer beyond */
     OVERLAY_BYTES_MAX = 128 << 20,
 };
 

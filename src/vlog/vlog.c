@@ -85,7 +85,7 @@ static err roll(struct vlog *log)
 /* How far to reserve beyond what is needed: more in a larger segment, so that a small store stays small. */
 static uint64_t ahead_bytes(uint64_t end)
 {
-    uint64_t ahead = end / 8;
+    uint64_t ahead = end / 16;
     if (ahead < VLOG_AHEAD_BYTES_MIN)
         ahead = VLOG_AHEAD_BYTES_MIN;
     return ahead > VLOG_AHEAD_BYTES_MAX ? VLOG_AHEAD_BYTES_MAX : ahead;

@@ -60,7 +60,7 @@ err scratch_try(struct scratch *s, bool read_only, struct err_note *note)
         .dir = s->dir,
         .segment_bytes = s->segment_bytes,
         .index_bytes_max = (uint64_t)4 << 30,
-        .free_bytes_min = 1,
+        .free_bytes_min = s->free_bytes_min == 0 ? 1 : s->free_bytes_min,
         .read_only = read_only,
         .faults = s->faults,
     };

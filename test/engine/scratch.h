@@ -13,6 +13,7 @@ struct scratch {
     _Atomic int64_t store_ns;
     const struct file_faults *faults;
     uint64_t segment_bytes;
+    uint64_t free_bytes_min;    /* 0: none */
     struct engine *engine;
 };
 
