@@ -81,7 +81,8 @@ static enum cli_exit backup_online(const struct cli_call *call, const char *dir)
         cli_error("backup: the name of %s is not UTF-8", dir);
     else
         doc = client_ask_json(&c, &(struct client_request){
-            .method = "POST", .path = STR("/v1/admin.backup"), .has_body = true, .body = str_of(body) });
+            .method = "POST", .path = STR("/v1/admin.backup"), .has_body = true, .body = str_of(body),
+            .patient = true });
     if (doc != NULL)
         print_backup(c.json, json_string_value(json_object_get(to, "to")),
                      (uint64_t)json_integer_value(json_object_get(doc, "bytes_copied")),

@@ -54,7 +54,8 @@ static enum cli_exit check_online(const struct cli_call *call)
     if (code != CLI_OK)
         return code;
     json_t *doc = client_ask_json(&c, &(struct client_request){
-        .method = "POST", .path = STR("/v1/admin.check"), .has_body = true, .body = STR("{}") });
+        .method = "POST", .path = STR("/v1/admin.check"), .has_body = true, .body = STR("{}"),
+        .patient = true });
     if (doc == NULL) {
         code = CLI_FAILED;
     } else {

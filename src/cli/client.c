@@ -194,6 +194,8 @@ err client_send(struct client *c, const struct client_request *r, struct client_
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.n);
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, r->body.p != NULL ? r->body.p : "");
     }
+    if (r->patient)
+        curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, 0L);
     curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, r->method);
     CURLcode code = curl_easy_perform(c->curl);
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);

@@ -46,6 +46,7 @@ struct client_request {
     const char *content_type;
     const char *accept;           /* Accept-Encoding is never sent */
     FILE *to;                     /* where a 2xx body goes; NULL: into the answer */
+    bool patient;                 /* may take hours without a byte: no stall time-out */
 };
 struct client_answer {
     long status;

@@ -32,22 +32,17 @@ static void first_words(FILE *to)
     fputs(" help", to);
 }
 
-/* "import git" in a case pattern of bash and zsh: the words typed so far. */
-static void bash_case(FILE *to, const struct cli_verb *v)
+/* The words typed so far, as a case pattern of bash and zsh, and what may follow them. */
+static void case_verb(FILE *to, const struct cli_verb *v)
 {
-    str name = str_of(v->name);
-    size_t space = str_find(name, ' ');
-    if (space < name.n)
-        fprintf(to, "        \"%s\"*) words=\"", v->name);
-    else
-        fprintf(to, "        \"%s \"*) words=\"", v->name);
+    fprintf(to, "        \"%s \"*) words=\"", v->name);
     each_row(to, v->options, option_word);
     if (v->client)
         each_row(to, cli_client_options, option_word);
     fputs(" --help\" ;;\n", to);
 }
 
-static void bash_second_words(FILE *to)
+static void case_second_words(FILE *to)
 {
     for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++) {
         str name = str_of(v->name);
@@ -62,31 +57,46 @@ static void bash_second_words(FILE *to)
     }
 }
 
+static void cases(FILE *to)
+{
+    fputs("    case \"$typed\" in\n        \" \") words=\"", to);
+    first_words(to);
+    fputs("\" ;;\n", to);
+    case_second_words(to);
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
+        case_verb(to, v);
+    fputs("    esac\n", to);
+}
+
 static void bash(FILE *to)
 {
     fputs("# bash completion of palimpsest\n"
           "_palimpsest() {\n"
           "    local cur=\"${COMP_WORDS[COMP_CWORD]}\" typed words=\"\"\n"
-          "    typed=\"${COMP_WORDS[*]:1:COMP_CWORD-1} \"\n"
-          "    case \"$typed\" in\n"
-          "        \" \") words=\"", to);
-    first_words(to);
-    fputs("\" ;;\n", to);
-    bash_second_words(to);
-    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
-        bash_case(to, v);
-    fputs("    esac\n"
-          "    COMPREPLY=( $(compgen -W \"$words\" -- \"$cur\") )\n"
+          "    typed=\"${COMP_WORDS[*]:1:COMP_CWORD-1} \"\n", to);
+    cases(to);
+    fputs("    COMPREPLY=( $(compgen -W \"$words\" -- \"$cur\") )\n"
           "    if [ \"${#COMPREPLY[@]}\" -eq 0 ]; then COMPREPLY=( $(compgen -f -- \"$cur\") ); fi\n"
           "}\n"
           "complete -o filenames -F _palimpsest palimpsest\n", to);
 }
 
+/* words is a parameter of zsh's own there: the ones to offer are called otherwise. */
 static void zsh(FILE *to)
 {
     fputs("#compdef palimpsest\n"
-          "autoload -U +X bashcompinit && bashcompinit\n", to);
-    bash(to);
+          "_palimpsest_words() {\n"
+          "    local typed=\"$1\" words=\"\"\n", to);
+    cases(to);
+    fputs("    print -r -- ${=words}\n"
+          "}\n"
+          "_palimpsest() {\n"
+          "    local typed=\"${words[2,CURRENT-1]} \" offered\n"
+          "    offered=\"$(_palimpsest_words \"$typed\")\"\n"
+          "    [[ \"$PREFIX\" == -* || \"$offered\" != *--* ]] && compadd -- ${=offered}\n"
+          "    [[ \"$PREFIX\" == -* || \"$offered\" != *--* ]] || _files\n"
+          "}\n"
+          "_palimpsest \"$@\"\n", to);
 }
 
 /* Single quotes of fish: only backslash and the quote itself are special. */
@@ -104,7 +114,7 @@ static void fish_text(FILE *to, const char *text)
 static void fish_options(FILE *to, const struct cli_verb *v, const struct cli_option *rows)
 {
     for (const struct cli_option *o = rows; o != NULL && o->name != NULL; o++) {
-        fprintf(to, "complete -c palimpsest -n '__fish_seen_subcommand_from %s' -l %s", v->name, o->name);
+        fprintf(to, "complete -c palimpsest -n '__palimpsest_is %s' -l %s", v->name, o->name);
         if (o->letter != 0)
             fprintf(to, " -s %c", o->letter);
         fputs(o->value != NULL ? " -r -d " : " -d ", to);
@@ -115,7 +125,14 @@ static void fish_options(FILE *to, const struct cli_verb *v, const struct cli_op
 
 static void fish(FILE *to)
 {
-    fputs("# fish completion of palimpsest\n", to);
+    fputs("# fish completion of palimpsest\n"
+          "function __palimpsest_is\n"
+          "    set -l typed (commandline -opc)[2..-1]\n"
+          "    set -l n (count $argv)\n"
+          "    test (count $typed) -ge $n; or return 1\n"
+          "    set -l head $typed[1..$n]\n"
+          "    test \"$head\" = \"$argv\"\n"
+          "end\n", to);
     for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++) {
         str name = str_of(v->name);
         str word = str_take(name, str_find(name, ' '));
@@ -125,8 +142,8 @@ static void fish(FILE *to)
             fputc('\n', to);
         }
         if (word.n < name.n)
-            fprintf(to, "complete -c palimpsest -n '__fish_seen_subcommand_from %.*s' -a %s\n", STR_ARG(word),
-                    v->name + word.n + 1);
+            fprintf(to, "complete -c palimpsest -n '__palimpsest_is %.*s; and test (count (commandline -opc)) -eq 2'"
+                    " -f -a %s\n", STR_ARG(word), v->name + word.n + 1);
         fish_options(to, v, v->options);
         fish_options(to, v, v->client ? cli_client_options : NULL);
     }

@@ -161,6 +161,24 @@ def colours_are_for_terminals_that_want_them(binary):
 
 
 @scene
+def an_import_on_a_terminal_shows_how_far_it_is(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        text = 'x' * 20000
+        with open(client.folder / 'e.xml', 'w', encoding='ascii') as file:
+            file.write('<mediawiki>')
+            for n in range(1, 2001):
+                file.write(f'<page><title>P{n}</title><revision><id>{n}</id><timestamp>2020-01-01T00:00:00Z</timestamp>'
+                           f'<text>{text}</text></revision></page>')
+            file.write('</mediawiki>')
+        shown = _on_terminal(client, 'import', 'mediawiki-xml', str(client.folder / 'e.xml'))
+        check(re.search(rb'importing \[#* *\] [0-9.]+ [kM]B of 40\.\d MB', shown), shown[-500:])
+        check(shown.rstrip().endswith(b'2000 pages: 2000 revisions stored, 0 already there'), shown[-500:])
+        quiet = _on_terminal(client, 'import', 'mediawiki-xml', str(client.folder / 'e.xml'), '--restart', '--quiet')
+        check(b'importing' not in quiet, quiet)
+
+
+@scene
 def help_man_and_completion_know_every_verb(binary):
     with Server(binary) as server:
         client = Client(binary, server)
@@ -184,6 +202,19 @@ def help_man_and_completion_know_every_verb(binary):
                                 'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _palimpsest; echo "${COMPREPLY[*]}"; done'],
                                capture_output=True, text=True, cwd=client.folder, timeout=30, check=True)
         eq(words.stdout.splitlines(), ['git mediawiki-xml', '--parallel', 'help'])
+        if shutil.which('fish') is not None:
+            (client.folder / 'f').write_text(client.ok('completion', 'fish'))
+            lines = subprocess.run(['fish', '-c', 'source f; for l in "palimpsest import " "palimpsest import git --p" '
+                                    '"palimpsest token ls --ex"; complete -C $l; end'], capture_output=True, text=True,
+                                   cwd=client.folder, timeout=30, check=True, env=client.env).stdout
+            eq([line.split('\t')[0] for line in lines.splitlines()], ['git', 'mediawiki-xml', '--parallel'])
+        if shutil.which('zsh') is not None:
+            (client.folder / 'z').write_text(client.ok('completion', 'zsh').replace('_palimpsest "$@"', ''))
+            lines = subprocess.run(['zsh', '-fc', '. ./z; _palimpsest_words "import "; _palimpsest_words "import git x "; '
+                                    '_palimpsest_words " "'], capture_output=True, text=True, cwd=client.folder,
+                                   timeout=30, check=True).stdout.splitlines()
+            eq(lines[0], 'git mediawiki-xml')
+            check('--parallel' in lines[1].split() and 'import' in lines[2].split(), lines)
 
 
 @scene
