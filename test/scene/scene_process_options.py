@@ -3,6 +3,7 @@ Method: the binary with files, variables and flags; its lines, its status and wh
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import socket
@@ -177,6 +178,17 @@ def help_and_the_manual_come_from_the_table(binary):
     manual = pathlib.Path(__file__).parents[2].joinpath('docs/operations.md').read_text()
     for row in table.splitlines():
         check(row in manual, f'docs/operations.md lacks: {row}')
+
+
+@scene
+def every_metric_of_the_manual_is_there(binary):
+    manual = pathlib.Path(__file__).parents[2].joinpath('docs/operations.md').read_text()
+    named = set(re.findall(r'`(palimpsest_[a-z0-9_]+)', manual))
+    check(len(named) > 5, str(named))
+    with Server(binary) as server:
+        there = server.request('GET', '/metrics').body.decode()
+    for name in sorted(named):
+        check(f'# TYPE {name} ' in there, name)
 
 
 main()
