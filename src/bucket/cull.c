@@ -79,12 +79,31 @@ static err drop_due(struct engine_txn *t, const struct due *d)
     return engine_txn_delete(t, SPACE_DUE, page_key_str(&d->key));
 }
 
+/* A row that is due and cannot be read must not keep the rest from being culled: it goes without a trace. */
+static err drop_damaged(struct title *t, const struct due *d, enum engine_space space)
+{
+    err e = engine_txn_delete(t->txn, space, d->row_key);
+    return e == ERR_OK ? drop_due(t->txn, d) : e;
+}
+
+static err forget_trace(struct title *t, const struct due *d, struct page_name name)
+{
+    err e = title_forget(t, name);
+    if (e == ERR_CORRUPT) {
+        t->row.ledger_count -= t->row.ledger_count > 0;
+        return drop_damaged(t, d, SPACE_LEDGER);
+    }
+    return e == ERR_OK ? drop_due(t->txn, d) : e;
+}
+
 static err cull_render(struct cull *u, struct title *t, const struct due *d, struct page_name name, bool *culled)
 {
     struct page_row row;
     err e = look_get(&t->look, name, &row);
     if (e == ERR_NOT_FOUND || (e == ERR_OK && row.due_stored.ns != d->at.ns))
         return drop_due(t->txn, d); /* filed under what no longer holds */
+    if (e == ERR_CORRUPT)
+        return drop_damaged(t, d, SPACE_RENDER);
     if (e != ERR_OK)
         return e;
     if (look_alive(&t->look, &row))
@@ -112,13 +131,7 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     err e = title_begin(&t, txn, b, &key);
     if (e != ERR_OK)
         return e;
-    if (d->kind == DUE_RENDER)
-        e = cull_render(u, &t, d, parts.name, &u->culled[i]);
-    else {
-        e = title_forget(&t, parts.name);
-        if (e == ERR_OK)
-            e = drop_due(txn, d);
-    }
+    e = d->kind == DUE_RENDER ? cull_render(u, &t, d, parts.name, &u->culled[i]) : forget_trace(&t, d, parts.name);
     return e == ERR_OK ? title_end(&t) : e;
 }
 
@@ -234,6 +247,8 @@ static err replan_one(struct replan *r, struct engine_txn *txn, const struct pag
     if (e == ERR_OK)
         e = look_get(&t.look, parts.name, &row);
     const struct page_plan *plan = &r->bucket->plan;
+    if (e == ERR_CORRUPT)
+        return ERR_OK; /* one damaged row does not keep the others from the new policy; pages_check tells */
     if (e != ERR_OK || row.plan == plan->number || !store_time_before(plan->changed_at, row.due_stored))
         return e; /* gone before: its due row stands, a cull will take it */
     r->planned++;

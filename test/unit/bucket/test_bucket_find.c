@@ -151,6 +151,43 @@ static void check_finds_what_is_damaged(void **state)
     fixture_free(f);
 }
 
+/* The first row of a space, its value cut short. */
+static void cut_first_row(struct fixture *f, enum engine_space space)
+{
+    struct engine_view *v = engine_view_begin(f->engine);
+    const struct engine_range all = { .space = space, .reversed = space == SPACE_RENDER };
+    struct engine_cursor *c = engine_cursor_open(v, &all);
+    struct engine_row row;
+    char key[ENGINE_KEY_BYTES_MAX], value[ENGINE_VALUE_BYTES_MAX];
+    assert_int_equal(engine_cursor_next(c, &row), ERR_OK);
+    size_t key_n = row.key.n, value_n = row.value.n - 1;
+    memcpy(key, row.key.p, key_n);
+    memcpy(value, row.value.p, value_n);
+    engine_cursor_close(&c);
+    engine_view_end(&v);
+    engine_mem_damage(f->engine, space, (str){ key, key_n }, (str){ value, value_n });
+}
+
+static void damaged_row_does_not_stop_the_culls(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    for (uint64_t rev = 1; rev <= 4; rev++)
+        (void)fix_put(f, rev, -1);
+    cut_first_row(f, SPACE_RENDER); /* of revision 1 */
+    assert_int_equal(pages_check(f->pages, damage_found, NULL), ERR_CORRUPT);
+    fake_clock_advance(&f->clock, GRACE);
+    fix_upkeep(f);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_RENDER), 1);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 2);
+    cut_first_row(f, SPACE_LEDGER);
+    fake_clock_advance(&f->clock, 240 * HOUR);
+    fix_upkeep(f);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 0);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 0);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +196,7 @@ int main(void)
         cmocka_unit_test(explain_answers_for_everything),
         cmocka_unit_test(title_keys_are_normal_and_bounded),
         cmocka_unit_test(check_finds_what_is_damaged),
+        cmocka_unit_test(damaged_row_does_not_stop_the_culls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
