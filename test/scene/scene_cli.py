@@ -6,6 +6,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 
 from cli import Client
 from harness import Server, check, eq, main, scene
@@ -118,6 +119,33 @@ def what_fails_says_why_and_leaves_no_file(binary):
             eq(done.returncode, code, ' '.join(args))
             check(says.encode() in done.stderr, f'{args}: {done.stderr}')
             check(done.stderr.count(b'\n') == 1, f'{args}: more than a line: {done.stderr}')
+
+
+@scene
+def a_key_opens_what_is_locked_for_every_verb(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        data = f'{folder}/data'
+        make = [str(binary), 'token']
+        key = subprocess.run([*make, 'create', '--role', 'admin', '--data', data], capture_output=True, text=True,
+                             timeout=60, check=True).stdout.strip()
+        subprocess.run([*make, 'lock', '--data', data], capture_output=True, timeout=60, check=True)
+        with Server(binary, '--set', 'auth=internal', data=data) as server:
+            client = Client(binary, server)
+            export = (b'<mediawiki><page><title>T</title><revision><id>1</id><timestamp>2020-01-01T00:00:00Z</timestamp>'
+                      b'<text>x</text></revision></page></mediawiki>')
+            calls = ((['import', 'mediawiki-xml', '-'], export), (['get', 'T'], b''), (['put', 'T', '2', '-'], b'y'),
+                     (['ls'], b''), (['history', 'T'], b''), (['explain', 'T'], b''), (['check'], b''),
+                     (['backup', 'b'], b''), (['rm', 'T'], b''))
+            for args, stdin in calls:
+                done = client(*args, stdin=stdin)
+                eq(done.returncode, 1, ' '.join(args))
+                check(b'401' in done.stderr, f'{args}: {done.stderr}')
+            client.env['PALIMPSEST_TOKEN'] = key
+            for args, stdin in calls:
+                eq(client(*args, stdin=stdin).returncode, 0, ' '.join(args))
+            client.env['PALIMPSEST_TOKEN'] = 'wrong'
+            eq(client('ls').returncode, 1)
+            eq(client('ls', '--token', key).returncode, 0)
 
 
 @scene
