@@ -7,12 +7,15 @@
  * apart on the given clock with pauses, so that a part of them finds something older than grace_ttl (1 d).
  * After each update: eight reads of latest, and for one in four a read of the previous render (an editor), for
  * one in fifty one of an old revision, rendered and stored as historical on a miss. A bundle is html 20 KB,
- * data-parsoid 6 KB, section offsets 300 B. Every strategy sees the same trace; the store syncs each batch. */
+ * data-parsoid 6 KB, section offsets 300 B. Every strategy sees the same trace; the store syncs each batch. The last row
+ * is what the server does instead: one update that decides, writes the bundle and its due row, and culls apart. */
 #include "base/arena.h"
 #include "base/rng.h"
+#include "bucket/page.h"
 #include "engine/engine.h"
 #include "strategy/strategy.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +152,107 @@ static void step(struct trace *t)
         get(t, i, STRATEGY_REV, (struct strategy_name_of){ .rev = 1 + rng_below(&t->rng, title->latest.rev) });
 }
 
+/* ---- the server's own way: bucket/page.h ---- */
+
+struct own {
+    struct clock clock;
+    struct trace *trace;
+    struct engine *engine;
+    struct pages *pages;
+    struct page_bucket *bucket;
+    uint32_t domain;
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool done;
+    err why;
+};
+
+static store_time own_store(struct clock *c)
+{
+    return CONTAINER_OF(c, struct own, clock)->trace->now;
+}
+
+static void own_done(struct page_put *p, err why)
+{
+    struct own *o = p->ctx;
+    pthread_mutex_lock(&o->lock);
+    o->done = true;
+    o->why = why;
+    pthread_cond_signal(&o->over);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void own_put(struct own *o, unsigned i)
+{
+    static const char *const names[CONTENTS] = { "html", "data-parsoid", "section-offsets" };
+    struct trace *t = o->trace;
+    char text[16];
+    struct title *title = &t->titles[i];
+    bool rerender = title->renders > 0 && rng_unit(&t->rng) < 0.3;
+    struct strategy_name_of name = { .rev = title->latest.rev + (rerender ? 0 : 1),
+                                     .tid = tid_make(tid_ticks(t->now), rng_next(&t->rng)) };
+    struct page_put p = { .domain = o->domain, .title = title_text(i, text), .rev = name.rev, .has_tid = true,
+                          .tid = name.tid, .contents_count = CONTENTS, .arena = &t->arena, .done = own_done,
+                          .ctx = o };
+    memcpy(t->bodies[0], &name.tid.ticks, sizeof name.tid.ticks);
+    for (unsigned c = 0; c < CONTENTS; c++)
+        p.contents[c] = (struct page_put_content){ .name = str_of(names[c]), .headers = STR("content-type: text/html\n"),
+                                                   .raw = { .p = t->bodies[c], .n = body_bytes[c] } };
+    o->done = false;
+    double began = now_us();
+    check(page_put_start(o->bucket, &p), "put");
+    pthread_mutex_lock(&o->lock);
+    while (!o->done)
+        pthread_cond_wait(&o->over, &o->lock);
+    pthread_mutex_unlock(&o->lock);
+    t->put_us[t->puts++] = now_us() - began;
+    check(o->why, "put");
+    arena_reset(&t->arena);
+    title->before = title->latest;
+    title->latest = name;
+    title->renders++;
+}
+
+static void own_get(struct own *o, unsigned i, enum page_select select, struct strategy_name_of name)
+{
+    struct trace *t = o->trace;
+    char text[16];
+    str headers, frame;
+    struct page_render r;
+    struct page_which w = { .domain = o->domain, .title = title_text(i, text), .select = select,
+                            .name = { .rev = name.rev, .tid = name.tid } };
+    double began = now_us();
+    struct engine_view *v = engine_view_begin(o->engine);
+    err why = page_find(o->bucket, v, &w, &r, NULL);
+    if (why == ERR_OK)
+        why = page_read(o->bucket, &r, page_content_find(&r, STR("html")), &t->arena, false, &headers, &frame);
+    engine_view_end(&v);
+    t->get_us[t->gets++] = now_us() - began;
+    arena_reset(&t->arena);
+    if (why != ERR_GONE) /* an editor that stayed longer than grace_ttl; a revision that was culled */
+        check(why, "get");
+}
+
+static void own_step(struct own *o)
+{
+    struct trace *t = o->trace;
+    double u = rng_unit(&t->rng);
+    unsigned i = (unsigned)(u * u * u * TITLES);
+    const struct title *title = &t->titles[i];
+    bool more = true;
+    store_time next;
+    t->now = store_time_add(t->now, STEP_NS);
+    own_put(o, i);
+    for (unsigned n = 0; n < READS_A_PUT; n++)
+        own_get(o, i, SELECT_LATEST, title->latest);
+    if (title->renders > 1 && rng_below(&t->rng, 4) == 0)
+        own_get(o, i, SELECT_EXACT, title->before);
+    if (title->latest.rev > 1 && rng_below(&t->rng, 50) == 0)
+        own_get(o, i, SELECT_REV, (struct strategy_name_of){ .rev = 1 + rng_below(&t->rng, title->latest.rev) });
+    while (more)
+        check(pages_upkeep(o->pages, &more, &next), "upkeep");
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -180,7 +284,7 @@ static void print_row(struct trace *t, const struct column *col)
     fflush(stdout);
 }
 
-static void run(struct engine *e, const struct column *col, uint8_t instance, unsigned edits)
+static struct trace *trace_new(unsigned edits)
 {
     struct trace *t = calloc(1, sizeof *t);
     if (t == NULL || (t->put_us = calloc(edits, sizeof(double))) == NULL
@@ -190,6 +294,22 @@ static void run(struct engine *e, const struct column *col, uint8_t instance, un
     arena_init(&t->arena, ARENA_BYTES);
     bodies_make(t);
     t->now = (store_time){ .ns = START_NS };
+    return t;
+}
+
+static void trace_free(struct trace *t)
+{
+    arena_fini(&t->arena);
+    for (unsigned i = 0; i < CONTENTS; i++)
+        free(t->bodies[i]);
+    free(t->put_us);
+    free(t->get_us);
+    free(t);
+}
+
+static void run(struct engine *e, const struct column *col, uint8_t instance, unsigned edits)
+{
+    struct trace *t = trace_new(edits);
     t->s = strategy_new(&(struct strategy_opts){
         .engine = e, .kind = col->kind, .instance = instance, .contents = CONTENTS, .together = col->together,
         .delete_probability = col->probability, .grace_ttl_ns = GRACE_NS, .historical_ttl_ns = GRACE_NS,
@@ -198,12 +318,7 @@ static void run(struct engine *e, const struct column *col, uint8_t instance, un
         step(t);
     print_row(t, col);
     strategy_free(&t->s);
-    arena_fini(&t->arena);
-    for (unsigned i = 0; i < CONTENTS; i++)
-        free(t->bodies[i]);
-    free(t->put_us);
-    free(t->get_us);
-    free(t);
+    trace_free(t);
 }
 
 static store_time bench_store(struct clock *c)
@@ -220,6 +335,44 @@ static mono bench_mono(struct clock *c)
 static wall bench_wall(struct clock *c)
 {
     return (wall){ .ns = bench_store(c).ns };
+}
+
+static void own_print(const struct own *o, unsigned edits)
+{
+    struct trace *t = o->trace;
+    struct engine_stats stats;
+    check(engine_flush(o->engine), "flush");
+    engine_stats_get(o->engine, &stats);
+    printf("| palimpsest's page bucket | %.2f | 0.00 | 1.00 | 1.00 | 0.00 | 0.00 | 1.00 | %.1f | %.0f / %.0f | %.1f / %.1f |"
+           " %.1f |\n", 1.0, (double)stats.log_bytes_written / edits / 1024, quantile(t->put_us, t->puts, 0.5),
+           quantile(t->put_us, t->puts, 0.99), quantile(t->get_us, t->gets, 0.5),
+           quantile(t->get_us, t->gets, 0.99), (double)stats.live_bytes / (1 << 20));
+}
+
+static void own_run(const char *dir, unsigned edits)
+{
+    char path[4096];
+    struct err_note note = { "" };
+    store_time greatest;
+    struct own o = { .clock = { own_store, bench_mono, bench_wall }, .trace = trace_new(edits) };
+    struct page_bucket_opts bucket = { .name = "page", .codec = PAGE_GZIP, .policy = {
+        .kind = POLICY_APP_TTL, .grace_ttl_ns = GRACE_NS, .historical_ttl_ns = GRACE_NS, .stash_ttl_ns = GRACE_NS,
+        .ledger_ttl_ns = 30 * GRACE_NS } };
+    (void)snprintf(path, sizeof path, "%s/pages", dir);
+    struct engine_opts opts = { .dir = path };
+    pthread_mutex_init(&o.lock, NULL);
+    pthread_cond_init(&o.over, NULL);
+    check(engine_open(&opts, &o.engine, &greatest, &note), note.text);
+    check(engine_start(o.engine, &o.clock, &note), note.text);
+    check(pages_new(o.engine, &o.clock, 7, &bucket, 1, &o.pages, &note), note.text);
+    check(pages_domain(o.pages, STR("bench.test"), &o.domain), "domain");
+    o.bucket = pages_find(o.pages, STR("page"));
+    for (unsigned i = 0; i < edits; i++)
+        own_step(&o);
+    own_print(&o, edits);
+    pages_free(&o.pages);
+    engine_close(&o.engine);
+    trace_free(o.trace);
 }
 
 int main(int argc, char **argv)
@@ -245,5 +398,6 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < COUNT_OF(columns); i++)
         run(e, &columns[i], (uint8_t)i, edits);
     engine_close(&e);
+    own_run(argv[1], edits);
     return 0;
 }
