@@ -1,14 +1,15 @@
-/* operations.c - the seed's table "Comparison: Operation counts", measured: one edit trace through every
- * strategy, counted, with latency and bytes beside.
+/* operations.c - the seed's table "Comparison: Operation counts", measured: one edit trace through
+ * every strategy, counted, with latency and bytes beside.
  *
  *   bench_operations DIR [EDITS]
  *
- * Trace: titles drawn with a skew (u^3), 30 % of the updates are new renders of the same revision, a minute
- * apart on the given clock with pauses, so that a part of them finds something older than grace_ttl (1 d).
- * After each update: eight reads of latest, and for one in four a read of the previous render (an editor), for
- * one in fifty one of an old revision, rendered and stored as historical on a miss. A bundle is html 20 KB,
- * data-parsoid 6 KB, section offsets 300 B. Every strategy sees the same trace; the store syncs each batch. The last row
- * is what the server does instead: one update that decides, writes the bundle and its due row, and culls apart. */
+ * Trace: titles drawn with a skew (u^3), 30 % of the updates are new renders of the same revision,
+ * a minute apart on the given clock with pauses, so that a part of them finds something older than
+ * grace_ttl (1 d). After each update: eight reads of latest, and for one in four a read of the
+ * previous render (an editor), for one in fifty one of an old revision, rendered and stored as
+ * historical on a miss. A bundle is html 20 KB, data-parsoid 6 KB, section offsets 300 B. Every
+ * strategy sees the same trace; the store syncs each batch. The last row is what the server does
+ * instead: one update that decides, writes the bundle and its due row, and culls apart. */
 #include "base/arena.h"
 #include "base/rng.h"
 #include "bucket/page.h"
@@ -27,7 +28,12 @@
 
 enum { TITLES = 500, CONTENTS = 3, EDITS = 4000, READS_A_PUT = 8, ARENA_BYTES = 64 << 20 };
 
-struct column { const char *name; enum strategy_kind kind; bool together; double probability; };
+struct column {
+    const char *name;
+    enum strategy_kind kind;
+    bool together;
+    double probability;
+};
 static const struct column columns[] = {
     { "app_ttl, bundle, p 0.10", STRATEGY_APP_TTL, true, 0.10 },
     { "app_ttl, bundle, p 1.0", STRATEGY_APP_TTL, true, 1.0 },
@@ -40,7 +46,10 @@ static const struct column columns[] = {
     { "table_per_query B, p 1.0", STRATEGY_PER_QUERY_B, false, 1.0 },
 };
 
-struct title { struct strategy_name_of latest, before; unsigned renders; };
+struct title {
+    struct strategy_name_of latest, before;
+    unsigned renders;
+};
 
 struct trace {
     struct strategy *s;
@@ -65,8 +74,9 @@ static double now_us(void)
 
 static void bodies_make(struct trace *t)
 {
-    static const char *const words[] = { "<p>", "the ", "render ", "of ", "a ", "page ", "</p>\n", "<a href=\"#\">", "</a>",
-                                         "revision ", "title ", "is ", "kept " };
+    static const char *const words[] = { "<p>",    "the ",   "render ",        "of ",  "a ",
+                                         "page ",  "</p>\n", "<a href=\"#\">", "</a>", "revision ",
+                                         "title ", "is ",    "kept " };
     for (unsigned i = 0; i < CONTENTS; i++) {
         t->bodies[i] = malloc(body_bytes[i]);
         if (t->bodies[i] == NULL)
@@ -99,10 +109,13 @@ static void put(struct trace *t, unsigned i)
     char text[16];
     struct title *title = &t->titles[i];
     bool rerender = title->renders > 0 && rng_unit(&t->rng) < 0.3;
-    struct strategy_render r = {
-        .domain = 1, .title = title_text(i, text), .has_previous = title->renders > 0, .previous = title->latest,
-        .name = { .rev = title->latest.rev + (rerender ? 0 : 1),
-                  .tid = tid_make(tid_ticks(t->now), rng_next(&t->rng)) } };
+    struct strategy_render r = { .domain = 1,
+                                 .title = title_text(i, text),
+                                 .has_previous = title->renders > 0,
+                                 .previous = title->latest,
+                                 .name = { .rev = title->latest.rev + (rerender ? 0 : 1),
+                                           .tid =
+                                               tid_make(tid_ticks(t->now), rng_next(&t->rng)) } };
     for (unsigned c = 0; c < CONTENTS; c++)
         r.contents[c] = (str){ .p = t->bodies[c], .n = body_bytes[c] };
     memcpy(t->bodies[0], &r.name.tid.ticks, sizeof r.name.tid.ticks); /* no two renders are equal */
@@ -114,19 +127,24 @@ static void put(struct trace *t, unsigned i)
     title->renders++;
 }
 
-static void get(struct trace *t, unsigned i, enum strategy_select select, struct strategy_name_of name)
+static void get(struct trace *t, unsigned i, enum strategy_select select,
+                struct strategy_name_of name)
 {
     char text[16];
     str value;
     struct strategy_name_of got;
-    struct strategy_which w = { .domain = 1, .title = title_text(i, text), .select = select, .name = name };
+    struct strategy_which w = {
+        .domain = 1, .title = title_text(i, text), .select = select, .name = name
+    };
     double began = now_us();
     err why = strategy_get(t->s, &w, t->now, &t->arena, &got, &value);
     t->get_us[t->gets++] = now_us() - began;
     arena_reset(&t->arena);
     if (why == ERR_NOT_FOUND && select == STRATEGY_REV) {
-        struct strategy_render r = { .domain = 1, .title = w.title,
-                                     .name = { .rev = name.rev, .tid = tid_make(tid_ticks(t->now), 1) } };
+        struct strategy_render r = { .domain = 1,
+                                     .title = w.title,
+                                     .name = { .rev = name.rev,
+                                               .tid = tid_make(tid_ticks(t->now), 1) } };
         for (unsigned c = 0; c < CONTENTS; c++)
             r.contents[c] = (str){ .p = t->bodies[c], .n = body_bytes[c] };
         t->misses++;
@@ -149,7 +167,8 @@ static void step(struct trace *t)
     if (title->renders > 1 && rng_below(&t->rng, 4) == 0)
         get(t, i, STRATEGY_EXACT, title->before);
     if (title->latest.rev > 1 && rng_below(&t->rng, 50) == 0)
-        get(t, i, STRATEGY_REV, (struct strategy_name_of){ .rev = 1 + rng_below(&t->rng, title->latest.rev) });
+        get(t, i, STRATEGY_REV,
+            (struct strategy_name_of){ .rev = 1 + rng_below(&t->rng, title->latest.rev) });
 }
 
 /* ---- the server's own way: bucket/page.h ---- */
@@ -191,13 +210,21 @@ static void own_put(struct own *o, unsigned i)
     bool rerender = title->renders > 0 && rng_unit(&t->rng) < 0.3;
     struct strategy_name_of name = { .rev = title->latest.rev + (rerender ? 0 : 1),
                                      .tid = tid_make(tid_ticks(t->now), rng_next(&t->rng)) };
-    struct page_put p = { .domain = o->domain, .title = title_text(i, text), .rev = name.rev, .has_tid = true,
-                          .tid = name.tid, .contents_count = CONTENTS, .arena = &t->arena, .done = own_done,
+    struct page_put p = { .domain = o->domain,
+                          .title = title_text(i, text),
+                          .rev = name.rev,
+                          .has_tid = true,
+                          .tid = name.tid,
+                          .contents_count = CONTENTS,
+                          .arena = &t->arena,
+                          .done = own_done,
                           .ctx = o };
     memcpy(t->bodies[0], &name.tid.ticks, sizeof name.tid.ticks);
     for (unsigned c = 0; c < CONTENTS; c++)
-        p.contents[c] = (struct page_put_content){ .name = str_of(names[c]), .headers = STR("content-type: text/html\n"),
-                                                   .raw = { .p = t->bodies[c], .n = body_bytes[c] } };
+        p.contents[c] =
+            (struct page_put_content){ .name = str_of(names[c]),
+                                       .headers = STR("content-type: text/html\n"),
+                                       .raw = { .p = t->bodies[c], .n = body_bytes[c] } };
     o->done = false;
     double began = now_us();
     check(page_put_start(o->bucket, &p), "put");
@@ -213,23 +240,28 @@ static void own_put(struct own *o, unsigned i)
     title->renders++;
 }
 
-static void own_get(struct own *o, unsigned i, enum page_select select, struct strategy_name_of name)
+static void own_get(struct own *o, unsigned i, enum page_select select,
+                    struct strategy_name_of name)
 {
     struct trace *t = o->trace;
     char text[16];
     str headers, frame;
     struct page_render r;
-    struct page_which w = { .domain = o->domain, .title = title_text(i, text), .select = select,
+    struct page_which w = { .domain = o->domain,
+                            .title = title_text(i, text),
+                            .select = select,
                             .name = { .rev = name.rev, .tid = name.tid } };
     double began = now_us();
     struct engine_view *v = engine_view_begin(o->engine);
     err why = page_find(o->bucket, v, &w, &r, NULL);
     if (why == ERR_OK)
-        why = page_read(o->bucket, &r, page_content_find(&r, STR("html")), &t->arena, false, &headers, &frame);
+        why = page_read(o->bucket, &r, page_content_find(&r, STR("html")), &t->arena, false,
+                        &headers, &frame);
     engine_view_end(&v);
     t->get_us[t->gets++] = now_us() - began;
     arena_reset(&t->arena);
-    if (why != ERR_GONE) /* an editor that stayed longer than grace_ttl; a revision that was culled */
+    if (why !=
+        ERR_GONE) /* an editor that stayed longer than grace_ttl; a revision that was culled */
         check(why, "get");
 }
 
@@ -248,7 +280,8 @@ static void own_step(struct own *o)
     if (title->renders > 1 && rng_below(&t->rng, 4) == 0)
         own_get(o, i, SELECT_EXACT, title->before);
     if (title->latest.rev > 1 && rng_below(&t->rng, 50) == 0)
-        own_get(o, i, SELECT_REV, (struct strategy_name_of){ .rev = 1 + rng_below(&t->rng, title->latest.rev) });
+        own_get(o, i, SELECT_REV,
+                (struct strategy_name_of){ .rev = 1 + rng_below(&t->rng, title->latest.rev) });
     while (more)
         check(pages_upkeep(o->pages, &more, &next), "upkeep");
 }
@@ -275,20 +308,22 @@ static void print_row(struct trace *t, const struct column *col)
     check(strategy_size(t->s, &rows, &bytes), "size");
     if (col->kind != STRATEGY_APP_TTL)
         get_reads -= n * CONTENTS; /* the read before each update */
-    printf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f | %.0f / %.0f | %.1f / %.1f | %.1f |\n", col->name,
-           get_reads / g, col->kind == STRATEGY_APP_TTL ? 0.0 : (double)CONTENTS, (double)c->writes / n,
-           (double)c->index_writes / n, (double)c->index_reads / n, (double)c->range_deletes / n,
-           (double)c->batches / n, (double)c->bytes_written / n / 1024, quantile(t->put_us, t->puts, 0.5),
-           quantile(t->put_us, t->puts, 0.99), quantile(t->get_us, t->gets, 0.5), quantile(t->get_us, t->gets, 0.99),
-           (double)bytes / (1 << 20));
+    printf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.1f | %.0f / %.0f | %.1f / "
+           "%.1f | %.1f |\n",
+           col->name, get_reads / g, col->kind == STRATEGY_APP_TTL ? 0.0 : (double)CONTENTS,
+           (double)c->writes / n, (double)c->index_writes / n, (double)c->index_reads / n,
+           (double)c->range_deletes / n, (double)c->batches / n,
+           (double)c->bytes_written / n / 1024, quantile(t->put_us, t->puts, 0.5),
+           quantile(t->put_us, t->puts, 0.99), quantile(t->get_us, t->gets, 0.5),
+           quantile(t->get_us, t->gets, 0.99), (double)bytes / (1 << 20));
     fflush(stdout);
 }
 
 static struct trace *trace_new(unsigned edits)
 {
     struct trace *t = calloc(1, sizeof *t);
-    if (t == NULL || (t->put_us = calloc(edits, sizeof(double))) == NULL
-        || (t->get_us = calloc((size_t)edits * (READS_A_PUT + 2), sizeof(double))) == NULL)
+    if (t == NULL || (t->put_us = calloc(edits, sizeof(double))) == NULL ||
+        (t->get_us = calloc((size_t)edits * (READS_A_PUT + 2), sizeof(double))) == NULL)
         abort();
     rng_init(&t->rng, 42);
     arena_init(&t->arena, ARENA_BYTES);
@@ -310,10 +345,15 @@ static void trace_free(struct trace *t)
 static void run(struct engine *e, const struct column *col, uint8_t instance, unsigned edits)
 {
     struct trace *t = trace_new(edits);
-    t->s = strategy_new(&(struct strategy_opts){
-        .engine = e, .kind = col->kind, .instance = instance, .contents = CONTENTS, .together = col->together,
-        .delete_probability = col->probability, .grace_ttl_ns = GRACE_NS, .historical_ttl_ns = GRACE_NS,
-        .seed = 7 });
+    t->s = strategy_new(&(struct strategy_opts){ .engine = e,
+                                                 .kind = col->kind,
+                                                 .instance = instance,
+                                                 .contents = CONTENTS,
+                                                 .together = col->together,
+                                                 .delete_probability = col->probability,
+                                                 .grace_ttl_ns = GRACE_NS,
+                                                 .historical_ttl_ns = GRACE_NS,
+                                                 .seed = 7 });
     for (unsigned i = 0; i < edits; i++)
         step(t);
     print_row(t, col);
@@ -343,8 +383,10 @@ static void own_print(const struct own *o, unsigned edits)
     struct engine_stats stats;
     check(engine_flush(o->engine), "flush");
     engine_stats_get(o->engine, &stats);
-    printf("| palimpsest's page bucket | %.2f | 0.00 | 1.00 | 1.00 | 0.00 | 0.00 | 1.00 | %.1f | %.0f / %.0f | %.1f / %.1f |"
-           " %.1f |\n", 1.0, (double)stats.log_bytes_written / edits / 1024, quantile(t->put_us, t->puts, 0.5),
+    printf("| palimpsest's page bucket | %.2f | 0.00 | 1.00 | 1.00 | 0.00 | 0.00 | 1.00 | %.1f | "
+           "%.0f / %.0f | %.1f / %.1f |"
+           " %.1f |\n",
+           1.0, (double)stats.log_bytes_written / edits / 1024, quantile(t->put_us, t->puts, 0.5),
            quantile(t->put_us, t->puts, 0.99), quantile(t->get_us, t->gets, 0.5),
            quantile(t->get_us, t->gets, 0.99), (double)stats.live_bytes / (1 << 20));
 }
@@ -355,9 +397,13 @@ static void own_run(const char *dir, unsigned edits)
     struct err_note note = { "" };
     store_time greatest;
     struct own o = { .clock = { own_store, bench_mono, bench_wall }, .trace = trace_new(edits) };
-    struct page_bucket_opts bucket = { .name = "page", .codec = PAGE_GZIP, .policy = {
-        .kind = POLICY_APP_TTL, .grace_ttl_ns = GRACE_NS, .historical_ttl_ns = GRACE_NS, .stash_ttl_ns = GRACE_NS,
-        .ledger_ttl_ns = 30 * GRACE_NS } };
+    struct page_bucket_opts bucket = { .name = "page",
+                                       .codec = PAGE_GZIP,
+                                       .policy = { .kind = POLICY_APP_TTL,
+                                                   .grace_ttl_ns = GRACE_NS,
+                                                   .historical_ttl_ns = GRACE_NS,
+                                                   .stash_ttl_ns = GRACE_NS,
+                                                   .ledger_ttl_ns = 30 * GRACE_NS } };
     (void)snprintf(path, sizeof path, "%s/pages", dir);
     struct engine_opts opts = { .dir = path };
     pthread_mutex_init(&o.lock, NULL);
@@ -387,14 +433,18 @@ int main(int argc, char **argv)
     }
     unsigned edits = argc > 2 ? (unsigned)strtod(argv[2], NULL) : EDITS;
     struct engine_opts opts = { .dir = argv[1] };
-    if (engine_open(&opts, &e, &greatest, &note) != ERR_OK || engine_start(e, &clock, &note) != ERR_OK) {
+    if (engine_open(&opts, &e, &greatest, &note) != ERR_OK ||
+        engine_start(e, &clock, &note) != ERR_OK) {
         fprintf(stderr, "%s\n", note.text);
         return 1;
     }
-    printf("%u updates of a bundle of %d contents; figures a get or an update\n\n", edits, CONTENTS);
-    printf("| strategy | reads a get | reads an update | writes | index writes | index reads | range deletes | round trips |"
-           " KB written | put p50 / p99 us | get p50 / p99 us | MB kept at the end |\n"
-           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    printf("%u updates of a bundle of %d contents; figures a get or an update\n\n", edits,
+           CONTENTS);
+    printf(
+        "| strategy | reads a get | reads an update | writes | index writes | index reads | range "
+        "deletes | round trips |"
+        " KB written | put p50 / p99 us | get p50 / p99 us | MB kept at the end |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
     for (unsigned i = 0; i < COUNT_OF(columns); i++)
         run(e, &columns[i], (uint8_t)i, edits);
     engine_close(&e);

@@ -1,11 +1,13 @@
-/* wikis.c - the seed's table "Edits by wiki": entries a timeline holds at 30 and 10 days, unsampled and sampled.
+/* wikis.c - the seed's table "Edits by wiki": entries a timeline holds at 30 and 10 days, unsampled
+ * and sampled.
  *
  *   bench_wikis DIR [ENTRIES_PER_S [BURST [SCALE]]]
  *
- * Edits arrive by a Poisson process of each wiki's daily rate; every edit supersedes one revision and is offered
- * to the revision timeline in a real store in DIR. Printed: the seed's figure, what was stored without sampling,
- * what was stored with it, and the longest and 99th-percentile time between two kept entries: how stale the
- * answer to "what may be culled" gets. SCALE < 1 shortens the run; figures are then scaled back. */
+ * Edits arrive by a Poisson process of each wiki's daily rate; every edit supersedes one revision
+ * and is offered to the revision timeline in a real store in DIR. Printed: the seed's figure, what
+ * was stored without sampling, what was stored with it, and the longest and 99th-percentile time
+ * between two kept entries: how stale the answer to "what may be culled" gets. SCALE < 1 shortens
+ * the run; figures are then scaled back. */
 #include "base/arena.h"
 #include "base/rng.h"
 #include "engine/engine.h"
@@ -20,7 +22,11 @@
 
 enum { BATCH = 1000, TITLES = 20000, GAPS_MAX = 8 << 20 };
 
-struct wiki { const char *name; double per_day; unsigned seed_30d, seed_10d; };
+struct wiki {
+    const char *name;
+    double per_day;
+    unsigned seed_30d, seed_10d;
+};
 static const struct wiki wikis[] = {
     { "mkwikimedia", 1.3, 39, 13 },
     { "cebwiki", 29578, 887340, 295780 },
@@ -47,7 +53,8 @@ static err store_batch(struct engine_txn *t, void *ctx)
     for (unsigned i = 0; i < r->batch_count; i++) {
         char title[32];
         int n = snprintf(title, sizeof title, "Title %u", r->titles[i]);
-        struct timeline_where w = { .kind = TIMELINE_REVISION, .domain = r->domain,
+        struct timeline_where w = { .kind = TIMELINE_REVISION,
+                                    .domain = r->domain,
                                     .title = { .p = title, .n = (size_t)n } };
         err why = timeline_add(t, &w, &r->batch[i]);
         if (why != ERR_OK)
@@ -74,8 +81,9 @@ static void keep(struct run *r, double at_s, double *last_s)
         r->gaps[r->gaps_count++] = at_s - *last_s;
     *last_s = at_s;
     r->titles[r->batch_count] = (unsigned)rng_below(&r->rng, TITLES);
-    r->batch[r->batch_count++] = (struct timeline_entry){
-        .at = { .ns = (int64_t)(at_s * (double)NS_PER_S) }, .rev = r->offered };
+    r->batch[r->batch_count++] =
+        (struct timeline_entry){ .at = { .ns = (int64_t)(at_s * (double)NS_PER_S) },
+                                 .rev = r->offered };
     if (r->batch_count == BATCH)
         flush(r);
 }
@@ -88,7 +96,8 @@ static void simulate(struct run *r, double per_day)
         if (at_s >= r->days * DAY_S)
             break;
         r->offered++;
-        if (timeline_sample(r->sampler, r->domain, (store_time){ .ns = (int64_t)(at_s * (double)NS_PER_S) }))
+        if (timeline_sample(r->sampler, r->domain,
+                            (store_time){ .ns = (int64_t)(at_s * (double)NS_PER_S) }))
             keep(r, at_s, &last_s);
     }
     flush(r);
@@ -110,7 +119,10 @@ static uint64_t counted(struct engine *e, uint32_t domain)
     return n;
 }
 
-struct outcome { uint64_t stored, stored_10d; double gap_p99_s, gap_max_s; };
+struct outcome {
+    uint64_t stored, stored_10d;
+    double gap_p99_s, gap_max_s;
+};
 
 static struct outcome one(struct engine *e, const struct wiki *w, uint32_t domain,
                           const struct timeline_sampler_opts *opts, double scale)
@@ -128,7 +140,8 @@ static struct outcome one(struct engine *e, const struct wiki *w, uint32_t domai
     if (stored != r->kept)
         abort(); /* a timeline that loses entries is not worth a table */
     qsort(r->gaps, r->gaps_count, sizeof r->gaps[0], by_value);
-    struct outcome out = { .stored = (uint64_t)((double)stored * 30 / r->days), .stored_10d = r->kept_10d };
+    struct outcome out = { .stored = (uint64_t)((double)stored * 30 / r->days),
+                           .stored_10d = r->kept_10d };
     if (r->gaps_count > 0) {
         out.gap_p99_s = r->gaps[(unsigned)(0.99 * (r->gaps_count - 1))];
         out.gap_max_s = r->gaps[r->gaps_count - 1];
@@ -174,24 +187,31 @@ int main(int argc, char **argv)
         return 2;
     }
     struct timeline_sampler_opts sampled = { .entries_per_s = number(argc, argv, 2, 0.02),
-                                             .burst = number(argc, argv, 3, 60), .domains_max = 64 };
+                                             .burst = number(argc, argv, 3, 60),
+                                             .domains_max = 64 };
     struct timeline_sampler_opts all = { .domains_max = 64 };
     double scale = number(argc, argv, 4, 1);
     struct engine_opts opts = { .dir = argv[1] };
-    if (engine_open(&opts, &e, &greatest, &note) != ERR_OK || engine_start(e, &clock, &note) != ERR_OK) {
+    if (engine_open(&opts, &e, &greatest, &note) != ERR_OK ||
+        engine_start(e, &clock, &note) != ERR_OK) {
         fprintf(stderr, "%s\n", note.text);
         return 1;
     }
-    printf("sampling: %.3g entries/s a domain, burst %.0f\n\n", sampled.entries_per_s, sampled.burst);
-    printf("| wiki | edits/day | 30d seed | 30d stored | 30d sampled | 10d seed | 10d stored | 10d sampled | gap p99, max"
-           " unsampled | gap p99, max sampled |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+    printf("sampling: %.3g entries/s a domain, burst %.0f\n\n", sampled.entries_per_s,
+           sampled.burst);
+    printf("| wiki | edits/day | 30d seed | 30d stored | 30d sampled | 10d seed | 10d stored | 10d "
+           "sampled | gap p99, max"
+           " unsampled | gap p99, max sampled |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | "
+           "---: | ---: | ---: |\n");
     for (unsigned i = 0; i < COUNT_OF(wikis); i++) {
         struct outcome u = one(e, &wikis[i], 1 + i, &all, scale);
         struct outcome s = one(e, &wikis[i], 33 + i, &sampled, scale);
-        printf("| %s | %.6g | %u | %llu | %llu | %u | %llu | %llu | %.3g s, %.3g s | %.3g s, %.3g s |\n", wikis[i].name,
-               wikis[i].per_day, wikis[i].seed_30d, (unsigned long long)u.stored, (unsigned long long)s.stored,
-               wikis[i].seed_10d, (unsigned long long)u.stored_10d, (unsigned long long)s.stored_10d, u.gap_p99_s,
-               u.gap_max_s, s.gap_p99_s, s.gap_max_s);
+        printf("| %s | %.6g | %u | %llu | %llu | %u | %llu | %llu | %.3g s, %.3g s | %.3g s, %.3g "
+               "s |\n",
+               wikis[i].name, wikis[i].per_day, wikis[i].seed_30d, (unsigned long long)u.stored,
+               (unsigned long long)s.stored, wikis[i].seed_10d, (unsigned long long)u.stored_10d,
+               (unsigned long long)s.stored_10d, u.gap_p99_s, u.gap_max_s, s.gap_p99_s,
+               s.gap_max_s);
         fflush(stdout);
     }
     struct engine_stats stats;
