@@ -3,8 +3,8 @@
 const struct page_name look_first = { .rev = 0 };
 const struct page_name look_last = { .rev = UINT64_MAX, .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
 
-static struct engine_cursor *names_open(const struct look *k, enum engine_space space, struct page_name low,
-                                        struct page_name high, bool rising)
+struct engine_cursor *look_names_open(const struct look *k, enum engine_space space, struct page_name low,
+                                      struct page_name high, bool rising)
 {
     struct page_key from, until; /* the greatest name has the least key */
     page_key_name(&from, &k->title, high);
@@ -27,7 +27,7 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
     uint32_t count = 0;
     err e = ERR_OK;
     retention_group(&plan->policy, name, &low, &high);
-    struct engine_cursor *c = names_open(k, SPACE_RENDER, name, high, false);
+    struct engine_cursor *c = look_names_open(k, SPACE_RENDER, name, high, false);
     while (count < plan->policy.count && e == ERR_OK) {
         e = engine_cursor_next(c, &found);
         if (e != ERR_OK)
@@ -95,7 +95,7 @@ err look_get(const struct look *k, struct page_name name, struct page_row *out)
 void look_walk_open(struct look_walk *w, const struct look *k, struct page_name low, struct page_name high,
                     bool rising)
 {
-    *w = (struct look_walk){ .look = k, .cursor = names_open(k, SPACE_RENDER, low, high, rising) };
+    *w = (struct look_walk){ .look = k, .cursor = look_names_open(k, SPACE_RENDER, low, high, rising) };
 }
 
 err look_walk_next(struct look_walk *w, struct page_row *out)
@@ -149,7 +149,7 @@ err look_greatest_name(const struct look *k, enum engine_space space, struct pag
 {
     struct engine_row found;
     struct page_key_parts parts;
-    struct engine_cursor *c = names_open(k, space, low, high, false);
+    struct engine_cursor *c = look_names_open(k, space, low, high, false);
     err e = engine_cursor_next(c, &found);
     if (e == ERR_OK && !page_key_parse(found.key, &parts))
         e = ERR_CORRUPT;
@@ -192,7 +192,7 @@ err look_ledger_get(const struct look *k, struct page_name name, struct page_tra
 struct engine_cursor *look_ledger_open(const struct look *k, struct page_name low, struct page_name high,
                                        bool rising)
 {
-    return names_open(k, SPACE_LEDGER, low, high, rising);
+    return look_names_open(k, SPACE_LEDGER, low, high, rising);
 }
 
 err look_ledger_next(struct engine_cursor *c, struct page_trace_row *out)

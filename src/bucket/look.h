@@ -34,6 +34,10 @@ MUST_CHECK err look_walk_next(struct look_walk *w, struct page_row *out);
 MUST_CHECK err look_walk_alive(struct look_walk *w, struct page_row *out);
 void look_walk_close(struct look_walk *w);
 
+/* The keys alone, undecoded: for who must get past damaged rows. */
+struct engine_cursor *look_names_open(const struct look *k, enum engine_space space, struct page_name low,
+                                      struct page_name high, bool rising);
+
 /* The newest (oldest) render still alive between two names. */
 MUST_CHECK err look_newest_alive(const struct look *k, struct page_name low, struct page_name high,
                                  struct page_row *out);

@@ -119,7 +119,14 @@ static bool is_spared(const struct page_order *o, const struct page_row *row)
 static err purge_one(struct purge *p, struct page_name name)
 {
     struct page_row row;
+    struct page_key key;
     err e = look_get(&p->title->look, name, &row);
+    if (e == ERR_CORRUPT) { /* goes without a trace; a cull will find its due row filed for nothing */
+        page_key_name(&key, &p->title->look.title, name);
+        p->took_latest = true; /* it may have been */
+        p->order->purged_now++;
+        return engine_txn_delete(p->title->txn, SPACE_RENDER, page_key_str(&key));
+    }
     if (e != ERR_OK || is_spared(p->order, &row))
         return e;
     if (!look_alive(&p->title->look, &row))
@@ -133,14 +140,15 @@ static err purge_one(struct purge *p, struct page_name name)
 static err purge_chunk(struct purge *p)
 {
     struct page_name names[PURGE_CHUNK];
-    struct page_row row;
-    struct look_walk w;
+    struct page_key_parts parts;
+    struct engine_row found;
     unsigned count = 0;
     err e = ERR_OK;
-    look_walk_open(&w, &p->title->look, p->next, p->high, true);
-    while (count < PURGE_CHUNK && (e = look_walk_next(&w, &row)) == ERR_OK)
-        names[count++] = row.r.name;
-    look_walk_close(&w);
+    struct engine_cursor *c = look_names_open(&p->title->look, SPACE_RENDER, p->next, p->high, true);
+    while (count < PURGE_CHUNK && (e = engine_cursor_next(c, &found)) == ERR_OK)
+        if (page_key_parse(found.key, &parts))
+            names[count++] = parts.name;
+    engine_cursor_close(&c);
     p->at_end = e == ERR_NOT_FOUND;
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;

@@ -188,6 +188,25 @@ static void damaged_row_does_not_stop_the_culls(void **state)
     fixture_free(f);
 }
 
+static void damaged_title_can_be_purged(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    struct page_order o = { 0 };
+    struct page_render r;
+    struct page_name a = fix_put(f, 1, -1);
+    (void)fix_put(f, 2, -1);
+    cut_first_row(f, SPACE_RENDER);
+    assert_int_equal(fix_find(f, SELECT_EXACT, a, &r, NULL), ERR_CORRUPT);
+    assert_int_equal(fix_order(f, ORDER_PURGE, a, &o), ERR_OK);
+    assert_int_equal(o.purged, 1);
+    assert_int_equal(fix_latest(f).name.rev, 2);
+    assert_int_equal(fix_history(f), 1);
+    fake_clock_advance(&f->clock, GRACE);
+    fix_upkeep(f);
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +216,7 @@ int main(void)
         cmocka_unit_test(title_keys_are_normal_and_bounded),
         cmocka_unit_test(check_finds_what_is_damaged),
         cmocka_unit_test(damaged_row_does_not_stop_the_culls),
+        cmocka_unit_test(damaged_title_can_be_purged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
