@@ -249,6 +249,7 @@ static void publish(struct group *g, const struct vlog_group *lg, struct vlog_ex
         .after = vlog_tail(e->log),
     };
     pthread_mutex_lock(&e->index);
+    bool first = e->active->end.seq == e->active->start.seq;
     for (uint32_t i = 0; i < lg->count; i++) {
         const struct record_mutation *m = &lg->mutations[i];
         found.head.values += m->blob == RECORD_BLOB_LOG && m->bytes.p != NULL;
@@ -256,12 +257,12 @@ static void publish(struct group *g, const struct vlog_group *lg, struct vlog_ex
     }
     publish_group(e->active, &found);
     atomic_store_explicit(&e->published, lg->seq, memory_order_release);
-    bool first = e->lag_since_ns == 0;
     if (first)
-        e->lag_since_ns = pace_now_ns();
-    if (first || e->active->rows >= INDEX_LAG_ROWS)
-        pthread_cond_signal(&e->index_wanted);
+        e->lag_since = clock_mono(e->clock);
+    bool wake = first || e->active->rows >= INDEX_LAG_ROWS;
     pthread_mutex_unlock(&e->index);
+    if (wake)
+        indexer_wake(e);
 }
 
 /* Log, sync, publish. */
@@ -294,7 +295,7 @@ static err wait_for_room(struct engine *e)
             why = ERR_FULL;
         if (why != ERR_OK)
             break;
-        pthread_cond_signal(&e->index_wanted);
+        indexer_wake(e);
         pthread_cond_wait(&e->index_moved, &e->index);
     }
     pthread_mutex_unlock(&e->index);
@@ -340,6 +341,9 @@ static struct engine_update *group_run(struct group *g, struct engine_update *li
             atomic_fetch_add_explicit(&e->updates, 1, memory_order_relaxed);
         g->updates[i]->done(g->updates[i]->ctx, result);
     }
+    pthread_mutex_lock(&e->queue);
+    e->waiting -= g->count;
+    pthread_mutex_unlock(&e->queue);
     overlay_unref(&g->pending);
     return list;
 }
@@ -352,7 +356,6 @@ static struct engine_update *queue_take(struct engine *e)
         pthread_cond_wait(&e->queue_filled, &e->queue);
     struct engine_update *list = e->first;
     e->first = e->last = NULL;
-    e->waiting = 0;
     pthread_mutex_unlock(&e->queue);
     return list;
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define SEGMENT_BYTES_DEFAULT ((uint64_t)256 << 20)
@@ -44,8 +45,8 @@ void engine_fail(struct engine *e, const char *what, const char *detail)
         e->on_failure(e->on_failure_ctx, text);
     pthread_mutex_lock(&e->index);
     pthread_cond_broadcast(&e->index_moved);
-    pthread_cond_broadcast(&e->index_wanted);
     pthread_mutex_unlock(&e->index);
+    indexer_wake(e);
 }
 
 /* ---- opening ---- */
@@ -60,7 +61,6 @@ static void locks_init(struct engine *e)
     pthread_mutex_init(&e->queue, NULL);
     pthread_cond_init(&e->queue_filled, NULL);
     pthread_mutex_init(&e->index, NULL);
-    pthread_cond_init(&e->index_wanted, NULL);
     pthread_cond_init(&e->index_moved, NULL);
     pthread_mutex_init(&e->space, NULL);
     pthread_mutex_init(&e->reclaim, NULL);
@@ -72,7 +72,6 @@ static void locks_fini(struct engine *e)
     pthread_mutex_destroy(&e->queue);
     pthread_cond_destroy(&e->queue_filled);
     pthread_mutex_destroy(&e->index);
-    pthread_cond_destroy(&e->index_wanted);
     pthread_cond_destroy(&e->index_moved);
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->reclaim);
@@ -90,6 +89,8 @@ static struct engine *engine_new(const struct engine_opts *opts)
     e->free_bytes_min = opts->free_bytes_min == 0 ? FREE_BYTES_DEFAULT : opts->free_bytes_min;
     e->waiting_max = opts->waiting_max == 0 ? WAITING_DEFAULT : opts->waiting_max;
     e->dir_fd = e->log_fd = e->index_fd = e->lock_fd = e->data_fd = -1;
+    e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    INVARIANT(e->wake_fd >= 0);
     e->on_failure = fail_default;
     e->active = overlay_new();
     locks_init(e);
@@ -112,6 +113,7 @@ static void engine_free(struct engine **ep)
     overlay_unref(&e->active);
     overlay_unref(&e->frozen);
     space_free(e);
+    fd_close(&e->wake_fd);
     fd_close(&e->log_fd);
     fd_close(&e->index_fd);
     fd_close(&e->dir_fd);
@@ -222,8 +224,7 @@ err engine_start(struct engine *e, struct clock *clock, struct err_note *note)
         return ERR_BAD;
     }
     e->clock = clock;
-    if (e->active->end.seq > e->indexed.seq)
-        e->lag_since_ns = pace_now_ns();
+    e->lag_since = clock_mono(clock);
     if (pthread_create(&e->indexer, NULL, indexer_run, e) != 0 ||
         pthread_create(&e->committer, NULL, committer_run, e) != 0) {
         err_note_set(note, "the store's threads cannot be started");
@@ -247,8 +248,8 @@ static void stop_threads(struct engine *e)
     pthread_join(e->committer, NULL);
     pthread_mutex_lock(&e->index);
     e->index_stop = true;
-    pthread_cond_signal(&e->index_wanted);
     pthread_mutex_unlock(&e->index);
+    indexer_wake(e);
     pthread_join(e->indexer, NULL);
 }
 
@@ -301,8 +302,8 @@ void engine_stats_get(struct engine *e, struct engine_stats *out)
     stats_of_files(e, out);
     pthread_mutex_lock(&e->index);
     out->overlay_rows = e->active->rows;
-    if (e->lag_since_ns != 0)
-        out->index_lag_ms = (pace_now_ns() - e->lag_since_ns) / (uint64_t)NS_PER_MS;
+    if (e->started && e->active->end.seq > e->active->start.seq)
+        out->index_lag_ms = (uint64_t)((clock_mono(e->clock).ns - e->lag_since.ns) / NS_PER_MS);
     pthread_mutex_unlock(&e->index);
     pthread_mutex_lock(&e->queue);
     out->waiting = e->waiting;

@@ -5,23 +5,26 @@
  *   active --freeze--> frozen --LMDB commit--> dropped; what died goes to space.c */
 #include "engine/parts.h"
 
-#include <errno.h>
-#include <time.h>
+#include <poll.h>
+#include <unistd.h>
 
 enum { FULL_RETRY_MS = 100 };
 
-uint64_t pace_now_ns(void)
+void indexer_wake(struct engine *e)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * (uint64_t)NS_PER_S + (uint64_t)ts.tv_nsec;
+    uint64_t one = 1;
+    (void)!write(e->wake_fd, &one, sizeof(one)); /* full means it is awake */
 }
 
-/* Under the index lock; comes back earlier when there is something to do. */
-static void wait_until(struct engine *e, uint64_t ns)
+/* Waits for a wake, at most ms (-1: for ever); false: nobody called. Real time, whatever the engine's clock says. */
+static bool wait_for_wake(struct engine *e, int ms)
 {
-    struct timespec ts = { .tv_sec = (time_t)(ns / (uint64_t)NS_PER_S), .tv_nsec = (long)(ns % (uint64_t)NS_PER_S) };
-    (void)pthread_cond_clockwait(&e->index_wanted, &e->index, CLOCK_MONOTONIC, &ts); /* ETIMEDOUT is as good */
+    struct pollfd p = { .fd = e->wake_fd, .events = POLLIN };
+    uint64_t count;
+    if (poll(&p, 1, ms) == 0)
+        return false;
+    (void)!read(e->wake_fd, &count, sizeof(count)); /* empty is fine: a signal came */
+    return true;
 }
 
 static bool has_rows(const struct engine *e)
@@ -29,22 +32,21 @@ static bool has_rows(const struct engine *e)
     return e->active->end.seq > e->indexed.seq;
 }
 
-/* Waits for a reason to index; false: stop, nothing is left. Under the index lock. */
+/* Waits for a reason to index; false: stop, nothing is left. Under the index lock, given up while it waits. */
 static bool wait_for_work(struct engine *e)
 {
     for (;;) {
         bool rows = has_rows(e);
         if (!rows && e->index_stop)
             return false;
-        if (!rows) {
-            pthread_cond_wait(&e->index_wanted, &e->index);
-            continue;
-        }
         bool flush = e->flush_to > e->indexed.seq || e->index_stop;
-        uint64_t due = e->lag_since_ns + (uint64_t)INDEX_LAG_MS * (uint64_t)NS_PER_MS;
-        if (flush || e->active->rows >= INDEX_LAG_ROWS || pace_now_ns() >= due)
+        if (rows && (flush || e->active->rows >= INDEX_LAG_ROWS))
             return true;
-        wait_until(e, due);
+        pthread_mutex_unlock(&e->index);
+        bool woken = wait_for_wake(e, rows ? INDEX_LAG_MS : -1);
+        pthread_mutex_lock(&e->index);
+        if (rows && !woken)
+            return true;
     }
 }
 
@@ -57,7 +59,6 @@ static void freeze(struct engine *e)
     e->frozen = e->active;
     e->active = next;
     pthread_rwlock_unlock(&e->state);
-    e->lag_since_ns = 0;
 }
 
 /* LMDB holds it: readers need the frozen overlay no longer. Under the space lock. */
@@ -103,9 +104,9 @@ static err apply_frozen(struct engine *e)
         bool stop = e->index_stop;
         e->index_stuck = true;
         pthread_cond_broadcast(&e->index_moved);
-        if (!stop)
-            wait_until(e, pace_now_ns() + (uint64_t)FULL_RETRY_MS * (uint64_t)NS_PER_MS);
         pthread_mutex_unlock(&e->index);
+        if (!stop)
+            (void)wait_for_wake(e, FULL_RETRY_MS); /* tries again whoever woke it */
         if (stop)
             return ERR_FULL; /* the log has it all; the next start replays it */
     }
@@ -152,7 +153,7 @@ err engine_flush(struct engine *e)
     uint64_t to = atomic_load(&e->published);
     if (to > e->flush_to)
         e->flush_to = to;
-    pthread_cond_signal(&e->index_wanted);
+    indexer_wake(e);
     err why = ERR_OK;
     while (e->indexed.seq < to && why == ERR_OK) {
         if (atomic_load(&e->failed))

@@ -119,9 +119,10 @@ struct engine {
     atomic_bool failed;
 
     pthread_mutex_t index;
-    pthread_cond_t index_wanted, index_moved;
+    pthread_cond_t index_moved;
+    int wake_fd;              /* eventfd: the indexer has something to look at */
     uint64_t flush_to;        /* somebody waits for this seq */
-    uint64_t lag_since_ns;    /* when the active overlay got its first row; 0: empty */
+    mono lag_since;           /* when the active overlay got its first row */
     bool index_stop;
     bool index_stuck;         /* an index commit waits for room on the disk */
     pthread_t committer, indexer;
@@ -190,8 +191,7 @@ void *indexer_run(void *engine);
 /* Rows of a group that is on disk: into the active overlay, visible at once. Also used by replay. */
 void publish_row(struct overlay *o, const struct record_mutation *m, uint64_t seq);
 void publish_group(struct overlay *o, const struct vlog_found *g);
-/* Now, for pacing the indexer only; real time whatever the engine's clock says. */
-uint64_t pace_now_ns(void);
+void indexer_wake(struct engine *e);
 
 /* ---- space.c ---- */
 /* The engine takes the batch. Under the space lock. */

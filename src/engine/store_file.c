@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum { STORE_TEXT_BYTES = 128, HEX_ID_BYTES = 2 * RECORD_ID_BYTES };
@@ -118,7 +117,13 @@ static err create_id(struct engine *e, struct err_note *note)
         err_note_set(note, "the file STORE is missing beside an index and a log; put it back from a backup");
         return ERR_CORRUPT;
     }
-    if (getrandom(e->id, sizeof(e->id), 0) != (ssize_t)sizeof(e->id))
+    int fd = -1;
+    int why = file_open(e->faults, AT_FDCWD, "/dev/urandom", O_RDONLY, &fd);
+    if (why != 0)
+        return ERR_IO;
+    why = file_read(e->faults, fd, e->id, sizeof(e->id), 0);
+    close(fd);
+    if (why != 0)
         return ERR_IO;
     return store_write_id(e->faults, e->dir_fd, e->id);
 }

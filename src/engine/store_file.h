@@ -7,7 +7,8 @@
 enum { STORE_FORMAT = 1 };
 
 /* Makes (unless read_only) and opens the folder, takes the lock, reads or writes STORE, opens the sub-folders.
- * ERR_NOT_FOUND (read_only and no store), ERR_CONFLICT (in use), ERR_CORRUPT (also: another format), ERR_IO, ERR_FULL. */
+ * ERR_NOT_FOUND (read_only and no store), ERR_CONFLICT (in use), ERR_CORRUPT (also: another format), ERR_IO,
+ * ERR_FULL. */
 MUST_CHECK err store_open(struct engine *e, struct err_note *note);
 bool store_has_segments(const struct engine *e);
 /* The id of the store in a folder. ERR_NOT_FOUND: there is none. */

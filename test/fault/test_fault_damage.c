@@ -22,8 +22,8 @@
 #include <cmocka.h>
 
 enum { ROWS = 300, FLIPS = 400, BYTES = 3000 };
-enum verdict { UNTOUCHED = 10, TOLD_AT_OPEN, TOLD_BY_CHECK, TOLD_BY_READ_AND_CHECK, READ_TOLD_CHECK_DID_NOT, WRONG_BYTES,
-               NO_NOTE, VERDICTS };
+enum verdict { UNTOUCHED = 10, TOLD_AT_OPEN, TOLD_BY_CHECK, TOLD_BY_READ_AND_CHECK, READ_TOLD_CHECK_DID_NOT,
+               WRONG_BYTES, NO_NOTE, VERDICTS };
 
 static str key_of(unsigned i, char *buf)
 {

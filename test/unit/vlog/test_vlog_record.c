@@ -19,8 +19,8 @@ static struct record_spot spot(uint32_t segment, uint64_t offset)
 static void group_header_reads_back_and_notices_every_bit(void **state)
 {
     (void)state;
-    struct record_group g = { .seq = 7, .time = { .ns = -5 }, .values_bytes = 1ull << 40, .meta_bytes = 9, .mutations = 2,
-                              .values = 1 };
+    struct record_group g = { .seq = 7, .time = { .ns = -5 }, .values_bytes = 1ull << 40, .meta_bytes = 9,
+                              .mutations = 2, .values = 1 };
     struct record_group out;
     char bytes[RECORD_GROUP_BYTES];
     str meta = STR("some meta");
