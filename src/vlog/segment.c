@@ -227,9 +227,11 @@ err vlog_segment_next(struct vlog *log, uint32_t from, struct vlog_segment *out)
 
 err vlog_unlink(struct vlog *log, uint32_t number)
 {
-    struct segment *seg = segments_find(&log->segments, number);
-    if (seg == NULL)
-        return ERR_OK;
-    INVARIANT(seg != log->active);
-    return segment_remove(log, seg);
+    struct segments *s = &log->segments;
+    pthread_rwlock_rdlock(&s->lock);
+    size_t at = lower_bound(s, number);
+    struct segment *seg = at < s->count && s->all[at]->number == number ? s->all[at] : NULL;
+    INVARIANT(seg == NULL || at + 1 < s->count); /* never the one that is written */
+    pthread_rwlock_unlock(&s->lock);
+    return seg == NULL ? ERR_OK : segment_remove(log, seg);
 }
