@@ -66,22 +66,6 @@ struct vlog_tail vlog_tail(const struct vlog *log)
 
 /* ---- appending ---- */
 
-/* Seals the active segment and starts the next. */
-static err roll(struct vlog *log)
-{
-    struct segment *next = NULL;
-    err why = segment_create(log, log->active->number + 1, &next);
-    if (why != ERR_OK)
-        return why;
-    struct segment *old = log->active;
-    if (old->reserved > log->tail.offset)
-        (void)file_truncate(log->faults, atomic_load(&old->fd), log->tail.offset); /* gives back what was ahead */
-    log->active = next;
-    log->tail.segment = next->number;
-    log->tail.offset = RECORD_SEGMENT_BYTES;
-    return ERR_OK;
-}
-
 /* How far to reserve beyond what is needed: more in a larger segment, so that a small store stays small. */
 static uint64_t ahead_bytes(uint64_t end)
 {
@@ -91,12 +75,12 @@ static uint64_t ahead_bytes(uint64_t end)
     return ahead > VLOG_AHEAD_BYTES_MAX ? VLOG_AHEAD_BYTES_MAX : ahead;
 }
 
-static err reserve_to(struct vlog *log, uint64_t need)
+/* Blocks of seg, which is written up to tail, up to need. */
+static err reserve_to(struct vlog *log, struct segment *seg, uint64_t tail, uint64_t need)
 {
-    struct segment *seg = log->active;
     if (need <= seg->reserved)
         return ERR_OK;
-    uint64_t base = seg->reserved > log->tail.offset ? seg->reserved : log->tail.offset;
+    uint64_t base = seg->reserved > tail ? seg->reserved : tail;
     int fd = atomic_load(&seg->fd);
     uint64_t to = need + ahead_bytes(need);
     int why = file_reserve(log->faults, fd, base, to - base);
@@ -110,17 +94,34 @@ static err reserve_to(struct vlog *log, uint64_t need)
     return ERR_OK;
 }
 
+/* Seals the active segment and starts the next, with blocks for n bytes of groups. When these cannot be had the old
+ * one stays: a group may be on its way into it. */
+static err roll(struct vlog *log, uint64_t n)
+{
+    struct segment *next = NULL;
+    err why = segment_create(log, log->active->number + 1, &next);
+    if (why != ERR_OK)
+        return why;
+    why = reserve_to(log, next, RECORD_SEGMENT_BYTES, RECORD_SEGMENT_BYTES + n);
+    if (why != ERR_OK)
+        return why == ERR_FULL && segment_remove(log, next) == ERR_OK ? ERR_FULL : ERR_IO;
+    struct segment *old = log->active;
+    if (old->reserved > log->tail.offset)
+        (void)file_truncate(log->faults, atomic_load(&old->fd), log->tail.offset); /* gives back what was ahead */
+    log->active = next;
+    log->tail.segment = next->number;
+    log->tail.offset = RECORD_SEGMENT_BYTES;
+    return ERR_OK;
+}
+
 err vlog_reserve(struct vlog *log, uint64_t group_bytes)
 {
     INVARIANT(!log->read_only && log->active != NULL);
-    uint64_t need = log->tail.offset + RECORD_GROUP_BYTES + group_bytes;
-    if (need > log->segment_bytes && log->tail.offset > RECORD_SEGMENT_BYTES) {
-        err why = roll(log);
-        if (why != ERR_OK)
-            return why;
-        need = log->tail.offset + RECORD_GROUP_BYTES + group_bytes;
-    }
-    return reserve_to(log, need);
+    uint64_t n = RECORD_GROUP_BYTES + group_bytes;
+    uint64_t tail = log->tail.offset;
+    if (tail + n > log->segment_bytes && tail > RECORD_SEGMENT_BYTES)
+        return roll(log, n);
+    return reserve_to(log, log->active, tail, tail + n);
 }
 
 static bool has_record(const struct record_mutation *m)
