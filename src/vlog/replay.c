@@ -278,11 +278,11 @@ static err replay_all(struct replay *r, struct segment **last)
     }
 }
 
-/* What is behind the tail is cut off, on disk, before anything is appended there. */
+/* What is behind the tail is cut off before anything is appended there. Synced even when nothing was: a process that
+ * was killed may have written the last group, or made the segment, without a sync, and the index takes it for good. */
 static err cut_tail(struct replay *r, struct segment *last)
 {
     struct vlog *log = r->log;
-    uint64_t size = atomic_load(&last->end);
     atomic_store(&last->end, r->at.offset);
     if (log->read_only)
         return ERR_OK;
@@ -291,8 +291,10 @@ static err cut_tail(struct replay *r, struct segment *last)
     if (why != ERR_OK)
         return why;
     int failed = file_truncate(log->faults, fd, r->at.offset);
-    if (failed == 0 && size != r->at.offset)
+    if (failed == 0)
         failed = file_sync(log->faults, fd);
+    if (failed == 0)
+        failed = file_sync(log->faults, log->dir_fd);
     return file_err(failed);
 }
 

@@ -298,6 +298,30 @@ static void unborn_segment_is_dropped(void **state)
     }
 }
 
+static int count_syncs(void *ctx, enum file_call call, size_t *n)
+{
+    int *syncs = ctx;
+    (void)n;
+    *syncs += call == FILE_FSYNC || call == FILE_FDATASYNC;
+    return 0;
+}
+
+/* A killed process may have left a whole group, or a new segment, that only the page cache holds. */
+static void what_a_start_takes_over_is_synced_with_its_folder(void **state)
+{
+    struct fixture *f = *state;
+    int syncs = 0;
+    struct file_faults ff = { .hit = count_syncs, .ctx = &syncs };
+    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 1 << 20, .faults = &ff };
+    struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
+    build(f, 1 << 20);
+    f->groups = 0;
+    assert_int_equal(vlog_open(&opts, &f->log, &f->note), ERR_OK);
+    assert_int_equal(vlog_replay(f->log, vlog_start(), &calls, &f->note), ERR_OK);
+    expect_tail(f, GROUPS);
+    assert_int_equal(syncs, 2);
+}
+
 /* A client stores bytes that look like a log: they stay a value. */
 static void stored_log_bytes_are_no_groups(void **state)
 {
@@ -335,6 +359,7 @@ int main(void)
         FACT(missing_segment_is_damage),
         FACT(torn_group_with_a_later_segment_is_damage),
         FACT(unborn_segment_is_dropped),
+        FACT(what_a_start_takes_over_is_synced_with_its_folder),
         FACT(stored_log_bytes_are_no_groups),
     };
 #undef FACT
