@@ -309,10 +309,12 @@ void value_answer(struct value_request *r, str etag)
     struct answer w = { .status = 200 };
     str type;
     bool coded = false;
-    if (value_unchanged(r, etag))
-        w.status = 304;
-    else if (!body_for(r, &w.body, &coded))
+    if (!body_for(r, &w.body, &coded))
         return;
+    if (value_unchanged(r, etag)) {
+        w.status = 304;
+        w.body.p = NULL; /* its size is the one of the 200 */
+    }
     if (!headers_find(r->row.headers, STR("content-type"), &type)) {
         type = STR("application/octet-stream");
         answer_add(&w, STR("content-type"), type);
@@ -322,7 +324,7 @@ void value_answer(struct value_request *r, str etag)
         answer_add(&w, STR("etag"), etag);
     if (r->row.coding.n > 0)
         answer_add(&w, STR("vary"), STR("Accept-Encoding"));
-    if (coded)
+    if (coded && w.status == 200)
         answer_add(&w, STR("content-encoding"), r->row.coding);
     answer_add(&w, STR("cache-control"), str_of(HEADERS_CACHE_PRIVATE));
     answer_add_security(&w, http_arena(r->x), type, r->domain->name);

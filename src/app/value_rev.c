@@ -70,6 +70,11 @@ static void put_read(struct value_request *r, err why)
         return;
     }
     uint64_t ticks = tid_ticks(clock_store(r->app->clock));
+    if (r->row.found && r->row.tid.ticks == TID_TICKS_MAX) {
+        app_problem(r->x, 409, "conflict", NULL,
+                    STR("The newest tid of this revision is the last there can be: name one."), STR_NONE);
+        return;
+    }
     if (r->row.found && r->row.tid.ticks >= ticks)
         ticks = r->row.tid.ticks + 1;
     r->tid = tid_make(ticks, entropy_u64());

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #define TID_EPOCH_TICKS 0x01b21dd213814000ull /* 1582-10-15 to 1970-01-01 in 100 ns */
-#define TID_TICKS_MAX 0x0fffffffffffffffull
 #define TID_VARIANT 0x8000000000000000ull
 #define TID_VARIANT_MASK 0xc000000000000000ull
 #define TID_MULTICAST 0x0000010000000000ull

@@ -11,6 +11,7 @@
 #include "base/times.h"
 
 enum { TID_TEXT_BYTES = 36, TID_KEY_BYTES = 16 };
+#define TID_TICKS_MAX 0x0fffffffffffffffull
 
 struct tid {
     uint64_t ticks;   /* 100 ns since 1582-10-15T00:00:00Z, 60 bits */
@@ -30,7 +31,8 @@ struct tid tid_from_key(const unsigned char key[TID_KEY_BYTES]);
 store_time tid_time(struct tid t);
 /* Ticks of an instant, rounded up to 100 ns; clamped to the 60-bit range. */
 uint64_t tid_ticks(store_time t);
-/* A tid at ticks; random gives clock sequence and node (the multicast bit is set: no real address). */
+/* A tid at ticks; random gives clock sequence and node (the multicast bit is set: no real address).
+ * Invariant: ticks <= TID_TICKS_MAX. */
 struct tid tid_make(uint64_t ticks, uint64_t random);
 
 #endif

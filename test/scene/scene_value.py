@@ -221,6 +221,27 @@ def minted_tids_grow_while_the_clock_stands(binary):
 
 
 @scene
+def no_tid_is_minted_after_the_last_one(binary):
+    last = 'ffffffff-ffff-1fff-8000-000000000000'
+    with page_server(binary) as server:
+        create(server, KRV + '/b')
+        eq(server.request('PUT', f'{KRV}/b/k/1/{last}', body=b'x').status, 201)
+        problem(server.request('PUT', KRV + '/b/k/1', body=b'y'), 409, 'conflict')
+        eq(server.request('GET', KRV + '/b/k').body, b'x')
+        eq(server.request('PUT', KRV + '/b/k/2', body=b'z').status, 201)
+
+
+@scene
+def a_304_tells_the_size_of_the_200_or_none(binary):
+    with page_server(binary) as server:
+        create(server, KRV + '/b')
+        tag = server.request('PUT', KRV + '/b/k/1', {'Content-Encoding': 'gzip'}, gzip.compress(b'x' * 99)).headers['etag']
+        for accept, size in (('gzip', len(gzip.compress(b'x' * 99))), ('identity', 99)):
+            got = server.request('GET', KRV + '/b/k', {'Accept-Encoding': accept, 'If-None-Match': tag})
+            eq((got.status, got.body, got.headers['content-length']), (304, b'', str(size)), accept)
+
+
+@scene
 def multi_content_takes_late_revisions_and_keeps_grace(binary):
     with page_server(binary, '--set', 'buckets.parsoid.kind=page',
                      '--set', 'buckets.parsoid.contents=html,data-parsoid',
