@@ -72,6 +72,12 @@ static void order_done(struct page_order *o, err why)
         page_get_answer(g);
 }
 
+/* Reads of latest and of an instant extend no life. */
+static bool names_revision(const struct page_get *g)
+{
+    return g->which.select == SELECT_REV || g->which.select == SELECT_EXACT;
+}
+
 static void order_start(struct page_get *g)
 {
     g->order = (struct page_order){ .kind = g->stash ? ORDER_STASH : ORDER_EXTEND,
@@ -80,6 +86,7 @@ static void order_start(struct page_get *g)
                                     .has_rev = true,
                                     .has_tid = true,
                                     .name = g->render.name,
+                                    .named = names_revision(g),
                                     .deadline = app_page_deadline(g->app),
                                     .done = order_done };
     page_order_start(g->target.bucket, &g->order);
@@ -139,9 +146,9 @@ static bool must_order(const struct page_get *g)
 {
     if (g->status != 200 && g->status != 206 && g->status != 304)
         return false;
-    bool named = g->which.select == SELECT_REV || g->which.select == SELECT_EXACT;
-    return g->stash || (named && page_wants_extension(g->target.bucket, &g->render,
-                                                      clock_store(g->app->clock)));
+    return g->stash ||
+           (names_revision(g) &&
+            page_wants_extension(g->target.bucket, &g->render, clock_store(g->app->clock)));
 }
 
 /* Inside the view: finds, decides, reads what is in memory. False: answered. */

@@ -36,11 +36,13 @@ static err pin(struct page_order *o, struct title *t)
     err e = find_ordered(o, t, &row);
     if (e != ERR_OK)
         return e;
-    if (o->kind == ORDER_EXTEND && retention_wants_extension(policy_of(o), &row.r, now)) {
+    bool extends = o->kind == ORDER_EXTEND || (o->kind == ORDER_STASH && o->named);
+    if (extends && retention_wants_extension(policy_of(o), &row.r, now)) {
         retention_extend(policy_of(o), &row.r, now);
+        o->extended = true;
         e = write_pin(o, t, &row);
     }
-    if (o->kind == ORDER_STASH) {
+    if (e == ERR_OK && o->kind == ORDER_STASH) {
         until = store_time_add(now, policy_of(o)->stash_ttl_ns);
         if (store_time_before(row.r.stash_until, until)) {
             row.r.stash_until = until;
@@ -265,7 +267,7 @@ static err order_decide(struct engine_txn *txn, void *ctx)
     struct page_order *o = ctx;
     struct page_key key;
     struct title t;
-    o->changed = o->more = o->settling = false;
+    o->changed = o->extended = o->more = o->settling = false;
     o->purged_now = 0;
     page_key_title(&key, o->bucket->number, o->domain, o->title);
     err e = title_begin(&t, txn, o->bucket, &key);
@@ -296,7 +298,7 @@ static void order_done(void *ctx, err why)
     if (why == ERR_OK) {
         o->purged += o->purged_now;
         atomic_fetch_add(&pages->purged, o->purged_now);
-        atomic_fetch_add(&pages->extended, o->kind == ORDER_EXTEND && o->changed);
+        atomic_fetch_add(&pages->extended, o->extended);
         if (o->changed)
             pages_tell(pages, o->bucket->number, o->domain, o->title);
         if (o->more) {

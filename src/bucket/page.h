@@ -205,6 +205,7 @@ struct page_order {
                                    (RELEASE: all of it); PURGE: what the path names */
     struct page_name name;
     store_time until;           /* HOLD */
+    bool named;                 /* STASH: the read named its revision, so it extends life too */
     mono deadline;
     void (*done)(struct page_order *o, err why);
     void *ctx;
@@ -217,7 +218,7 @@ struct page_order {
     struct page_bucket *bucket;
     struct engine_update update;
     unsigned phase;
-    bool changed, more, settling;
+    bool changed, extended, more, settling;
     uint64_t purged_now;
     store_time fenced_at;
     struct page_name from, next_from; /* purge: what is below was looked at */

@@ -69,6 +69,19 @@ def reads_that_name_a_revision_extend_it(binary):
 
 
 @scene
+def a_stash_that_names_a_revision_extends_it_too(binary):
+    with page_server(binary, '--set', 'page.stash_ttl=1h', '--set', 'page.grace_ttl=2h') as server:
+        put(server, 'A', 1, b'one', tid())
+        eq(get(server, 'A', query='?stash=true').status, 200)
+        put(server, 'A', 2, b'two', tid(1))
+        eq(explain(server, 'A', 1)['due_at'], instant(2 * 3600))
+        eq(get(server, 'A', 1, query='?stash=true').status, 200)
+        item = explain(server, 'A', 1)
+        eq((item['due_at'], [hold['kind'] for hold in item['holds']]), (instant(1.25 * DAY), ['stash', 'request']))
+        eq(get(server, 'A', query=f'?stash=true&at={instant(0)}').status, 200)
+
+
+@scene
 def refusals_and_reads_of_latest_history_and_explain_extend_nothing(binary):
     with page_server(binary) as server:
         put(server, 'A', 1, b'one', tid())
