@@ -41,11 +41,11 @@ static bool choose_coding(struct page_get *g)
 static bool unmodified_since(const struct page_get *g)
 {
     const struct http_common *c = http_common(g->x);
-    int64_t rendered_ns = tid_time(g->render.name.tid).ns, since_ns;
-    bool dated = date_parse_http(c->if_unmodified_since, &since_ns);
+    store_time rendered = tid_time(g->render.name.tid), since;
+    bool dated = date_parse_http(c->if_unmodified_since, &since.ns);
     if (http_cache_control_has(c->cache_control, STR("no-cache")))
-        return dated && rendered_ns < since_ns;
-    return !dated || rendered_ns < since_ns + NS_PER_S;
+        return dated && store_time_before(rendered, since);
+    return !dated || store_time_before(rendered, store_time_add(since, NS_PER_S));
 }
 
 /* 0: the conditions let the content through (RFC 9110 13.2.2). */
@@ -184,7 +184,9 @@ static void build_content(struct page_get *g, struct answer *w)
 
 static void build_same(struct page_get *g, struct answer *w)
 {
+    bool raw = g->coding == CODING_IDENTITY;
     *w = (struct answer){ .status = 304 };
+    w->body = (str){ .n = raw ? g->content->raw_bytes : g->content->stored_bytes }; /* of the 200 */
     add_validators(g, w);
     answer_add_security(w, http_arena(g->x), STR_NONE, STR_NONE);
 }

@@ -67,10 +67,10 @@ static bool conditions_hold(const struct http_common *c, bool exists, struct pag
     str tag = app_page_tag(latest, text);
     if (c->if_match.n > 0 && !(exists && http_etag_matches(c->if_match, tag, false)))
         return false;
-    int64_t since;
+    store_time since;
     bool dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 &&
-                 date_parse_http(c->if_unmodified_since, &since);
-    if (dated && exists && tid_time(latest.tid).ns >= since + NS_PER_S)
+                 date_parse_http(c->if_unmodified_since, &since.ns);
+    if (dated && exists && !store_time_before(tid_time(latest.tid), store_time_add(since, NS_PER_S)))
         return false;
     return c->if_none_match.n == 0 || !exists || !http_etag_matches(c->if_none_match, tag, true);
 }

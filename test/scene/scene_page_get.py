@@ -76,6 +76,19 @@ def if_none_match_gets_304_by_weak_comparison(binary):
 
 
 @scene
+def a_304_tells_the_size_of_the_200(binary):
+    with page_server(binary) as server:
+        tag = f'"1/{put(server, "A", 1, TEXT)["tid"]}"'
+        for accept in ('identity', 'gzip'):
+            size = get(server, 'A', headers={'Accept-Encoding': accept}).headers['Content-Length']
+            for _ in range(4):    # from the store, then from what is ready
+                for method in ('GET', 'HEAD'):
+                    got = server.request(method, path('html', 'A'), {'Accept-Encoding': accept, 'If-None-Match': tag})
+                    eq((got.status, got.body, got.headers['Content-Length']), (304, b'', size), f'{method} {accept}')
+                eq(get(server, 'A', headers={'Accept-Encoding': accept}).headers['Content-Length'], size)
+
+
+@scene
 def a_new_render_is_seen_by_conditional_and_plain_reads_at_once(binary):
     with page_server(binary) as server:
         for i in range(30):
@@ -126,11 +139,14 @@ def if_match_and_if_unmodified_since_give_412(binary):
             problem(server.request('GET', path('html', 'A'), {'If-Match': match}), 412, 'precondition_failed')
         for since, status in ((http_date(99), 412), (http_date(100), 200), (http_date(101), 200), ('nonsense', 200)):
             eq(server.request('GET', path('html', 'A'), {'If-Unmodified-Since': since}).status, status, since)
+        last = 'Fri, 11 Apr 2262 23:47:16 GMT'    # the last whole second there is
+        eq(server.request('GET', path('html', 'A'), {'If-Unmodified-Since': last}).status, 200)
         # with no-cache it is the peer's: only a strictly older render, and no date at all refuses
         for since, status in ((http_date(99), 412), (http_date(100), 412), (http_date(101), 200), ('nonsense', 412)):
             got = server.request('GET', path('html', 'A'), {'If-Unmodified-Since': since, 'Cache-Control': 'no-cache'})
             eq(got.status, status, f'no-cache {since}')
         eq(get(server, 'A', headers={'Cache-Control': 'no-cache'}).body, TEXT)
+        eq(server.request('PUT', path('html', 'A', 2), {'If-Unmodified-Since': last}, b'two').status, 201)
 
 
 @scene
