@@ -51,10 +51,27 @@ const struct app_domain *app_domain_find(const struct app *app, str name)
     return NULL;
 }
 
+/* Querator knows POST alone, and calls what it does not know unimplemented. */
+static void refuse_queue(struct http_exchange *x, int status, const char *type, str detail)
+{
+    struct arena *a = http_arena(x);
+    bool unknown = status == 404 || status == 405;
+    if (unknown && http_method(x) != HTTP_POST) {
+        status = 400;
+        detail = arena_printf(a, "http method '%.32s' not allowed; only POST", http_method_name(x));
+    } else if (unknown) {
+        status = 501;
+        detail = arena_printf(a, "no such method; %.*s", STR_ARG(http_target(x)));
+    }
+    app_problem(x, status, type, NULL, detail, STR_NONE);
+}
+
 const struct app_domain *app_domain_of(struct http_exchange *x, const struct app *app)
 {
     const struct app_domain *d = app_domain_find(app, http_param(x, "domain"));
-    if (d == NULL)
+    if (d == NULL && str_starts(http_target(x), STR("/v1/"))) /* no domain has the name v1 */
+        refuse_queue(x, 404, "not_found#route", STR("no route has this path"));
+    else if (d == NULL)
         app_problem(x, 404, "domain_not_found", NULL, STR("This domain is not configured."),
                     STR_NONE);
     return d;
@@ -124,20 +141,6 @@ static bool may(struct http_exchange *x, const char *permission, const struct ap
 bool app_authorize(struct http_exchange *x, const char *permission, void *app)
 {
     return (permission == NULL || may(x, permission, app)) && body_fits(x, app);
-}
-
-/* Querator knows POST alone, and calls what it does not know unimplemented. */
-static void refuse_queue(struct http_exchange *x, int status, const char *type, str detail)
-{
-    struct arena *a = http_arena(x);
-    if (status == 405 || (status == 404 && http_method(x) != HTTP_POST)) {
-        status = 400;
-        detail = arena_printf(a, "http method '%.32s' not allowed; only POST", http_method_name(x));
-    } else if (status == 404) {
-        status = 501;
-        detail = arena_printf(a, "no such method; %.*s", STR_ARG(http_target(x)));
-    }
-    app_problem(x, status, type, NULL, detail, STR_NONE);
 }
 
 void app_refuse(struct http_exchange *x, int status, const char *type, str detail, void *app)

@@ -41,6 +41,8 @@ def unknown_paths_are_404_and_wrong_methods_405_with_allow(binary):
 def paths_under_v1_speak_querators_language(binary):
     with page_server(binary) as server:
         for method, where, status, message in (('POST', '/v1/nope', 501, 'no such method; /v1/nope'),
+                                               ('POST', '/v1/v1/page/html/A', 501, 'no such method; /v1/v1/page/html/A'),
+                                               ('GET', '/v1/v1/page/html/A', 400, "http method 'GET' not allowed; only POST"),
                                                ('GET', '/v1/nope', 400, "http method 'GET' not allowed; only POST")):
             answer = server.json(method, where, None, b'{}' if method == 'POST' else None)
             eq(answer.status, status)
