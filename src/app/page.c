@@ -1,9 +1,9 @@
 #include "app/page_request.h"
 
 enum {
-    BODY_BYTES_CEILING = 48 << 20,
+    BODY_BYTES_CEILING = ENGINE_BLOB_BYTES_MAX, /* the most that page.body_bytes_max may be */
     HOLD_BODY_BYTES_MAX = 4096
-}; /* page.body_bytes_max lies below */
+};
 
 const struct http_route app_page_routes[] = {
     { HTTP_PUT, "/{domain}/v1/{bucket}/all/{title}/{rev}[/{tid}]", app_page_put_bundle,

@@ -8,7 +8,7 @@
 #include "base/date.h"
 #include "http/negotiate.h"
 
-enum { MULTI_BODY_BYTES_MAX = 48 << 20 };
+enum { MULTI_BODY_BYTES_MAX = ENGINE_BLOB_BYTES_MAX }; /* page.body_bytes_max says less */
 
 /* ---- key_value: GET ---- */
 

@@ -70,6 +70,19 @@ static err finish_exposure(struct options *o, struct err_note *note)
     return ERR_OK;
 }
 
+/* A request holds its body, that decoded, and the bytes to store. */
+static err finish_memory(struct options *o, struct err_note *note)
+{
+    enum { BODY_COPIES = 3 };
+    const struct config *c = &o->config;
+    if (c->page_body_bytes_max <= c->http.arena_bytes_max / BODY_COPIES)
+        return ERR_OK;
+    bool given = o->from[row_of("page.body_bytes_max")].file != NULL;
+    const char *name = given ? "page.body_bytes_max" : "http.arena_bytes_max";
+    return option_fail(from_of(o, name), str_of(name), note,
+                       "http.arena_bytes_max must be at least %d times page.body_bytes_max", BODY_COPIES);
+}
+
 /* Fields that only some policies look at; given with another one they would be silently without effect. */
 static const struct { const char *field; unsigned policies; } policy_fields[] = {
     { "count", BIT(POLICY_LATEST) | BIT(POLICY_INTERVAL) },
@@ -108,6 +121,8 @@ err options_finish(struct options *o, struct err_note *note)
         why = finish_listens(o, note);
     if (why == ERR_OK)
         why = finish_exposure(o, note);
+    if (why == ERR_OK)
+        why = finish_memory(o, note);
     for (unsigned i = 0; why == ERR_OK && i < o->config.buckets_count; i++)
         why = finish_bucket(o, i, note);
     o->finished = why == ERR_OK;

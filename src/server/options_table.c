@@ -95,7 +95,7 @@ const struct option option_bucket_rows[] = {
       .prose = "How long ?stash=true pins a render", OF(page.policy.stash_ttl_ns) },
     { "ledger_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "30d",
       .prose = "How long it is known that a render was there", OF(page.policy.ledger_ttl_ns) },
-    { "count", NULL, OPTION_COUNT, 1, 1000000, .initial = "1",
+    { "count", NULL, OPTION_COUNT, 1, PAGE_POLICY_COUNT_MAX, .initial = "1",
       .prose = "Policies latest and interval: renders kept of a revision, of an interval", OF(page.policy.count) },
     { "interval", NULL, OPTION_NS, SECOND, NEVER, .initial = "1d",
       .prose = "Policy interval: its length", OF(page.policy.interval_ns) },

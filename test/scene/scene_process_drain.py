@@ -8,7 +8,8 @@ import time
 from harness import Server, check, eq, main, scene, wait_until
 
 BIG = 24 << 20
-LARGE_BODIES = ('--set', 'page.body_bytes_max=64M', '--set', 'page.codec=identity')
+LARGE_BODIES = ('--set', 'page.body_bytes_max=64M', '--set', 'http.arena_bytes_max=192M',
+                '--set', 'page.codec=identity')
 
 
 def put(server, title, body, rev=1):

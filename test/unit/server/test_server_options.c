@@ -212,6 +212,11 @@ static void contradictions_are_refused(void **state)
     yaml_wrong("page:\n  policy: all\n  ttl: 3d\n", "f.yaml:3: page.ttl: contradicts policy all, which has none");
     yaml_wrong("buckets:\n  m:\n    count: 3\n",
                "f.yaml:3: buckets.m.count: contradicts policy app_ttl, which has none");
+    yaml_wrong("page:\n  policy: latest\n  count: 1001\n", "f.yaml:3: page.count: \"1001\" is not within 1 to 1000");
+    yaml_wrong("page: { body_bytes_max: 22M }\n",
+               "f.yaml:1: page.body_bytes_max: http.arena_bytes_max must be at least 3 times page.body_bytes_max");
+    yaml_wrong("http: { arena_bytes_max: 23M }\n",
+               "f.yaml:1: http.arena_bytes_max: http.arena_bytes_max must be at least 3 times page.body_bytes_max");
     yaml_wrong("listen: 127.0.0.1:80\nadmin_listen: 127.0.0.1:80\n",
                "f.yaml:2: admin_listen: 127.0.0.1:80 is there twice");
     struct options *o = options_new();
