@@ -350,6 +350,7 @@ static void update_done(void *ctx, err why)
     struct table_update *u = ctx;
     if (why == ERR_OK && u->more) {
         u->deleted_before = u->rows_deleted;
+        u->update.deadline = (mono){ .ns = INT64_MAX }; /* what was begun is not given up half done */
         engine_submit(u->tables->engine, &u->update);
         return;
     }
