@@ -3,10 +3,13 @@
  *   pin            nothing the copy needs is punched or unlinked from here on
  *   index          LMDB's own consistent copy, to index/data.mdb.new
  *   tail           where the log ends now; not before the index's position
- *   segments       up to the tail, in order; one that is there in full is kept; each complete or not at all
- *   switch         the new index replaces the old, segments the source no longer has go, STORE comes last
+ *   segments       up to the tail, in order, beside those that are there: each complete as .next, or not at all; one
+ *                  that is there in full is kept
+ *   switch         STORE goes, the new segments and the new index replace the old, segments the source no longer has
+ *                  go, STORE comes back
  *   verify         the copy is opened for reading and checked
- * An interrupted backup is finished by running it again. A first one without STORE does not open. */
+ * An interrupted backup is finished by running it again. Until the switch the folder opens as the backup before; in
+ * the switch, and in a first backup, it has no STORE and does not open. */
 #include "engine/store_file.h"
 
 #include <errno.h>
@@ -18,7 +21,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { COPY_BYTES = 1 << 20 };
+enum { COPY_BYTES = 1 << 20, PART_NAME_BYTES = VLOG_NAME_BYTES + 8 };
 
 struct backup {
     struct engine *engine;
@@ -95,14 +98,21 @@ static err copy_index(struct backup *b)
 
 /* ---- segments ---- */
 
-/* Is the segment there already, of this store and as long as it should be? */
-static bool is_kept(struct backup *b, uint32_t number, uint64_t end)
+/* NNNNNNNN.seg, or with what is behind it. */
+static const char *part_name(uint32_t number, const char *behind, char out[PART_NAME_BYTES])
 {
     char name[VLOG_NAME_BYTES];
+    vlog_segment_name(number, name);
+    (void)snprintf(out, PART_NAME_BYTES, "%s%s", name, behind);
+    return out;
+}
+
+/* Is the segment there already, of this store and as long as it should be? */
+static bool is_kept(struct backup *b, const char *name, uint32_t number, uint64_t end)
+{
     char header[RECORD_SEGMENT_BYTES];
     int fd = -1;
     struct stat st;
-    vlog_segment_name(number, name);
     if (file_open(b->engine->faults, b->log_fd, name, O_RDONLY, &fd) != 0)
         return false;
     bool same = fstat(fd, &st) == 0 && (uint64_t)st.st_size == end &&
@@ -149,35 +159,44 @@ static int copy_sparse(struct backup *b, int from, int to, uint64_t end)
     return why == 0 ? file_sync(b->engine->faults, to) : why;
 }
 
-static int copy_file(struct backup *b, const char *name, uint64_t end)
+static int copy_file(struct backup *b, uint32_t number, uint64_t end)
 {
-    char new_name[VLOG_NAME_BYTES + 4];
-    (void)snprintf(new_name, sizeof(new_name), "%s.new", name);
+    char name[PART_NAME_BYTES], part[PART_NAME_BYTES], next[PART_NAME_BYTES];
     int from = -1;
     int to = -1;
-    int why = file_open(b->engine->faults, b->engine->log_fd, name, O_RDONLY, &from);
+    part_name(number, ".new", part);
+    int why = file_open(b->engine->faults, b->engine->log_fd, part_name(number, "", name), O_RDONLY, &from);
     if (why != 0)
         return why;
-    why = file_open(b->engine->faults, b->log_fd, new_name, O_RDWR | O_CREAT | O_TRUNC, &to);
+    why = file_open(b->engine->faults, b->log_fd, part, O_RDWR | O_CREAT | O_TRUNC, &to);
     if (why == 0) {
         why = copy_sparse(b, from, to, end);
         close(to);
     }
     close(from);
-    return why == 0 ? file_rename(b->engine->faults, b->log_fd, new_name, name) : why;
+    return why == 0 ? file_rename(b->engine->faults, b->log_fd, part, part_name(number, ".next", next)) : why;
+}
+
+static int unlink_part(struct backup *b, uint32_t number, const char *behind)
+{
+    char name[PART_NAME_BYTES];
+    int why = file_unlink(b->engine->faults, b->log_fd, part_name(number, behind, name));
+    return why == ENOENT ? 0 : why;
 }
 
 static err copy_segment(struct backup *b, const struct vlog_segment *s)
 {
     uint64_t end = s->number == b->tail.segment ? b->tail.offset : s->end;
-    char name[VLOG_NAME_BYTES];
-    vlog_segment_name(s->number, name);
-    if (is_kept(b, s->number, end)) {
+    char name[PART_NAME_BYTES], next[PART_NAME_BYTES];
+    int why = 0;
+    if (is_kept(b, part_name(s->number, "", name), s->number, end)) {
         b->result.bytes_kept += end;
-        b->result.segments++;
-        return ERR_OK;
+        why = unlink_part(b, s->number, ".next");
+    } else if (is_kept(b, part_name(s->number, ".next", next), s->number, end)) {
+        b->result.bytes_kept += end;
+    } else {
+        why = copy_file(b, s->number, end);
     }
-    int why = copy_file(b, name, end);
     if (why == ENOENT)
         return ERR_OK; /* it was empty and went meanwhile */
     if (why != 0)
@@ -200,37 +219,47 @@ static err copy_segments(struct backup *b)
     return why;
 }
 
-/* Segments of the copy, below the tail, that the store no longer has. Those above belong to no backup. */
-static err drop_gone(struct backup *b)
+/* Puts the segments of the copy up to the tail in place and drops those that the store no longer has. Those above
+ * belong to no backup. */
+static err place_segments(struct backup *b)
 {
-    uint32_t number = 1;
     struct vlog_segment s = { .number = 0 };
-    while (number <= b->tail.segment) {
-        if (vlog_segment_next(b->engine->log, number, &s) != ERR_OK)
+    for (uint32_t number = 1; number <= b->tail.segment; number++) {
+        char name[PART_NAME_BYTES], next[PART_NAME_BYTES];
+        if (s.number < number && vlog_segment_next(b->engine->log, number, &s) != ERR_OK)
             return ERR_IO;
-        for (; number < s.number; number++) {
-            char name[VLOG_NAME_BYTES];
-            vlog_segment_name(number, name);
-            int why = file_unlink(b->engine->faults, b->log_fd, name);
-            if (why != 0 && why != ENOENT)
-                return refuse(b, "cannot remove an old segment", why);
+        int why = 0;
+        if (number == s.number) {
+            why = file_rename(b->engine->faults, b->log_fd, part_name(number, ".next", next),
+                              part_name(number, "", name));
+        } else {
+            why = unlink_part(b, number, ".next");
+            why = why == 0 ? unlink_part(b, number, "") : why;
         }
-        number = s.number + 1;
+        if (why != 0 && why != ENOENT)
+            return refuse(b, "cannot put the segments in place", why);
     }
-    return ERR_OK;
+    return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK : refuse(b, "cannot sync", EIO);
 }
 
 static err switch_over(struct backup *b)
 {
-    int why = file_rename(b->engine->faults, b->index_fd, "data.mdb.new", "data.mdb");
+    const struct file_faults *ff = b->engine->faults;
+    int why = file_unlink(ff, b->dir_fd, "STORE");
     if (why == 0)
-        why = file_sync(b->engine->faults, b->index_fd);
+        why = file_sync(ff, b->dir_fd);
+    if (why != 0 && why != ENOENT)
+        return refuse(b, "cannot take STORE away", why);
+    err is = place_segments(b);
+    if (is != ERR_OK)
+        return is;
+    why = file_rename(ff, b->index_fd, "data.mdb.new", "data.mdb");
+    if (why == 0)
+        why = file_sync(ff, b->index_fd);
     if (why != 0)
         return refuse(b, "cannot put the index in place", why);
-    err is = drop_gone(b);
-    if (is == ERR_OK)
-        is = store_write_id(b->engine->faults, b->dir_fd, b->engine->id);
-    return is;
+    is = store_write_id(ff, b->dir_fd, b->engine->id);
+    return is == ERR_OK ? ERR_OK : refuse(b, "cannot write STORE", is == ERR_FULL ? ENOSPC : EIO);
 }
 
 static void fd_close(int *fd)
@@ -303,6 +332,8 @@ err engine_backup(struct engine *e, const char *dir, struct engine_backup_result
     b.dir_fd = b.log_fd = b.index_fd = b.lock_fd = -1;
     b.buffer = malloc(COPY_BYTES);
     INVARIANT(b.buffer != NULL);
+    if (note != NULL)
+        note->text[0] = '\0';
     struct engine_view *v = engine_view_begin(e);
     struct engine_pin pin = engine_pin(v);
     engine_view_end(&v);
@@ -315,6 +346,8 @@ err engine_backup(struct engine *e, const char *dir, struct engine_backup_result
     fd_close(&b.log_fd);
     fd_close(&b.dir_fd);
     free(b.buffer);
+    if (why != ERR_OK && note != NULL && note->text[0] == '\0')
+        err_note_set(note, "the backup to %s failed: %s", dir, err_name(why));
     if (why == ERR_OK)
         *out = b.result;
     return why;
