@@ -25,7 +25,7 @@ void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const c
     }
     x->target = (str){ .p = line_target, .n = (size_t)(mark - line_target) };
     str query = str_skip((str){ .p = line_target, .n = x->line_target_bytes }, x->target.n + 1);
-    x->query = arena_copy(&x->arena, query); /* the library cuts its own into pieces */
+    x->query = arena_copy(&x->arena, query); /* the library's own is hidden from it */
     INVARIANT(x->query.p != NULL);           /* shorter than a head */
 }
 

@@ -203,6 +203,13 @@ static enum MHD_Result all_read(struct http_exchange *x)
     return x->deferred ? MHD_YES : exchange_queue(x);
 }
 
+/* The library would list the query's pieces in the memory of its connection, and when that is full, forget that the
+ * request is ours and go on with it. We read our own copy: so its own, which it may write to, ends here. */
+static void query_hide(const struct http_exchange *x, const char *line_target)
+{
+    ((char *)(uintptr_t)line_target)[x->target.n + 1] = '\0';
+}
+
 void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
 {
     (void)listener;
@@ -210,6 +217,8 @@ void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
     struct http_conn *c = info->socket_context;
     MAGIC_CHECK(c, CONN_MAGIC);
     exchange_begin(&c->x, mhd, target);
+    if (c->x.query.p != NULL)
+        query_hide(&c->x, target);
     conn_phase_set(c, PHASE_HEAD);
     return &c->x;
 }

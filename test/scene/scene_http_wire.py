@@ -115,6 +115,17 @@ def large_heads_are_refused_and_the_promised_ones_read(binary):
 
 
 @scene
+def a_query_of_many_pieces_is_read_as_any_other(binary):
+    with Server(binary) as server:
+        put_page(server)
+        for count in (100, 500, 7000):
+            target = PAGE.encode() + b'?' + b'a&' * count + b'at=x'
+            got = server.raw(b'GET ' + target + b' HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+            check(got.startswith(b'HTTP/1.1 400 ') and b'#invalid_instant' in got, f'{count}: {got[:60]}')
+            still_serves(server)
+
+
+@scene
 def expect_continue_is_refused_before_the_body(binary):
     with Server(binary) as server:
         got = server.raw(PUT + b'Expect: 100-continue\r\nContent-Length: 1000000000000\r\n\r\n')
