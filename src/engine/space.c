@@ -313,7 +313,8 @@ static err copy_collect(struct reclaim *r, const struct index_segment *s, struct
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
-static err copy_out(struct reclaim *r, const struct index_segment *s)
+/* *copied is set when anything was: a segment with nothing but damaged records must not stop the others. */
+static err copy_out(struct reclaim *r, const struct index_segment *s, bool *copied)
 {
     struct copies list = { .all = calloc(COPY_RECORDS, sizeof(*list.all)) };
     INVARIANT(list.all != NULL);
@@ -324,7 +325,8 @@ static err copy_out(struct reclaim *r, const struct index_segment *s)
         why = engine_flush(r->engine);
     if (why == ERR_OK) {
         atomic_fetch_add(&r->engine->copied_bytes, list.bytes);
-        r->more = r->more || list.written > 0;
+        *copied = list.written > 0;
+        r->more = r->more || *copied;
     }
     for (size_t i = 0; i < list.count; i++)
         free(list.all[i].bytes);
@@ -347,8 +349,7 @@ static err tend_segment(struct reclaim *r, const struct index_segment *s, bool *
     bool sparse = file.allocated / 5 > live / 4; /* more than 1.25 x */
     if (*copied || !sparse || !e->started)
         return ERR_OK;
-    *copied = true;
-    return copy_out(r, s);
+    return copy_out(r, s, copied);
 }
 
 static err tend_segments(struct reclaim *r, uint32_t sealed_below)

@@ -139,6 +139,49 @@ static void sparse_segments_are_copied_out(void **state)
     expect_sound(s->engine);
 }
 
+/* Changes a byte of every value in the first segment. */
+static void damage_first_segment(struct scratch *s)
+{
+    uint64_t at[100];
+    size_t count = 0;
+    char name[2 * SCRATCH_PATH_BYTES];
+    struct engine_view *v = engine_view_begin(s->engine);
+    struct engine_range all = { .space = SPACE_ROW };
+    struct engine_cursor *c = engine_cursor_open(v, &all);
+    struct engine_row row;
+    while (engine_cursor_next(c, &row) == ERR_OK && count < COUNT_OF(at))
+        if (row.blob.segment == 1)
+            at[count++] = row.blob.extent_offset + row.blob.value_offset;
+    engine_view_end(&v);
+    assert_true(count > 0);
+    scratch_path(s, "log/00000001.seg", name);
+    int fd = open(name, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(pwrite(fd, "", 1, (off_t)at[i]), 1);
+    close(fd);
+}
+
+static void damaged_records_do_not_keep_other_segments_from_being_copied_out(void **state)
+{
+    struct scratch *s = *state;
+    struct engine_stats st;
+    for (unsigned i = 0; i < 2000; i++)
+        put_seed(s, i, i, 700);
+    for (unsigned i = 0; i < 2000; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "k%05u", i);
+        if (i % 50 != 0)
+            assert_int_equal(scratch_delete(s, SPACE_ROW, str_of(name)), ERR_OK);
+    }
+    assert_int_equal(engine_flush(s->engine), ERR_OK);
+    damage_first_segment(s);
+    reclaim_all(s);
+    engine_stats_get(s->engine, &st);
+    assert_true(st.copied_bytes > 0);
+    assert_true(st.segments <= 4); /* the damaged one, and what is written now */
+}
+
 static void nothing_is_reclaimed_under_a_pin_and_all_is_after(void **state)
 {
     struct scratch *s = *state;
@@ -235,6 +278,7 @@ int main(void)
         FACT(random_histories_match_the_model),
         FACT(hot_row_does_not_grow_the_disk),
         FACT(sparse_segments_are_copied_out),
+        FACT(damaged_records_do_not_keep_other_segments_from_being_copied_out),
         FACT(nothing_is_reclaimed_under_a_pin_and_all_is_after),
         FACT(start_finds_what_was_not_punched),
         FACT(backup_opens_as_the_same_store),
