@@ -2,6 +2,7 @@
 
 #include <libdeflate.h>
 #include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <string.h>
 #include <xxhash.h>
 #include <zstd.h>
@@ -134,11 +135,9 @@ static EVP_MD_CTX *hash_begin(void)
     return h;
 }
 
-static void hash_end(EVP_MD_CTX *h, unsigned char out[PAGE_DIGEST_BYTES])
+static void hash_end(EVP_MD_CTX *h, unsigned char out[EVP_MAX_MD_SIZE])
 {
-    unsigned char whole[EVP_MAX_MD_SIZE];
-    INVARIANT(EVP_DigestFinal_ex(h, whole, NULL) == 1);
-    memcpy(out, whole, PAGE_DIGEST_BYTES);
+    INVARIANT(EVP_DigestFinal_ex(h, out, NULL) == 1);
     EVP_MD_CTX_free(h);
 }
 
@@ -151,19 +150,6 @@ static void by_name(const struct page_put_content *contents, unsigned count, uns
             order[at] = order[at - 1];
         order[at] = i;
     }
-}
-
-void bundle_digest(const struct page_put_content *contents, unsigned count, unsigned char out[PAGE_DIGEST_BYTES])
-{
-    unsigned order[PAGE_CONTENTS_MAX] = { 0 };
-    EVP_MD_CTX *h = hash_begin();
-    by_name(contents, count, order);
-    for (unsigned i = 0; i < count; i++) {
-        hash_text(h, contents[order[i]].name);
-        hash_text(h, contents[order[i]].headers);
-        hash_text(h, contents[order[i]].raw);
-    }
-    hash_end(h, out);
 }
 
 str bundle_header(str headers, str name)
@@ -185,32 +171,62 @@ static bool contains_nocase(str text, str lower)
     return false;
 }
 
-struct plain_hash { EVP_MD_CTX *h; uint64_t n; };
+/* Both digests in one pass over the bytes: what is cut out, and where, goes to the second hash. */
+struct both {
+    EVP_MD_CTX *plain, *rest;
+    str raw;
+    uint64_t plain_n;
+    size_t seen;              /* bytes of raw before it are in one of the two */
+};
+
+static void cut_piece(struct both *b, size_t until)
+{
+    if (until == b->seen)
+        return;
+    hash_number(b->rest, b->seen);
+    hash_text(b->rest, (str){ .p = b->raw.p + b->seen, .n = until - b->seen });
+}
 
 static void plain_piece(void *ctx, str bytes)
 {
-    struct plain_hash *p = ctx;
-    hash_bytes(p->h, bytes);
-    p->n += bytes.n;
+    struct both *b = ctx;
+    size_t at = (size_t)(bytes.p - b->raw.p);
+    cut_piece(b, at);
+    hash_bytes(b->plain, bytes);
+    b->plain_n += bytes.n;
+    b->seen = at + bytes.n;
 }
 
-void bundle_plain_digest(const struct page_put_content *contents, unsigned count,
-                         unsigned char out[PAGE_DIGEST_BYTES])
+static void hash_content(struct both *b, const struct page_put_content *c)
+{
+    str type = bundle_header(c->headers, STR("content-type"));
+    b->raw = c->raw;
+    b->plain_n = b->seen = 0;
+    hash_text(b->plain, c->name);
+    hash_text(b->plain, type);
+    hash_text(b->rest, c->headers);
+    if (type.n == 0 || contains_nocase(type, STR("html")) || contains_nocase(type, STR("xml")))
+        bundle_plain(c->raw, plain_piece, b);
+    else if (c->raw.n > 0)
+        plain_piece(b, c->raw);
+    cut_piece(b, c->raw.n);
+    hash_number(b->rest, c->raw.n);
+    hash_number(b->plain, b->plain_n); /* behind the bytes: their number is known only then */
+}
+
+void bundle_digests(const struct page_put_content *contents, unsigned count,
+                    unsigned char digest[PAGE_DIGEST_BYTES], unsigned char plain_digest[PAGE_DIGEST_BYTES])
 {
     unsigned order[PAGE_CONTENTS_MAX] = { 0 };
-    struct plain_hash p = { .h = hash_begin() };
+    struct both b = { .plain = hash_begin(), .rest = hash_begin() };
+    unsigned char plain[EVP_MAX_MD_SIZE];
     by_name(contents, count, order);
-    for (unsigned i = 0; i < count; i++) {
-        const struct page_put_content *c = &contents[order[i]];
-        str type = bundle_header(c->headers, STR("content-type"));
-        hash_text(p.h, c->name);
-        hash_text(p.h, type);
-        p.n = 0;
-        if (type.n == 0 || contains_nocase(type, STR("html")) || contains_nocase(type, STR("xml")))
-            bundle_plain(c->raw, plain_piece, &p);
-        else
-            plain_piece(&p, c->raw);
-        hash_number(p.h, p.n); /* behind the bytes: their number is known only then */
-    }
-    hash_end(p.h, out);
+    for (unsigned i = 0; i < count; i++)
+        hash_content(&b, &contents[order[i]]);
+    hash_end(b.plain, plain);
+    hash_bytes(b.rest, (str){ .p = (const char *)plain, .n = SHA256_DIGEST_LENGTH });
+    memcpy(plain_digest, plain, PAGE_DIGEST_BYTES);
+    unsigned char whole[EVP_MAX_MD_SIZE];
+    hash_end(b.rest, whole);
+    memcpy(digest, whole, PAGE_DIGEST_BYTES);
 }

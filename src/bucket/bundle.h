@@ -3,8 +3,9 @@
  * Blob: for each content its headers, then its frame, one after the other. A frame is the content in the
  * bucket's coding, or as it is where the coding would not make it smaller.
  *
- * digest: SHA-256, first 16 bytes, over names, headers and raw bytes in order of names.
- * plain_digest: the same over names, content-type values and plain bytes. Plain bytes of a content whose
+ * plain_digest: SHA-256, first 16 bytes, over names, content-type values and plain bytes in order of names.
+ * digest: the same over all headers, what is not plain with its places, and the whole of the plain hash: so that
+ * it stands for every byte, and each byte is hashed once. Plain bytes of a content whose
  * content-type says html or xml (or that has none) are its bytes without
  *   - every attribute named about with a quoted value, in a start tag, and the one space before it;
  *   - every <meta ...> tag that holds the text mw:TimeUuid;
@@ -19,9 +20,8 @@
  * Fails: ERR_LIMIT when the arena or ENGINE_BLOB_BYTES_MAX is passed. Pure but for the arena; slow. */
 MUST_CHECK err bundle_build(enum page_codec codec, const struct page_put_content *contents, unsigned count,
                             struct arena *a, struct page_render *row, str *blob);
-void bundle_digest(const struct page_put_content *contents, unsigned count, unsigned char out[PAGE_DIGEST_BYTES]);
-void bundle_plain_digest(const struct page_put_content *contents, unsigned count,
-                         unsigned char out[PAGE_DIGEST_BYTES]);
+void bundle_digests(const struct page_put_content *contents, unsigned count,
+                    unsigned char digest[PAGE_DIGEST_BYTES], unsigned char plain_digest[PAGE_DIGEST_BYTES]);
 
 /* Calls piece for the plain bytes of html, in order. */
 void bundle_plain(str html, void (*piece)(void *ctx, str bytes), void *ctx);

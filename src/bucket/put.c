@@ -365,8 +365,7 @@ err page_put_start(struct page_bucket *b, struct page_put *p)
         return e;
     if (!p->has_tid)
         p->tid = (struct tid){ 0 };
-    bundle_digest(p->contents, p->contents_count, p->digest);
-    bundle_plain_digest(p->contents, p->contents_count, p->plain_digest);
+    bundle_digests(p->contents, p->contents_count, p->digest, p->plain_digest);
     e = bundle_build(b->opts.codec, p->contents, p->contents_count, p->arena, &p->row, &p->bundle);
     if (e != ERR_OK) {
         err_note_set(&p->note, "the bundle is too large");

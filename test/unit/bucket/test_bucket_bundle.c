@@ -53,8 +53,9 @@ static bool plain_equal(const char *type_a, const char *a, const char *type_b, c
     unsigned char da[PAGE_DIGEST_BYTES], db[PAGE_DIGEST_BYTES];
     struct page_put_content ca = { .name = STR("html"), .headers = str_of(type_a), .raw = str_of(a) };
     struct page_put_content cb = { .name = STR("html"), .headers = str_of(type_b), .raw = str_of(b) };
-    bundle_plain_digest(&ca, 1, da);
-    bundle_plain_digest(&cb, 1, db);
+    unsigned char ignored[PAGE_DIGEST_BYTES];
+    bundle_digests(&ca, 1, ignored, da);
+    bundle_digests(&cb, 1, ignored, db);
     return memcmp(da, db, sizeof(da)) == 0;
 }
 
@@ -77,20 +78,37 @@ static void digest_is_of_everything_in_any_order(void **state)
                                           { STR("data"), STR(""), STR("y") } };
     const struct page_put_content b[] = { a[1], a[0] };
     struct page_put_content c[] = { a[0], a[1] };
-    unsigned char da[PAGE_DIGEST_BYTES], db[PAGE_DIGEST_BYTES];
-    bundle_digest(a, 2, da);
-    bundle_digest(b, 2, db);
+    unsigned char da[PAGE_DIGEST_BYTES], db[PAGE_DIGEST_BYTES], ignored[PAGE_DIGEST_BYTES];
+    bundle_digests(a, 2, da, ignored);
+    bundle_digests(b, 2, db, ignored);
     assert_memory_equal(da, db, sizeof(da));
     str *const parts[] = { &c[0].name, &c[0].headers, &c[0].raw, &c[1].raw };
     for (unsigned i = 0; i < COUNT_OF(parts); i++) {
         str was = *parts[i];
         *parts[i] = STR("changed");
-        bundle_digest(c, 2, db);
+        bundle_digests(c, 2, db, ignored);
         assert_memory_not_equal(da, db, sizeof(da));
         *parts[i] = was;
     }
-    bundle_digest(a, 1, db);
+    bundle_digests(a, 1, db, ignored);
     assert_memory_not_equal(da, db, sizeof(da));
+}
+
+static void digest_is_of_what_is_not_plain_too(void **state)
+{
+    (void)state; /* unused */
+    static const char *const same_plain[] = {
+        "<p about=\"1\"><p>", "<p about=\"2\"><p>", "<p><p about=\"1\">", "<p><p>", "<p about='1'><p>",
+        "<p><p about=\"1\" about=\"1\">", "<p><p><meta content=mw:TimeUuid>", "<meta content=mw:TimeUuid><p><p>",
+    };
+    unsigned char digests[COUNT_OF(same_plain)][PAGE_DIGEST_BYTES], plain[COUNT_OF(same_plain)][PAGE_DIGEST_BYTES];
+    for (unsigned i = 0; i < COUNT_OF(same_plain); i++) {
+        struct page_put_content c = { .name = STR("html"), .raw = str_of(same_plain[i]) };
+        bundle_digests(&c, 1, digests[i], plain[i]);
+        assert_memory_equal(plain[i], plain[0], PAGE_DIGEST_BYTES);
+        for (unsigned k = 0; k < i; k++)
+            assert_memory_not_equal(digests[i], digests[k], PAGE_DIGEST_BYTES);
+    }
 }
 
 static void frames_unpack_to_what_went_in(void **state)
@@ -138,6 +156,7 @@ int main(void)
         cmocka_unit_test(plain_leaves_out_about_and_time_uuid),
         cmocka_unit_test(plain_digest_looks_at_html_only),
         cmocka_unit_test(digest_is_of_everything_in_any_order),
+        cmocka_unit_test(digest_is_of_what_is_not_plain_too),
         cmocka_unit_test(frames_unpack_to_what_went_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
