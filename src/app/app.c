@@ -105,19 +105,11 @@ static void refuse_caller(struct http_exchange *x, enum auth_reason why)
     app_problem(x, 401, "unauthorized", NULL, str_of(auth_reason_text(why)), STR_NONE);
 }
 
-/* A body that says its size is refused before it is read. */
-static bool body_fits(struct http_exchange *x, const struct app *a)
+static bool puts_page(const struct http_exchange *x)
 {
     const struct http_route *route = http_route(x);
-    bool of_pages = route->handle == app_page_put_bundle || route->handle == app_page_put_content;
-    uint64_t declared;
-    str length;
-    if (!of_pages || !http_header(x, "content-length", &length) || !str_to_u64(length, &declared))
-        return true;
-    if (declared <= a->config->page_body_bytes_max)
-        return true;
-    app_page_too_large(x, a);
-    return false;
+    return route != NULL &&
+           (route->handle == app_page_put_bundle || route->handle == app_page_put_content);
 }
 
 static bool may(struct http_exchange *x, const char *permission, const struct app *a)
@@ -140,13 +132,17 @@ static bool may(struct http_exchange *x, const char *permission, const struct ap
 
 bool app_authorize(struct http_exchange *x, const char *permission, void *app)
 {
-    return (permission == NULL || may(x, permission, app)) && body_fits(x, app);
+    const struct app *a = app;
+    if (puts_page(x))
+        http_body_limit(x, a->config->page_body_bytes_max);
+    return permission == NULL || may(x, permission, a);
 }
 
 void app_refuse(struct http_exchange *x, int status, const char *type, str detail, void *app)
 {
-    (void)app; /* a refusal needs nothing but its words */
-    if (str_starts(http_target(x), STR("/v1/")))
+    if (status == 413 && puts_page(x))
+        app_page_too_large(x, app);
+    else if (str_starts(http_target(x), STR("/v1/")))
         refuse_queue(x, status, type, detail);
     else
         app_problem(x, status, type, NULL, detail, STR_NONE);

@@ -95,10 +95,6 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
     *p = (struct put){ .x = x, .app = app };
     if (!page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
         return NULL;
-    if (http_body(x).n > app->config->page_body_bytes_max) {
-        app_page_too_large(x, app);
-        return NULL;
-    }
     str coding;
     if (http_header(x, "content-encoding", &coding) && !str_eq_nocase(coding, STR("identity"))) {
         app_problem(x, 415, "unsupported_coding", NULL,

@@ -217,6 +217,12 @@ mono http_began(const struct http_exchange *x)
     return x->began;
 }
 
+void http_body_limit(struct http_exchange *x, size_t bytes_max)
+{
+    if (bytes_max < x->body_bytes_max)
+        x->body_bytes_max = bytes_max;
+}
+
 void http_state_set(struct http_exchange *x, void *state)
 {
     x->state = state;

@@ -61,10 +61,11 @@ struct http_exchange {
     struct router_match match;
 
     /* body */
+    size_t body_bytes_max;            /* the route's, or less */
     char *body;                       /* declared bodies: in the arena */
     size_t body_n;
     struct buf body_chunked;
-    uint64_t dropped;
+    uint64_t dropped, dropped_max;
 
     /* answer */
     atomic_bool answered;

@@ -123,6 +123,8 @@ mono http_began(const struct http_exchange *x);
 /* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */
 str http_request_id(struct http_exchange *x);
 bool http_has_request_id(const struct http_exchange *x);       /* the client sent a sane one */
+/* Within the authorize hook: this request's body may have so many bytes, if that is less than its route's. */
+void http_body_limit(struct http_exchange *x, size_t bytes_max);
 /* A slot for the handler's own state; in the arena as a rule. */
 void http_state_set(struct http_exchange *x, void *state);
 void *http_state(const struct http_exchange *x);

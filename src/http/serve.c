@@ -74,6 +74,7 @@ static bool route(struct http_exchange *x)
         return false;
     }
     x->routed = true;
+    x->body_bytes_max = x->match.row->route->body_bytes_max;
     const char *permission = x->match.row->route->permission;
     if (permission == NULL || s->hooks.authorize == NULL || s->hooks.authorize(x, permission, s->hooks.app))
         return true;
@@ -96,6 +97,7 @@ static enum MHD_Result answer_before_body(struct http_exchange *x)
     if (x->expects_continue || long_body)
         return exchange_queue(x);
     x->stage = STAGE_DROP;
+    x->dropped_max = x->conn->server->limits.body_drain_bytes_max;
     conn_phase_set(x->conn, PHASE_BODY);
     return MHD_YES;
 }
@@ -104,7 +106,7 @@ static enum MHD_Result body_begin(struct http_exchange *x)
 {
     if (!route(x))
         return answer_before_body(x);
-    size_t most = x->match.row->route->body_bytes_max;
+    size_t most = x->body_bytes_max;
     bool chunked = x->body_declared == UINT64_MAX;
     if (most == 0 || (!chunked && x->body_declared > most)) {
         refuse_large(x);
@@ -127,7 +129,7 @@ static enum MHD_Result body_begin(struct http_exchange *x)
 static enum MHD_Result body_drop(struct http_exchange *x, size_t n)
 {
     x->dropped += n;
-    return x->dropped > x->conn->server->limits.body_drain_bytes_max ? MHD_NO : MHD_YES;
+    return x->dropped > x->dropped_max ? MHD_NO : MHD_YES;
 }
 
 static enum MHD_Result body_take(struct http_exchange *x, const char *data, size_t n)
@@ -149,6 +151,8 @@ static enum MHD_Result body_take(struct http_exchange *x, const char *data, size
     buf_fini(&x->body_chunked);
     refuse_large(x);
     x->stage = STAGE_DROP;
+    uint64_t drain = x->conn->server->limits.body_drain_bytes_max, most = x->match.row->route->body_bytes_max;
+    x->dropped_max = most > drain ? most : drain; /* no answer can be given before all was read */
     return body_drop(x, n);
 }
 

@@ -202,6 +202,11 @@ def a_body_over_the_limit_is_413(binary):
         put(server, 'A', 1, b'x' * 65536)
         answer = server.request('PUT', path('html', 'A', 2), None, b'x' * 65537)
         problem(answer, 413, 'content_too_large')
+        for size in (65537, 4 << 20):    # of a length nobody told: not kept beyond the limit, read to its end
+            chunks = b''.join(b'8000\r\n' + b'x' * 32768 + b'\r\n' for _ in range(size >> 15)) + b'1\r\nx\r\n0\r\n\r\n'
+            got = server.raw(f'PUT {path("html", "A", 2)} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n'
+                             'Transfer-Encoding: chunked\r\n\r\n'.encode() + chunks)
+            check(b' 413 ' in got.split(b'\r\n')[0] and b'page.body_bytes_max' in got, got[-300:])
         eq(get(server, 'A').headers['ETag'].split('/')[0], '"1')
 
 
