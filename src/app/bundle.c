@@ -1,5 +1,6 @@
 #include "app/bundle.h"
 
+#include "app/config.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
 #include "app/token.h"
@@ -7,10 +8,8 @@
 
 enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
 
-bool bundle_name_is_fine(str name)
+bool config_content_is_plain(str name)
 {
-    static const char *const reserved[] = { "all",  "history", "explain", "title",
-                                            "hold", "lint",    "wikitext" };
     for (size_t i = 0; i < name.n; i++) {
         char c = name.p[i];
         bool plain =
@@ -18,10 +17,22 @@ bool bundle_name_is_fine(str name)
         if (!plain)
             return false;
     }
+    return name.n > 0 && name.n <= PAGE_CONTENT_NAME_BYTES_MAX && name.p[0] != '.';
+}
+
+bool config_content_is_reserved(str name)
+{
+    static const char *const reserved[] = { "all",  "history", "explain", "title",
+                                            "hold", "lint",    "wikitext" };
     for (size_t i = 0; i < COUNT_OF(reserved); i++)
         if (str_eq(name, str_of(reserved[i])))
-            return false;
-    return name.n > 0 && name.n <= PAGE_CONTENT_NAME_BYTES_MAX && name.p[0] != '.';
+            return true;
+    return false;
+}
+
+bool bundle_name_is_fine(str name)
+{
+    return config_content_is_plain(name) && !config_content_is_reserved(name);
 }
 
 static err parse_headers(struct arena *a, const struct jsonread_member *in,

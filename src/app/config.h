@@ -11,6 +11,10 @@ enum { CONFIG_DOMAINS_MAX = 4096, CONFIG_BUCKETS_MAX = 64, CONFIG_LISTENS_MAX = 
 
 enum config_auth { AUTH_OPEN, AUTH_INTERNAL };
 
+/* Names of contents (CONTRACT 2): 1 to 32 of a-z 0-9 - _ . not begun with a dot; some mean something else. */
+MUST_CHECK bool config_content_is_plain(str name);
+MUST_CHECK bool config_content_is_reserved(str name);
+
 struct config_domain {
     const char *name;
 };

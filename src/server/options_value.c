@@ -162,26 +162,6 @@ static err store_text(struct options *o, const struct option_value *v, struct er
     return ERR_OK;
 }
 
-static bool is_content_name(str s)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    if (s.n == 0 || s.n > PAGE_CONTENT_NAME_BYTES_MAX)
-        return false;
-    for (size_t i = 0; i < s.n; i++)
-        if (memchr(plain, s.p[i], sizeof plain - 1) == NULL)
-            return false;
-    return true;
-}
-
-static bool is_reserved_content(str s)
-{
-    static const char *const reserved[] = { "all", "history", "explain", "title", "hold", "lint", "wikitext" };
-    for (size_t i = 0; i < COUNT_OF(reserved); i++)
-        if (str_eq(s, str_of(reserved[i])))
-            return true;
-    return false;
-}
-
 static err store_names(struct options *o, const struct option_value *v, struct err_note *note)
 {
     struct page_bucket_opts *page = &o->config.buckets[v->bucket].page;
@@ -190,10 +170,10 @@ static err store_names(struct options *o, const struct option_value *v, struct e
     str rest = v->text;
     while (rest.n > 0) {
         str one = str_trim(str_split(&rest, ','));
-        if (!is_content_name(one))
+        if (!config_content_is_plain(one))
             return option_fail(v->from, v->name, note, "\"%.*s\" is no name of a content",
                                STR_ARG(str_take(one, SHOWN_BYTES_MAX)));
-        if (is_reserved_content(one))
+        if (config_content_is_reserved(one))
             return option_fail(v->from, v->name, note, "\"%.*s\" is a reserved name", STR_ARG(one));
         for (unsigned i = 0; i < count; i++)
             if (str_eq(str_of(names[i]), one))

@@ -201,6 +201,8 @@ static void wrong_domains_and_buckets_are_named(void **state)
     yaml_wrong("buckets: { m: { kind: lists } }\n", "f.yaml:1: buckets.m.kind: \"lists\" is none of: page");
     yaml_wrong("buckets: { m: { no: 1 } }\n", "f.yaml:1: buckets.m.no: there is no such option");
     yaml_wrong("page: { contents: [html, history] }\n", "f.yaml:1: page.contents: \"history\" is a reserved name");
+    yaml_wrong("page: { contents: [HTML] }\n", "f.yaml:1: page.contents: \"HTML\" is no name of a content");
+    yaml_wrong("page: { contents: [.x] }\n", "f.yaml:1: page.contents: \".x\" is no name of a content");
     yaml_wrong("page: { contents: [html, html] }\n", "f.yaml:1: page.contents: \"html\" is there twice");
     set_wrong("buckets.m", "1", "test: buckets.m: there is no such option");
     set_wrong("domains", "", "test: domains: \"\" is no name of a domain");
