@@ -79,6 +79,7 @@ static void take_released(struct reclaim *r)
     r->more = e->batches != NULL && epoch_is_over(e, e->batches->epoch);
 }
 
+/* Under the lock; sorted by reclaim_begin outside of it, since a long pin makes it long and index commits wait. */
 static void list_waiting(struct reclaim *r)
 {
     size_t count = 0;
@@ -92,7 +93,6 @@ static void list_waiting(struct reclaim *r)
         memcpy(r->waiting + r->waiting_count, b->extents, b->count * sizeof(b->extents[0]));
         r->waiting_count += b->count;
     }
-    qsort(r->waiting, r->waiting_count, sizeof(*r->waiting), extent_cmp);
 }
 
 /* Index of the first waiting extent that ends behind offset of segment. */
@@ -384,6 +384,8 @@ static err reclaim_begin(struct reclaim *r, uint32_t *sealed_below)
         list_waiting(r);
     }
     pthread_mutex_unlock(&e->space);
+    if (r->waiting_count > 0)
+        qsort(r->waiting, r->waiting_count, sizeof(*r->waiting), extent_cmp);
     return rc == 0 ? ERR_OK : ERR_IO;
 }
 
