@@ -167,8 +167,10 @@ err segment_create(struct vlog *log, uint32_t number, struct segment **out)
     int fd = -1;
     int why = create_file(log, number, name, &fd);
     if (why != 0) {
-        (void)file_unlink(log->faults, log->dir_fd, name); /* an empty one is also removed at the next start */
-        return file_err(why) == ERR_FULL ? ERR_FULL : ERR_IO;
+        int gone = file_unlink(log->faults, log->dir_fd, name);
+        if (gone == 0)
+            gone = file_sync(log->faults, log->dir_fd);
+        return file_err(why) == ERR_FULL && (gone == 0 || gone == ENOENT) ? ERR_FULL : ERR_IO;
     }
     struct segment *seg = segment_new(number, RECORD_SEGMENT_BYTES);
     atomic_init(&seg->fd, fd);

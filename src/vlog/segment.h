@@ -47,9 +47,10 @@ void segments_fini(struct segments *s);
 struct segment *segments_find(struct segments *s, uint32_t number);
 /* Descriptor for reading (and writing, unless read_only). ERR_IO, ERR_NOT_FOUND. */
 MUST_CHECK err segment_fd(struct vlog *log, struct segment *seg, int *fd);
-/* Makes the file with its header, synced, and its folder synced. ERR_FULL leaves nothing behind. */
+/* Makes the file with its header, synced, and its folder synced. ERR_FULL leaves nothing behind, on disk: an empty
+ * segment behind one that is still written would make a torn group there look like damage. */
 MUST_CHECK err segment_create(struct vlog *log, uint32_t number, struct segment **out);
-/* Removes file and table entry. */
+/* Removes file and table entry. The folder is not synced. */
 MUST_CHECK err segment_remove(struct vlog *log, struct segment *seg);
 
 #endif

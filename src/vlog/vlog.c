@@ -103,8 +103,10 @@ static err roll(struct vlog *log, uint64_t n)
     if (why != ERR_OK)
         return why;
     why = reserve_to(log, next, RECORD_SEGMENT_BYTES, RECORD_SEGMENT_BYTES + n);
+    if (why == ERR_FULL) /* for good, as in segment_create */
+        return segment_remove(log, next) == ERR_OK && file_sync(log->faults, log->dir_fd) == 0 ? ERR_FULL : ERR_IO;
     if (why != ERR_OK)
-        return why == ERR_FULL && segment_remove(log, next) == ERR_OK ? ERR_FULL : ERR_IO;
+        return why;
     struct segment *old = log->active;
     if (old->reserved > log->tail.offset)
         (void)file_truncate(log->faults, atomic_load(&old->fd), log->tail.offset); /* gives back what was ahead */

@@ -30,23 +30,25 @@ struct group {
     struct scratch scratch;
     struct member members[MEMBERS];
     atomic_bool armed;
-    int stage;                 /* of the disk: 0 whole, 1 a segment was made, 2 full */
+    int blocks;                /* how often a new segment may get blocks until the disk is full */
+    bool opened, full;         /* a new segment was opened, was refused blocks */
+    bool unlinked;             /* a file was removed, its folder not synced yet */
+    bool early;                /* a group was written then */
 };
 
-/* Full from the moment a new segment has its first blocks. */
 static int hit(void *ctx, enum file_call call, size_t *n)
 {
     struct group *g = ctx;
     (void)n;
     if (!atomic_load(&g->armed))
         return 0;
-    if (call == FILE_OPEN)
-        g->stage = 1;
-    else if (call == FILE_FALLOCATE && g->stage == 1)
-        g->stage = 2;
-    else if (call == FILE_FALLOCATE && g->stage == 2)
-        return ENOSPC;
-    return 0;
+    g->early = g->early || (call == FILE_PWRITEV && g->unlinked);
+    g->unlinked = call == FILE_UNLINK || (g->unlinked && call != FILE_FSYNC);
+    g->opened = g->opened || call == FILE_OPEN;
+    if (call != FILE_FALLOCATE || !g->opened || g->blocks-- > 0)
+        return 0;
+    g->full = true;
+    return ENOSPC;
 }
 
 static err decide(struct engine_txn *t, void *ctx)
@@ -82,11 +84,11 @@ static void expect_member(struct group *g, int i)
     scratch_row_free(&r);
 }
 
-static void full_disk_at_a_segments_end_spares_the_group_before_it(void **state)
+static void roll_onto_a_full_disk(int blocks)
 {
-    (void)state;
     struct group *g = calloc(1, sizeof(*g));
     assert_non_null(g);
+    g->blocks = blocks;
     struct file_faults ff = { .hit = hit, .ctx = g };
     scratch_init(&g->scratch);
     g->scratch.segment_bytes = SEGMENT_BYTES;
@@ -102,7 +104,8 @@ static void full_disk_at_a_segments_end_spares_the_group_before_it(void **state)
     engine_submit(g->scratch.engine, &g->members[0].update);
     for (int i = 0; i < MEMBERS; i++)
         wait_for(&g->members[i]);
-    assert_int_equal(g->stage, 2);
+    assert_true(g->full);
+    assert_false(g->early);
     assert_int_equal(atomic_load(&g->members[1].result), ERR_OK);
     assert_int_equal(atomic_load(&g->members[2].result), ERR_FULL);
     expect_member(g, 1);
@@ -122,9 +125,26 @@ static void full_disk_at_a_segments_end_spares_the_group_before_it(void **state)
     free(g);
 }
 
+static void full_disk_at_a_segments_end_spares_the_group_before_it(void **state)
+{
+    (void)state;
+    roll_onto_a_full_disk(1);
+}
+
+/* A segment that a crash brings back would make a torn group before it look like damage. */
+static void segment_that_got_no_blocks_is_gone_for_good(void **state)
+{
+    (void)state;
+    roll_onto_a_full_disk(0);
+    roll_onto_a_full_disk(1);
+}
+
 int main(void)
 {
     scenario_on_tmpfs();
-    const struct CMUnitTest tests[] = { cmocka_unit_test(full_disk_at_a_segments_end_spares_the_group_before_it) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(full_disk_at_a_segments_end_spares_the_group_before_it),
+        cmocka_unit_test(segment_that_got_no_blocks_is_gone_for_good),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
