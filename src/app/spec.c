@@ -47,7 +47,7 @@ static const struct prose rows[] = {
     { "admin.check", "Verify every row, record and checksum of the store", NULL,
       "200 ok and the damages found" },
     { "admin.backup", "Copy a consistent state of the store to a directory of the server", NULL,
-      "200 Bytes copied and kept|409 The directory holds another store" },
+      "200 Bytes copied and kept|409 The directory holds something else" },
     { "admin.stats", "Figures of the store", NULL, "200 The figures" },
     { "admin.tokens.create", "Make a key; its secret is shown once", NULL, "200 The key" },
     { "admin.tokens.list", "Keys, without their secrets", NULL, "200 The keys" },

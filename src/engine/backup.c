@@ -12,6 +12,7 @@
  * the switch, and in a first backup, it has no STORE and does not open. */
 #include "engine/store_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -58,6 +59,30 @@ static err target_lock(struct backup *b)
     return ERR_CONFLICT;
 }
 
+/* Is there what neither a first backup that was interrupted nor an empty disk has, and no STORE? */
+static bool target_is_foreign(const struct backup *b)
+{
+    static const char *const known[] = { ".", "..", "LOCK", "log", "index", "STORE.new", "lost+found" };
+    if (faccessat(b->dir_fd, "STORE", F_OK, 0) == 0)
+        return false;
+    int fd = openat(b->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool foreign = false;
+    for (struct dirent *d = readdir(dir); d != NULL && !foreign; d = readdir(dir)) {
+        foreign = true;
+        for (size_t i = 0; i < COUNT_OF(known); i++)
+            if (strcmp(d->d_name, known[i]) == 0)
+                foreign = false;
+    }
+    closedir(dir);
+    return foreign;
+}
+
 static err target_open(struct backup *b)
 {
     unsigned char id[RECORD_ID_BYTES];
@@ -66,6 +91,10 @@ static err target_open(struct backup *b)
     int why = file_open(b->engine->faults, AT_FDCWD, b->dir, O_RDONLY | O_DIRECTORY, &b->dir_fd);
     if (why != 0)
         return refuse(b, "cannot open the folder", why);
+    if (target_is_foreign(b)) {
+        err_note_set(b->note, "%s holds other things than a backup", b->dir);
+        return ERR_CONFLICT;
+    }
     err is = target_lock(b);
     if (is != ERR_OK)
         return is;

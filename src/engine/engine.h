@@ -195,7 +195,8 @@ struct engine_check_opts {
 };
 MUST_CHECK err engine_check(struct engine *e, const struct engine_check_opts *opts);
 /* Copies a consistent state of the store to dir while it runs; what dir already holds of this store is not
- * copied again. The result opens as a store. Blocks. Fails: ERR_CONFLICT when dir holds another store. */
+ * copied again. The result opens as a store. Blocks. Fails: ERR_CONFLICT when dir holds another store, or
+ * things that are no store. */
 struct engine_backup_result { uint64_t bytes_copied, bytes_kept, segments; };
 MUST_CHECK err engine_backup(struct engine *e, const char *dir, struct engine_backup_result *out,
                              struct err_note *note);

@@ -271,6 +271,20 @@ static void backup_into_another_store_is_refused(void **state)
     scratch_fini(&other);
 }
 
+static void backup_among_other_things_is_refused(void **state)
+{
+    struct scratch *s = *state;
+    struct engine_backup_result r;
+    struct err_note note;
+    char log[2 * SCRATCH_PATH_BYTES];
+    scratch_path(s, "log", log);
+    put_seed(s, 0, 1, 1000);
+    assert_int_equal(engine_backup(s->engine, log, &r, &note), ERR_CONFLICT);
+    assert_non_null(strstr(note.text, "other things"));
+    scratch_path(s, "log/LOCK", log);
+    assert_int_not_equal(access(log, F_OK), 0); /* nothing was made there */
+}
+
 int main(void)
 {
 #define FACT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -283,6 +297,7 @@ int main(void)
         FACT(start_finds_what_was_not_punched),
         FACT(backup_opens_as_the_same_store),
         FACT(backup_into_another_store_is_refused),
+        FACT(backup_among_other_things_is_refused),
     };
 #undef FACT
     return cmocka_run_group_tests(tests, NULL, NULL);
