@@ -76,10 +76,10 @@ static bool read_part(struct put_part *part)
 
 static json_t *part_json(const struct put_part *part)
 {
-    str bytes = buf_str(&part->bytes);
+    str bytes = part->bytes.n > 0 ? buf_str(&part->bytes) : STR(""); /* an empty buffer has no memory */
     json_t *headers = json_pack("{s:s}", "content-type", part->type);
     if (u8_check((const uint8_t *)bytes.p, bytes.n) == NULL && memchr(bytes.p, 0, bytes.n) == NULL)
-        return json_pack("{s:o, s:o}", "headers", headers, "body", json_stringn(bytes.n > 0 ? bytes.p : "", bytes.n));
+        return json_pack("{s:o, s:o}", "headers", headers, "body", json_stringn(bytes.p, bytes.n));
     struct arena a;
     arena_init(&a, (size_t)PUT_FILE_BYTES_MAX * 2);
     str text;

@@ -46,6 +46,10 @@ def a_bundle_from_files_is_one_render(binary):
         eq(again['applied'], False)
         item, = client.json('history', 'T')
         eq(item['bytes'], {'html': 4, 'data-parsoid': 8, 'blob': 2})
+        (client.folder / 'nothing').write_bytes(b'')
+        done = client('put', 'E', '1', 'nothing', 'blob=nothing')
+        eq((done.returncode, done.stderr), (0, b''))
+        eq(client.json('history', 'E')[0]['bytes'], {'html': 0, 'blob': 0})
 
 
 @scene
