@@ -165,16 +165,16 @@ err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count
             before;
         if (name.n == 0 || headers_find((str){ .p = out, .n = used }, name, &before))
             continue;
-        if (!headers_value_is_sane(value)) {
-            err_note_set(note, "the value of header %.*s has control characters",
-                         (int)(name.n < 64 ? name.n : 64), name.p);
-            return ERR_BAD;
-        }
         size_t need = name.n + value.n + 3;
         if (++kept > PAGE_HEADERS_MAX || need > PAGE_HEADERS_BYTES_MAX - used) {
             err_note_set(note, "more than %d headers or %d bytes of them", PAGE_HEADERS_MAX,
                          PAGE_HEADERS_BYTES_MAX);
             return ERR_LIMIT;
+        }
+        if (!headers_value_is_sane(value)) {
+            err_note_set(note, "the value of header %.*s has control characters",
+                         (int)(name.n < 64 ? name.n : 64), name.p);
+            return ERR_BAD;
         }
         memcpy(out + used, name.p, name.n);
         memcpy(out + used + name.n, ": ", 2);

@@ -26,7 +26,7 @@ enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE, HTTP_O
  * which takes all that remains (still encoded); the path decides alone, the method after it. HEAD goes to
  * GET, OPTIONS of a known path is answered 204 with Allow. A path that matches with other methods only: 405
  * with Allow. Refused with type names: "bad_request#head" and 400 (closes), "bad_request#path" 400,
- * "not_found#route" 404, "method_not_allowed" 405, "request_too_large" 413 (body) and 431 (head; closes). */
+ * "not_found#route" 404, "method_not_allowed" 405, "content_too_large" 413, "request_too_large" 431 (closes). */
 struct http_route {
     enum http_method method;
     const char *pattern;

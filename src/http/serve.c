@@ -70,7 +70,7 @@ static bool route(struct http_exchange *x)
         refuse(x, 400, "bad_request#path", "a '%' in the path is not followed by two hex digits");
         return false;
     case ROUTER_NO_MEMORY:
-        refuse(x, 413, "request_too_large", "the request needs more memory than a request may have");
+        refuse(x, 413, "content_too_large", "the request needs more memory than a request may have");
         return false;
     }
     x->routed = true;
@@ -86,7 +86,7 @@ static bool route(struct http_exchange *x)
 
 static void refuse_large(struct http_exchange *x)
 {
-    refuse(x, 413, "request_too_large", "the body is larger than this route accepts");
+    refuse(x, 413, "content_too_large", "the body is larger than this route accepts");
 }
 
 /* x was answered before its body: read and drop the body first, unless that is hopeless or not wanted. */

@@ -65,4 +65,12 @@ def broken_escapes_are_400(binary):
             eq(server.request('GET', path('html', bad)).status, 400, bad)
 
 
+@scene
+def what_is_too_large_is_one_kind_of_problem(binary):
+    with page_server(binary) as server:
+        bundle = {'html': {'body': 'x', 'headers': {'x-long': 'v' * 9000}}}
+        problem(server.request('PUT', path('all', 'A', 1), None, json.dumps(bundle)), 413, 'content_too_large')
+        problem(server.request('PUT', '/localhost/v1/table/t', None, b' ' * 200000), 413, 'content_too_large')
+
+
 main()
