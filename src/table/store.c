@@ -297,6 +297,8 @@ err plan_make(const struct schema *s, uint32_t domain, const struct table_predic
         plan_attr(&w, &s->attrs[s->hash[i]]);
     out->one_partition = !w.open && !out->empty;
     out->whole_partition = out->one_partition && w.used == count;
+    bool agree = str_eq(key_buf_str(&out->from), buf_str(&w.prefix)); /* else two conditions on one attribute differ */
+    out->partition_size = out->one_partition && agree ? w.prefix.n : 0;
     if (out->one_partition) {
         buf_put_u8(&w.prefix, KEY_REGULAR);
         if (buf_status(&w.prefix) == ERR_OK) {

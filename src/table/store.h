@@ -51,6 +51,7 @@ struct plan {
     bool exact;
     bool one_partition;        /* all hash attributes are given */
     bool whole_partition;      /* and nothing else */
+    size_t partition_size;     /* of from, with one_partition, also when empty; 0: of a key that cannot exist */
 };
 MUST_CHECK err plan_make(const struct schema *s, uint32_t domain, const struct table_predicate *predicates,
                          unsigned count, struct plan *out, struct err_note *note);

@@ -105,8 +105,12 @@ static err delete_prepare(struct table_update *u, struct table_step *st)
 {
     const struct table_write *w = st->write;
     err e = plan_make(st->schema, u->domain, w->predicates, w->predicates_count, &st->plan, &u->note);
-    if (e != ERR_OK || st->plan.empty)
+    if (e != ERR_OK)
         return e;
+    st->key = st->plan.from; /* whatever its ranges say, it begins with the partition */
+    st->key.n = st->partition_size = st->plan.partition_size;
+    if (st->plan.empty)
+        return ERR_OK;
     if (!st->plan.one_partition) {
         err_note_set(&u->note, "a delete must give all hash attributes with eq");
         return ERR_BAD;
@@ -115,11 +119,7 @@ static err delete_prepare(struct table_update *u, struct table_step *st)
         err_note_set(&u->note, "a delete must give range attributes in the order of the index, the last with a range");
         return ERR_BAD;
     }
-    bool is_static;
-    st->key = st->plan.from;
-    e = key_partition(st->schema, key_buf_str(&st->key), &st->partition_size, &is_static);
-    INVARIANT(e == ERR_OK); /* the plan has all hash attributes and the mark */
-    st->key.n = st->partition_size;
+    INVARIANT(st->partition_size > 0);
     if (st->plan.whole_partition)
         st->plan.from = st->key; /* the static row goes too */
     return ERR_OK;
@@ -151,8 +151,8 @@ static err steps_prepare(struct table_update *u, struct engine_view *v, bool now
         err e = step_prepare(u, v, &u->steps[i], now);
         if (e != ERR_OK)
             return e;
-        bool empty = u->steps[i].plan.empty; /* a delete of what cannot exist has no key */
-        if (i > 0 && (empty || !str_eq(partition_of(&u->steps[0]), partition_of(&u->steps[i])))) {
+        bool nowhere = u->steps[i].partition_size == 0; /* a delete of a key that cannot exist */
+        if (i > 0 && (nowhere || !str_eq(partition_of(&u->steps[0]), partition_of(&u->steps[i])))) {
             err_note_set(&u->note, "a batch must stay on one partition key: operation %u is on another", i);
             return ERR_BAD;
         }

@@ -199,6 +199,12 @@ def batches_are_all_or_nothing(binary):
         problem(got, 400, 'bad_request')
         got = server.request('POST', DOMAIN + '/batch', body=[{**one, 'attributes': {'key': 'z', 'rev': 9}}, {}])
         problem(got, 400, 'bad_request')
+        nothing = {'op': 'delete', 'table': 'r', 'attributes': {'key': 'a', 'rev': {'gt': 3, 'lt': 2}}}
+        for ops in ((nothing, one), (one, nothing), (nothing, nothing)):    # on the one partition, though it takes no row
+            eq(batch(*ops).status, 201)
+        elsewhere = {**nothing, 'attributes': {'key': {'eq': 'a', 'EQ': 'bb'}}}
+        for ops in ([one, elsewhere], [elsewhere, one], [one, {**nothing, 'attributes': {**nothing['attributes'], 'key': 'b'}}]):
+            eq(server.request('POST', DOMAIN + '/batch', body=ops).status, 400)
         problem(server.request('POST', DOMAIN + '/batch', body=[{**one, 'table': 'none'}]), 404, 'unknown_table')
         problem(server.request('POST', DOMAIN + '/batch', body=[]), 400, 'bad_request')
         got = server.request('POST', DOMAIN + '/batch', body=[{**one, 'table': '.key_value.x'}])
