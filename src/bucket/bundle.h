@@ -15,10 +15,16 @@
 #define BUCKET_BUNDLE_H
 
 #include "bucket/row.h"
+#include "codec/frame.h"
+
+struct bundle_way {
+    enum page_codec codec;
+    struct frame_codec *frames; /* borrowed */
+};
 
 /* Compresses into the arena. Fills contents and contents_count of row, and *blob.
  * Fails: ERR_LIMIT when the arena or ENGINE_BLOB_BYTES_MAX is passed. Pure but for the arena; slow. */
-MUST_CHECK err bundle_build(enum page_codec codec, const struct page_put_content *contents, unsigned count,
+MUST_CHECK err bundle_build(const struct bundle_way *way, const struct page_put_content *contents, unsigned count,
                             struct arena *a, struct page_render *row, str *blob);
 void bundle_digests(const struct page_put_content *contents, unsigned count,
                     unsigned char digest[PAGE_DIGEST_BYTES], unsigned char plain_digest[PAGE_DIGEST_BYTES]);

@@ -396,6 +396,7 @@ void pages_free(struct pages **pp)
     for (unsigned i = 0; i < p->count; i++)
         bucket_fini(&p->buckets[i]);
     free(p->buckets);
+    frame_pool_fini(&p->frames);
     p->magic = 0;
     free(p);
     *pp = NULL;

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/rng.h"
 #include "bucket/retention.h"
+#include "codec/frame.h"
 
 #include <stdatomic.h>
 
@@ -29,6 +30,7 @@ struct pages {
     struct engine *engine;
     struct clock *clock;
     struct rng rng;                /* committer only: minted tids */
+    struct frame_pool frames;
     struct page_bucket *buckets;
     unsigned count;
     void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title);

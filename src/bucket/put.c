@@ -366,7 +366,9 @@ err page_put_start(struct page_bucket *b, struct page_put *p)
     if (!p->has_tid)
         p->tid = (struct tid){ 0 };
     bundle_digests(p->contents, p->contents_count, p->digest, p->plain_digest);
-    e = bundle_build(b->opts.codec, p->contents, p->contents_count, p->arena, &p->row, &p->bundle);
+    struct bundle_way way = { .codec = b->opts.codec, .frames = frame_pool_take(&b->pages->frames) };
+    e = bundle_build(&way, p->contents, p->contents_count, p->arena, &p->row, &p->bundle);
+    frame_pool_give(&b->pages->frames, &way.frames);
     if (e != ERR_OK) {
         err_note_set(&p->note, "the bundle is too large");
         return e;

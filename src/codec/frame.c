@@ -1,16 +1,26 @@
 #include "codec/frame.h"
 
+#include <isa-l/igzip_lib.h>
 #include <libdeflate.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zstd.h>
 
 #define FRAME_MAGIC 0xf4a3ec0du
-enum { GZIP_LEVEL = 1, ZSTD_LEVEL = 3 };
+enum {
+    GZIP_LEVEL = 1,
+    GZIP_WORK_BYTES = ISAL_DEF_LVL1_DEFAULT,
+    GZIP_FRAME_BYTES = 64,      /* more than head and tail of a member take */
+    GZIP_BLOCK_BYTES = 65535,   /* of a stored block, which costs GZIP_BLOCK_HEAD_BYTES */
+    GZIP_BLOCK_HEAD_BYTES = 5,
+    ZSTD_LEVEL = 3
+};
 
 struct frame_codec {
     uint32_t magic;
     /* Each made at its first use: most threads need one of them. */
-    struct libdeflate_compressor *deflate;
+    unsigned char *deflate;     /* GZIP_WORK_BYTES */
     struct libdeflate_decompressor *inflate;
     ZSTD_CCtx *zstd;
     ZSTD_DCtx *unzstd;
@@ -30,8 +40,7 @@ void frame_codec_free(struct frame_codec **fp)
     if (f == NULL)
         return;
     MAGIC_CHECK(f, FRAME_MAGIC);
-    if (f->deflate != NULL)
-        libdeflate_free_compressor(f->deflate);
+    free(f->deflate);
     if (f->inflate != NULL)
         libdeflate_free_decompressor(f->inflate);
     (void)ZSTD_freeCCtx(f->zstd); /* takes NULL, always says 0 */
@@ -56,34 +65,55 @@ static const char *address_of(str s)
     return s.n == 0 ? "" : s.p;
 }
 
-static err gzip_compress(struct frame_codec *f, str raw, struct arena *a, str *out)
+/* How many bytes of out the member takes; 0: more than size. */
+static size_t gzip_into(struct frame_codec *f, str raw, char *out, size_t size)
 {
+    INVARIANT(raw.n <= UINT32_MAX && size <= UINT32_MAX);
     if (f->deflate == NULL)
-        f->deflate = libdeflate_alloc_compressor(GZIP_LEVEL);
+        f->deflate = malloc(GZIP_WORK_BYTES);
     INVARIANT(f->deflate != NULL);
-    size_t size = libdeflate_gzip_compress_bound(f->deflate, raw.n);
-    char *frame = arena_alloc(a, size);
-    if (frame == NULL)
-        return ERR_LIMIT;
-    size_t n = libdeflate_gzip_compress(f->deflate, address_of(raw), raw.n, frame, size);
-    INVARIANT(n > 0);
-    *out = (str){ .p = frame, .n = n };
-    return ERR_OK;
+    struct isal_zstream z;
+    isal_deflate_stateless_init(&z);
+    memcpy(&z.next_in, &raw.p, sizeof z.next_in); /* the library does not write to it, nor says so */
+    z.avail_in = (uint32_t)raw.n;
+    z.next_out = (uint8_t *)out;
+    z.avail_out = (uint32_t)size;
+    z.end_of_stream = 1;
+    z.gzip_flag = IGZIP_GZIP;
+    z.level = GZIP_LEVEL;
+    z.level_buf = f->deflate;
+    z.level_buf_size = GZIP_WORK_BYTES;
+    return isal_deflate_stateless(&z) == COMP_OK ? z.total_out : 0;
 }
 
-static err zstd_compress(struct frame_codec *f, str raw, struct arena *a, str *out)
+/* 0 as above. */
+static size_t zstd_into(struct frame_codec *f, str raw, char *out, size_t size)
 {
     if (f->zstd == NULL)
         f->zstd = ZSTD_createCCtx();
     INVARIANT(f->zstd != NULL);
-    size_t size = ZSTD_compressBound(raw.n);
-    char *frame = ZSTD_isError(size) ? NULL : arena_alloc(a, size);
-    if (frame == NULL)
-        return ERR_LIMIT;
-    size_t n = ZSTD_compressCCtx(f->zstd, frame, size, address_of(raw), raw.n, ZSTD_LEVEL);
-    INVARIANT(!ZSTD_isError(n));
-    *out = (str){ .p = frame, .n = n };
-    return ERR_OK;
+    size_t n = ZSTD_compressCCtx(f->zstd, out, size, address_of(raw), raw.n, ZSTD_LEVEL);
+    return ZSTD_isError(n) ? 0 : n;
+}
+
+bool frame_squeeze(struct frame_codec *f, enum frame_coding coding, str raw, char *out, size_t *n)
+{
+    MAGIC_CHECK(f, FRAME_MAGIC);
+    INVARIANT(coding < FRAME_CODINGS);
+    if (coding == FRAME_IDENTITY || raw.n < 2)
+        return false;
+    size_t made = coding == FRAME_GZIP ? gzip_into(f, raw, out, raw.n - 1) : zstd_into(f, raw, out, raw.n - 1);
+    if (made == 0)
+        return false;
+    *n = made;
+    return true;
+}
+
+static size_t bound(enum frame_coding coding, size_t n)
+{
+    if (coding == FRAME_ZSTD)
+        return ZSTD_compressBound(n);
+    return n + (n / GZIP_BLOCK_BYTES + 1) * GZIP_BLOCK_HEAD_BYTES + GZIP_FRAME_BYTES;
 }
 
 err frame_compress(struct frame_codec *f, enum frame_coding coding, str raw, struct arena *a,
@@ -91,18 +121,18 @@ err frame_compress(struct frame_codec *f, enum frame_coding coding, str raw, str
 {
     MAGIC_CHECK(f, FRAME_MAGIC);
     INVARIANT(coding < FRAME_CODINGS);
-    switch (coding) {
-    case FRAME_IDENTITY:
+    if (coding == FRAME_IDENTITY) {
         *out = raw;
         return ERR_OK;
-    case FRAME_GZIP:
-        return gzip_compress(f, raw, a, out);
-    case FRAME_ZSTD:
-        return zstd_compress(f, raw, a, out);
-    case FRAME_CODINGS:
-        break;
     }
-    return ERR_BAD; /* not reached */
+    size_t size = bound(coding, raw.n);
+    char *frame = arena_alloc(a, size);
+    if (frame == NULL)
+        return ERR_LIMIT;
+    size_t n = coding == FRAME_GZIP ? gzip_into(f, raw, frame, size) : zstd_into(f, raw, frame, size);
+    INVARIANT(n > 0);
+    *out = (str){ .p = frame, .n = n };
+    return ERR_OK;
 }
 
 static bool gzip_decompress(struct frame_codec *f, str frame, char *raw, size_t raw_bytes)
@@ -146,4 +176,34 @@ err frame_decompress(struct frame_codec *f, enum frame_coding coding, str frame,
         return ERR_CORRUPT;
     *out = (str){ .p = raw, .n = raw_bytes };
     return ERR_OK;
+}
+
+struct frame_codec *frame_pool_take(struct frame_pool *p)
+{
+    for (size_t i = 0; i < FRAME_POOL_CODECS; i++) {
+        struct frame_codec *f = atomic_exchange(&p->idle[i], NULL);
+        if (f != NULL)
+            return f;
+    }
+    return frame_codec_new();
+}
+
+void frame_pool_give(struct frame_pool *p, struct frame_codec **fp)
+{
+    for (size_t i = 0; i < FRAME_POOL_CODECS; i++) {
+        struct frame_codec *none = NULL;
+        if (atomic_compare_exchange_strong(&p->idle[i], &none, *fp)) {
+            *fp = NULL;
+            return;
+        }
+    }
+    frame_codec_free(fp);
+}
+
+void frame_pool_fini(struct frame_pool *p)
+{
+    for (size_t i = 0; i < FRAME_POOL_CODECS; i++) {
+        struct frame_codec *f = atomic_exchange(&p->idle[i], NULL);
+        frame_codec_free(&f);
+    }
 }

@@ -120,11 +120,13 @@ static void frames_unpack_to_what_went_in(void **state)
     str blob, raw;
     memset(text, 'x', sizeof(text));
     arena_init(&a, 1u << 20);
+    struct bundle_way way = { .frames = frame_codec_new() };
     for (int codec = PAGE_IDENTITY; codec <= PAGE_ZSTD; codec++) {
         const struct page_put_content in[] = { { STR("a"), STR("h: 1\n"), { text, sizeof(text) } },
                                                { STR("b"), STR(""), STR("short") },
                                                { STR("c"), STR("i: 2\n"), STR_NONE } };
-        assert_int_equal(bundle_build((enum page_codec)codec, in, 3, &a, &row, &blob), ERR_OK);
+        way.codec = (enum page_codec)codec;
+        assert_int_equal(bundle_build(&way, in, 3, &a, &row, &blob), ERR_OK);
         for (unsigned i = 0; i < 3; i++) {
             const struct page_content *c = &row.contents[i];
             str frame = { blob.p + c->offset + c->headers_bytes, c->stored_bytes };
@@ -143,10 +145,12 @@ static void frames_unpack_to_what_went_in(void **state)
         cut.raw_bytes--;
         assert_int_equal(page_frame_raw(&cut, (str){ blob.p + 5, cut.stored_bytes }, &a, &raw), ERR_CORRUPT);
     }
+    frame_codec_free(&way.frames);
     arena_fini(&a);
     arena_init(&a, 100);
     const struct page_put_content big = { STR("a"), STR(""), { text, sizeof(text) } };
-    assert_int_equal(bundle_build(PAGE_GZIP, &big, 1, &a, &row, &blob), ERR_LIMIT);
+    way.codec = PAGE_GZIP;
+    assert_int_equal(bundle_build(&way, &big, 1, &a, &row, &blob), ERR_LIMIT);
     arena_fini(&a);
 }
 

@@ -51,6 +51,36 @@ static void frames_come_back_and_repeat(void **state)
     frame_codec_free(&f);
 }
 
+static void what_cannot_get_smaller_is_not_squeezed(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { 0, 1, 2, 100, 65535, 65536, 300000 };
+    struct frame_pool pool = { 0 };
+    struct arena a;
+    struct rng r;
+    rng_init(&r, 5);
+    arena_init(&a, 64 << 20);
+    for (size_t i = 0; i < COUNT_OF(sizes) * COUNT_OF(codings); i++) {
+        struct frame_codec *f = frame_pool_take(&pool);
+        size_t size = sizes[i / COUNT_OF(codings)], n = 0;
+        char *noise = arena_alloc(&a, size), *out = arena_alloc(&a, size);
+        str frame, back;
+        assert_non_null(noise);
+        assert_non_null(out);
+        for (size_t k = 0; k < size; k++)
+            noise[k] = (char)rng_next(&r);
+        str raw = { noise, size };
+        assert_false(frame_squeeze(f, codings[i % COUNT_OF(codings)], raw, out, &n));
+        assert_int_equal(frame_compress(f, codings[i % COUNT_OF(codings)], raw, &a, &frame), ERR_OK);
+        assert_int_equal(frame_decompress(f, codings[i % COUNT_OF(codings)], frame, size, &a, &back), ERR_OK);
+        assert_true(str_eq(back, raw));
+        frame_pool_give(&pool, &f);
+        assert_null(f);
+    }
+    arena_fini(&a);
+    frame_pool_fini(&pool);
+}
+
 static void a_wrong_size_or_a_changed_end_is_damage(void **state)
 {
     (void)state;
@@ -138,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_come_back_and_repeat),
+        cmocka_unit_test(what_cannot_get_smaller_is_not_squeezed),
         cmocka_unit_test(a_wrong_size_or_a_changed_end_is_damage),
         cmocka_unit_test(a_flipped_bit_never_gives_other_bytes_of_gzip),
         cmocka_unit_test(a_full_arena_is_a_limit),
