@@ -186,9 +186,6 @@ err segment_remove(struct vlog *log, struct segment *seg)
 {
     char name[VLOG_NAME_BYTES];
     vlog_segment_name(seg->number, name);
-    int why = file_unlink(log->faults, log->dir_fd, name);
-    if (why != 0 && why != ENOENT)
-        return file_err(why);
     struct segments *s = &log->segments;
     pthread_rwlock_wrlock(&s->lock);
     size_t at = lower_bound(s, seg->number);
@@ -200,7 +197,8 @@ err segment_remove(struct vlog *log, struct segment *seg)
     if (fd >= 0)
         close(fd);
     free(seg);
-    return ERR_OK;
+    int why = file_unlink(log->faults, log->dir_fd, name);
+    return why == ENOENT ? ERR_OK : file_err(why);
 }
 
 err vlog_segment_next(struct vlog *log, uint32_t from, struct vlog_segment *out)

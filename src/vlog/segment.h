@@ -50,7 +50,8 @@ MUST_CHECK err segment_fd(struct vlog *log, struct segment *seg, int *fd);
 /* Makes the file with its header, synced, and its folder synced. ERR_FULL leaves nothing behind, on disk: an empty
  * segment behind one that is still written would make a torn group there look like damage. */
 MUST_CHECK err segment_create(struct vlog *log, uint32_t number, struct segment **out);
-/* Removes file and table entry. The folder is not synced. */
+/* Removes the table entry, then the file: who goes over the table finds the file of every entry. The folder is not
+ * synced. */
 MUST_CHECK err segment_remove(struct vlog *log, struct segment *seg);
 
 #endif

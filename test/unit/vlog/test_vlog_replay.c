@@ -322,6 +322,32 @@ static void what_a_start_takes_over_is_synced_with_its_folder(void **state)
     assert_int_equal(syncs, 2);
 }
 
+static int look_while_unlinking(void *ctx, enum file_call call, size_t *n)
+{
+    struct fixture *f = ctx;
+    struct vlog_segment s;
+    (void)n;
+    if (call != FILE_UNLINK)
+        return 0;
+    assert_int_equal(vlog_segment_next(f->log, 0, &s), ERR_OK);
+    assert_int_equal(s.number, 2);
+    return 0;
+}
+
+static void segment_is_out_of_the_table_before_its_file_goes(void **state)
+{
+    struct fixture *f = *state;
+    struct file_faults ff = { .hit = look_while_unlinking, .ctx = f };
+    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 5000, .faults = &ff };
+    struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
+    build(f, 5000);
+    f->groups = 0;
+    assert_int_equal(vlog_open(&opts, &f->log, &f->note), ERR_OK);
+    assert_int_equal(vlog_replay(f->log, vlog_start(), &calls, &f->note), ERR_OK);
+    assert_int_equal(vlog_unlink(f->log, 1), ERR_OK);
+    assert_int_not_equal(faccessat(f->dir_fd, "00000001.seg", F_OK, 0), 0);
+}
+
 /* A client stores bytes that look like a log: they stay a value. */
 static void stored_log_bytes_are_no_groups(void **state)
 {
@@ -360,6 +386,7 @@ int main(void)
         FACT(torn_group_with_a_later_segment_is_damage),
         FACT(unborn_segment_is_dropped),
         FACT(what_a_start_takes_over_is_synced_with_its_folder),
+        FACT(segment_is_out_of_the_table_before_its_file_goes),
         FACT(stored_log_bytes_are_no_groups),
     };
 #undef FACT
