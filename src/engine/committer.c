@@ -314,9 +314,11 @@ static void group_begin(struct group *g)
     g->no_space = why == 0 && space < e->free_bytes_min;
 }
 
+/* Bounds what goes into the log, and the memory, which also holds what failed decisions wrote. */
 static bool group_is_full(const struct group *g)
 {
-    return g->count == GROUP_UPDATES_MAX || g->bytes >= GROUP_BYTES_MAX || g->rows >= GROUP_ROWS_MAX;
+    return g->count == GROUP_UPDATES_MAX || g->bytes >= GROUP_BYTES_MAX || g->rows >= GROUP_ROWS_MAX ||
+           g->pending->bytes >= GROUP_BYTES_MAX;
 }
 
 /* Runs one group off the front of list; returns what is left of it. */

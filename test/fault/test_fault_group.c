@@ -139,12 +139,70 @@ static void segment_that_got_no_blocks_is_gone_for_good(void **state)
     roll_onto_a_full_disk(1);
 }
 
+/* ---- decisions that fail ---- */
+
+enum { FAILING = 64, FAILING_ROWS = 1000 };
+
+struct failing {
+    struct scratch scratch;
+    struct engine_update updates[FAILING];
+    atomic_uint decided, done;
+    unsigned decided_before_done; /* decisions that ran before the first answer */
+};
+
+static err failing_decide(struct engine_txn *t, void *ctx)
+{
+    struct failing *f = ctx;
+    static const char zeros[ENGINE_VALUE_BYTES_MAX];
+    if (atomic_fetch_add(&f->decided, 1) == 0)
+        return ERR_OK;
+    for (unsigned i = 0; i < FAILING_ROWS; i++) {
+        str key = { .p = (const char *)&i, .n = sizeof(i) };
+        err why = engine_txn_put(t, SPACE_ROW, key, (str){ .p = zeros, .n = sizeof(zeros) }, STR_NONE);
+        if (why != ERR_OK)
+            return why;
+    }
+    return ERR_PRECONDITION;
+}
+
+static void failing_done(void *ctx, err why)
+{
+    struct failing *f = ctx;
+    unsigned count = atomic_load(&f->done);
+    assert_int_equal(why, count == 0 ? ERR_OK : ERR_PRECONDITION);
+    if (count == 0)
+        for (int i = 1; i < FAILING; i++)
+            engine_submit(f->scratch.engine, &f->updates[i]);
+    if (count == 1)
+        f->decided_before_done = atomic_load(&f->decided);
+    atomic_store(&f->done, count + 1);
+}
+
+/* What they wrote is thrown away only with their group. */
+static void failed_decisions_do_not_pile_up_in_one_group(void **state)
+{
+    (void)state;
+    struct failing *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    scratch_init(&f->scratch);
+    scratch_open(&f->scratch);
+    for (int i = 0; i < FAILING; i++)
+        f->updates[i] = (struct engine_update){ .decide = failing_decide, .done = failing_done, .ctx = f };
+    engine_submit(f->scratch.engine, &f->updates[0]);
+    while (atomic_load(&f->done) < FAILING)
+        (void)sched_yield();
+    assert_true(f->decided_before_done < FAILING / 4);
+    scratch_fini(&f->scratch);
+    free(f);
+}
+
 int main(void)
 {
     scenario_on_tmpfs();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_disk_at_a_segments_end_spares_the_group_before_it),
         cmocka_unit_test(segment_that_got_no_blocks_is_gone_for_good),
+        cmocka_unit_test(failed_decisions_do_not_pile_up_in_one_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
