@@ -17,6 +17,7 @@
 enum {
     HTTP_HEADERS_MAX = 128,      /* fields in one head; one more gets 431 */
     HTTP_HEADERS_INLINE = 24,    /* more than these go to the arena */
+    HTTP_ANSWER_ROOM = 128 << 10, /* of a request's memory, never filled by its body: to say what is wrong */
     HTTP_PEER_BYTES = 48,
     HTTP_REQUEST_ID_BYTES_MAX = 128
 };

@@ -108,6 +108,10 @@ static enum MHD_Result body_begin(struct http_exchange *x)
         return answer_before_body(x);
     size_t most = x->body_bytes_max;
     bool chunked = x->body_declared == UINT64_MAX;
+    size_t memory = x->conn->server->limits.arena_bytes_max;
+    size_t room = memory > HTTP_ANSWER_ROOM ? memory - HTTP_ANSWER_ROOM : 0;
+    if (most > room)
+        most = room;
     if (most == 0 || (!chunked && x->body_declared > most)) {
         refuse_large(x);
         return answer_before_body(x);
