@@ -54,7 +54,7 @@ def paths_under_v1_speak_querators_language(binary):
 def a_body_that_would_fill_a_requests_memory_leaves_room_to_say_so(binary):
     with page_server(binary, '--set', 'http.arena_bytes_max=1M', '--set', 'page.body_bytes_max=300k') as server:
         for size in (*range(1040000, 1048577, 1000), 1048576):
-            problem(server.request('PUT', '/localhost/v1/key_value/none/k', None, b'x' * size), 413, 'request_too_large')
+            problem(server.request('PUT', '/localhost/v1/key_value/none/k', None, b'x' * size), 413, 'content_too_large')
         problem(server.request('PUT', '/localhost/v1/key_value/none/k', None, b'x' * 500000), 404, 'unknown_bucket')
 
 
