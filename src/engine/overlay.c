@@ -91,8 +91,10 @@ static bool node_before(const struct overlay_node *n, str key, uint64_t seq)
     return c < 0 || (c == 0 && n->seq > seq);
 }
 
-/* The last node before (key, seq) on every level; before[] may be NULL. Returns that of level 0. */
-static struct overlay_node *seek(const struct overlay *o, str key, uint64_t seq, struct overlay_node **before)
+/* The last node before (key, seq) on every level; before[] may be NULL. Returns that of level 0. *after: the node
+ * that stood behind it; read again it may be one that was just put between, of a lesser key. May be NULL. */
+static struct overlay_node *seek(const struct overlay *o, str key, uint64_t seq, struct overlay_node **before,
+                                 struct overlay_node **after)
 {
     int level = atomic_load_explicit(&((struct overlay *)(uintptr_t)o)->height, memory_order_relaxed) - 1;
     struct overlay_node *n = o->head;
@@ -104,6 +106,8 @@ static struct overlay_node *seek(const struct overlay *o, str key, uint64_t seq,
         }
         if (before != NULL)
             before[level] = n;
+        if (level == 0 && after != NULL)
+            *after = next;
         if (level == 0)
             return n;
         level--;
@@ -144,7 +148,7 @@ struct overlay_node *overlay_add(struct overlay *o, const struct overlay_row *ro
     struct overlay_node *before[OVERLAY_HEIGHT_MAX];
     for (int i = have; i < OVERLAY_HEIGHT_MAX; i++)
         before[i] = o->head;
-    seek(o, row->key, row->seq, before);
+    seek(o, row->key, row->seq, before, NULL);
     if ((int)height > have)
         atomic_store_explicit(&o->height, (int)height, memory_order_relaxed);
     for (unsigned i = 0; i < height; i++) {
@@ -184,7 +188,8 @@ static struct overlay_node *visible(struct overlay_node *n, uint64_t seq)
 
 struct overlay_node *overlay_find(const struct overlay *o, str key, uint64_t seq)
 {
-    struct overlay_node *n = next_of(seek(o, key, seq, NULL), 0);
+    struct overlay_node *n;
+    (void)seek(o, key, seq, NULL, &n); /* what is before it is of no use */
     return n != NULL && str_eq(overlay_key(n), key) ? visible(n, seq) : NULL;
 }
 
@@ -204,7 +209,9 @@ static struct overlay_node *first_visible(struct overlay_node *n, uint64_t seq)
 
 struct overlay_node *overlay_at_or_after(const struct overlay *o, str key, uint64_t seq)
 {
-    return first_visible(next_of(seek(o, key, UINT64_MAX, NULL), 0), seq);
+    struct overlay_node *n;
+    (void)seek(o, key, UINT64_MAX, NULL, &n); /* as above */
+    return first_visible(n, seq);
 }
 
 struct overlay_node *overlay_before(const struct overlay *o, str key, bool inclusive, uint64_t seq)
@@ -214,12 +221,12 @@ struct overlay_node *overlay_before(const struct overlay *o, str key, bool inclu
         if (n != NULL)
             return n;
     }
-    struct overlay_node *n = seek(o, key, UINT64_MAX, NULL);
+    struct overlay_node *n = seek(o, key, UINT64_MAX, NULL, NULL);
     while (n != o->head) {
         struct overlay_node *found = overlay_find(o, overlay_key(n), seq);
         if (found != NULL)
             return found;
-        n = seek(o, overlay_key(n), UINT64_MAX, NULL);
+        n = seek(o, overlay_key(n), UINT64_MAX, NULL, NULL);
     }
     return NULL;
 }
