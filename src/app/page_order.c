@@ -46,6 +46,13 @@ static void order_done(struct page_order *op, err why)
         answer_empty(o->x);
 }
 
+/* On the committer, with the newest state. */
+static bool order_allowed(const void *ctx, const struct page_render *latest)
+{
+    const struct order *o = ctx;
+    return app_page_conditions_hold(http_common(o->x), latest);
+}
+
 /* NULL: answered. */
 static struct order *order_new(struct http_exchange *x, const struct app *app,
                                enum page_order_kind kind)
@@ -65,6 +72,8 @@ static struct order *order_new(struct http_exchange *x, const struct app *app,
                                  .has_tid = o->target.has_tid,
                                  .name = o->target.name,
                                  .deadline = app_page_deadline(app),
+                                 .allow = http_common(x)->any_conditional ? order_allowed : NULL,
+                                 .allow_ctx = o,
                                  .done = order_done };
     return o;
 }

@@ -4,8 +4,6 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_request.h"
-#include "base/date.h"
-#include "http/negotiate.h"
 
 #include <string.h>
 
@@ -58,29 +56,11 @@ static void put_done(struct page_put *op, err why)
         answer_refused(p, why);
 }
 
-/* ---- conditions: judged against the latest render in the update itself, so that two writers
- * cannot both pass ---- */
-
-static bool conditions_hold(const struct http_common *c, bool exists, struct page_name latest)
-{
-    char text[PAGE_TAG_BYTES + 1];
-    str tag = app_page_tag(latest, text);
-    if (c->if_match.n > 0 && !(exists && http_etag_matches(c->if_match, tag, false)))
-        return false;
-    store_time since;
-    bool dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 &&
-                 date_parse_http(c->if_unmodified_since, &since.ns);
-    if (dated && exists && !store_time_before(tid_time(latest.tid), store_time_add(since, NS_PER_S)))
-        return false;
-    return c->if_none_match.n == 0 || !exists || !http_etag_matches(c->if_none_match, tag, true);
-}
-
 /* On the committer, with the newest state. */
-static bool put_allowed(const struct page_put *op, const struct page_render *latest)
+static bool put_allowed(const void *ctx, const struct page_render *latest)
 {
-    const struct put *p = op->ctx;
-    return conditions_hold(http_common(p->x), latest != NULL,
-                           latest == NULL ? (struct page_name){ 0 } : latest->name);
+    const struct put *p = ctx;
+    return app_page_conditions_hold(http_common(p->x), latest);
 }
 
 /* ---- starting ---- */
@@ -120,6 +100,7 @@ static void put_start(struct put *p)
     p->op.done = put_done;
     p->op.ctx = p;
     p->op.allow = http_common(p->x)->any_conditional ? put_allowed : NULL;
+    p->op.allow_ctx = p;
     http_defer(p->x);
     err why = page_put_start(t->bucket, &p->op);
     if (why == ERR_LIMIT)

@@ -4,6 +4,7 @@
 #include "app/headers.h"
 #include "app/token.h"
 #include "base/date.h"
+#include "http/negotiate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -191,4 +192,20 @@ void pagejson_render(struct buf *b, const struct page_render *r)
         buf_printf(b, "%s\"%s\":%" PRIu32, i == 0 ? "" : ",", r->contents[i].name,
                    r->contents[i].raw_bytes);
     buf_put_c(b, '}');
+}
+
+bool app_page_conditions_hold(const struct http_common *c, const struct page_render *latest)
+{
+    char text[PAGE_TAG_BYTES + 1];
+    str tag = latest == NULL ? STR_NONE : app_page_tag(latest->name, text);
+    if (c->if_match.n > 0 && !(latest != NULL && http_etag_matches(c->if_match, tag, false)))
+        return false;
+    store_time since;
+    bool dated = c->if_match.n == 0 && c->if_unmodified_since.n > 0 &&
+                 date_parse_http(c->if_unmodified_since, &since.ns);
+    if (dated && latest != NULL &&
+        !store_time_before(tid_time(latest->name.tid), store_time_add(since, NS_PER_S)))
+        return false;
+    return c->if_none_match.n == 0 || latest == NULL ||
+           !http_etag_matches(c->if_none_match, tag, true);
 }

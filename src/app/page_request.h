@@ -40,6 +40,9 @@ mono app_page_deadline(const struct app *app);
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
 enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
 str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);
+/* If-Match, If-None-Match and If-Unmodified-Since of a request that writes, against the latest render (NULL:
+ * there is none). Judge it in the update itself, so that of two writers one passes. Pure. */
+bool app_page_conditions_hold(const struct http_common *c, const struct page_render *latest);
 
 /* ?limit= and ?page=; *page is STR_NONE when absent. False: answered. */
 MUST_CHECK bool app_page_listing(struct http_exchange *x, unsigned *limit, str *page);

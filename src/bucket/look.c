@@ -248,3 +248,15 @@ err look_newest_trace(const struct look *k, struct page_name low, struct page_na
         *out = gone;
     return ERR_OK;
 }
+
+err look_allowed(const struct look *k, page_allow_fn *allow, const void *ctx)
+{
+    struct page_row row;
+    if (allow == NULL)
+        return ERR_OK;
+    err e = look_newest_alive(k, look_first, look_last, &row);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    bool is_latest = e == ERR_OK && row.r.superseded_at.ns == INT64_MAX;
+    return allow(ctx, is_latest ? &row.r : NULL) ? ERR_OK : ERR_PRECONDITION;
+}

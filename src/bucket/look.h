@@ -38,6 +38,8 @@ void look_walk_close(struct look_walk *w);
 struct engine_cursor *look_names_open(const struct look *k, enum engine_space space, struct page_name low,
                                       struct page_name high, bool rising);
 
+/* Asks the caller's own condition about the latest render that is alive (NULL: none). ERR_PRECONDITION: no. */
+MUST_CHECK err look_allowed(const struct look *k, page_allow_fn *allow, const void *ctx);
 /* The newest (oldest) render still alive between two names. */
 MUST_CHECK err look_newest_alive(const struct look *k, struct page_name low, struct page_name high,
                                  struct page_row *out);

@@ -273,6 +273,10 @@ static err order_decide(struct engine_txn *txn, void *ctx)
     err e = title_begin(&t, txn, o->bucket, &key);
     if (e != ERR_OK)
         return e;
+    if (o->phase == 0)
+        e = look_allowed(&t.look, o->allow, o->allow_ctx);
+    if (e != ERR_OK)
+        return e;
     switch (o->kind) {
     case ORDER_EXTEND:
     case ORDER_STASH:

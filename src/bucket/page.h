@@ -159,6 +159,9 @@ MUST_CHECK err page_read(struct page_bucket *b, const struct page_render *r, con
 MUST_CHECK err page_frame_raw(const struct page_content *c, str frame, struct arena *a, str *raw);
 
 /* ---- writing. Each request is the caller's memory until done; done: engine thread, short. ---- */
+/* A condition of the caller's, judged in the deciding update; latest NULL: there is none. Pure. */
+typedef bool page_allow_fn(const void *ctx, const struct page_render *latest);
+
 struct page_put_content { str name, headers, raw; };  /* headers: "name: value\n" lines, sane ones only */
 struct page_put {
     /* in; borrowed until done */
@@ -170,9 +173,8 @@ struct page_put {
     unsigned contents_count;
     struct page_put_content contents[PAGE_CONTENTS_MAX];
     int64_t stash_ns;           /* > 0: pin at once */
-    bool (*allow)(const struct page_put *p, const struct page_render *latest); /* NULL, or the caller's own
-                                   condition, judged in the deciding update; latest NULL: there is none. Pure.
-                                   False: ERR_PRECONDITION, nothing stored */
+    page_allow_fn *allow;       /* NULL, or the caller's own condition; false: ERR_PRECONDITION, nothing stored */
+    const void *allow_ctx;
     mono deadline;
     struct arena *arena;        /* for the frames; the caller's */
     void (*done)(struct page_put *p, err why);
@@ -205,6 +207,8 @@ struct page_order {
                                    (RELEASE: all of it); PURGE: what the path names */
     struct page_name name;
     store_time until;           /* HOLD */
+    page_allow_fn *allow;       /* NULL, or the caller's own condition; false: ERR_PRECONDITION, nothing changed */
+    const void *allow_ctx;
     bool named;                 /* STASH: the read named its revision, so it extends life too */
     mono deadline;
     void (*done)(struct page_order *o, err why);

@@ -228,19 +228,6 @@ static err apply(struct insert *in)
     return e;
 }
 
-static err check_allowed(struct insert *in)
-{
-    struct page_put *p = in->put;
-    struct page_row latest;
-    if (p->allow == NULL)
-        return ERR_OK;
-    err e = look_newest_alive(&in->title.look, look_first, look_last, &latest);
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
-        return e;
-    bool is_latest = e == ERR_OK && latest.r.superseded_at.ns == INT64_MAX;
-    return p->allow(p, is_latest ? &latest.r : NULL) ? ERR_OK : ERR_PRECONDITION;
-}
-
 static err put_decide(struct engine_txn *t, void *ctx)
 {
     struct page_put *p = ctx;
@@ -250,7 +237,7 @@ static err put_decide(struct engine_txn *t, void *ctx)
     page_key_title(&key, p->bucket->number, p->domain, p->title);
     err e = title_begin(&in.title, t, p->bucket, &key);
     if (e == ERR_OK)
-        e = check_allowed(&in);
+        e = look_allowed(&in.title.look, p->allow, p->allow_ctx);
     if (e == ERR_OK)
         e = check_fence(&in);
     if (e != ERR_OK)

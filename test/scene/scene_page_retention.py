@@ -176,6 +176,24 @@ def a_purge_leaves_a_fence(binary):
 
 
 @scene
+def orders_obey_the_conditions_they_carry(binary):
+    with page_server(binary) as server:
+        put(server, 'A', 1, b'one', tid())
+        put(server, 'A', 2, b'two', tid(1))
+        tag, old = f'"2/{tid(1)}"', f'"1/{tid()}"'
+        for where in (path('all', 'A'), path('all', 'A', 1), path('hold', 'A', 1)):
+            for headers in ({'If-Match': old}, {'If-None-Match': tag},
+                            {'If-Unmodified-Since': 'Wed, 31 Dec 2025 00:00:00 GMT'}):
+                problem(server.request('DELETE', where, headers), 412, 'precondition_failed')
+        problem(server.request('DELETE', path('all', 'B'), {'If-Match': '*'}), 412, 'precondition_failed')
+        eq([i['rev'] for i in history(server, 'A')['items']], [2, 1], 'nothing was purged')
+        put(server, 'A', 3, b'three', tid(2))     # and no fence was left
+        eq(server.request('DELETE', path('all', 'A'), {'If-Match': tag}).status, 412)
+        eq(server.request('DELETE', path('all', 'A'), {'If-Match': f'"3/{tid(2)}"'}).status, 204)
+        problem(server.request('GET', path('html', 'A')), 410, 'purged')
+
+
+@scene
 def purges_of_a_revision_and_of_a_render_take_just_that(binary):
     with page_server(binary) as server:
         server.clock(advance='60s')

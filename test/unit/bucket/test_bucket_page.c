@@ -285,8 +285,9 @@ static void bucket_no_longer_configured_is_culled_all_the_same(void **state)
     fixture_free(f);
 }
 
-static bool allow_newer(const struct page_put *p, const struct page_render *latest)
+static bool allow_newer(const void *ctx, const struct page_render *latest)
 {
+    const struct page_put *p = ctx;
     return latest == NULL || latest->name.rev < p->rev;
 }
 
@@ -295,7 +296,7 @@ static void condition_of_the_caller_is_judged_where_it_is_decided(void **state)
     (void)state; /* unused */
     struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
     struct page_put p = { .domain = f->domain, .title = STR("T"), .rev = 3, .contents_count = 1,
-                          .allow = allow_newer };
+                          .allow = allow_newer, .allow_ctx = &p };
     p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = STR("x") };
     assert_int_equal(sync_put(f->bucket, &p), ERR_OK);
     assert_int_equal(sync_put(f->bucket, &p), ERR_PRECONDITION);
