@@ -163,7 +163,7 @@ __attribute__((format(printf, 2, 0))) static void library_log(void *server, cons
     if (!log_enabled(s->log, LOG_DEBUG))
         return;
     (void)vsnprintf(text, sizeof text, format, args); /* cut when longer */
-    log_event(s->log, LOG_DEBUG, "http.library", LOG_STR("text", str_trim(str_of(text))));
+    log_event(s->log, LOG_DEBUG, "http.message", LOG_STR("text", str_trim(str_of(text))));
 }
 
 static bool listener_start(struct listener *l)
