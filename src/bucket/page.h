@@ -26,6 +26,7 @@ enum {
     PAGE_HEADERS_MAX = 32,             /* of one content */
     PAGE_HEADERS_BYTES_MAX = 8192,
     PAGE_LEDGER_ROWS_MAX = 10000,      /* of one title */
+    PAGE_LEDGER_DROP = 128,            /* the lowest, forgotten together when there would be more */
     PAGE_CULL_BATCH = 256,             /* rows of one cull update */
     PAGE_FENCES_MAX = 64,              /* of one title; more become one for the whole title */
     PAGE_POLICY_COUNT_MAX = 1000,      /* of policies latest and interval: a put looks at so many rows at most */

@@ -117,13 +117,21 @@ err title_forget(struct title *t, struct page_name name)
     return trace_delete(t, &trace);
 }
 
-static err trace_drop_lowest(struct title *t)
+/* Several at once: each search for the lowest steps over what was deleted there and is not indexed yet. */
+static err traces_drop_lowest(struct title *t)
 {
-    struct page_trace_row trace;
+    struct page_trace_row traces[PAGE_LEDGER_DROP];
+    unsigned count = 0;
     struct engine_cursor *c = look_ledger_open(&t->look, look_first, look_last, true);
-    err e = look_ledger_next(c, &trace);
+    err e = ERR_OK;
+    while (count < PAGE_LEDGER_DROP && (e = look_ledger_next(c, &traces[count])) == ERR_OK)
+        count++;
     engine_cursor_close(&c);
-    return e == ERR_OK ? trace_delete(t, &trace) : e;
+    if (e == ERR_NOT_FOUND && count > 0)
+        e = ERR_OK;
+    for (unsigned i = 0; i < count && e == ERR_OK; i++)
+        e = trace_delete(t, &traces[i]);
+    return e;
 }
 
 static err trace_put(struct title *t, const struct page_trace_row *trace)
@@ -138,7 +146,7 @@ static err trace_put(struct title *t, const struct page_trace_row *trace)
         e = due_put(t, trace->forget_at, DUE_LEDGER, page_key_str(&key));
     t->row.ledger_count++;
     if (e == ERR_OK && t->row.ledger_count > PAGE_LEDGER_ROWS_MAX)
-        e = trace_drop_lowest(t);
+        e = traces_drop_lowest(t);
     return e;
 }
 
