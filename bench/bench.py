@@ -354,6 +354,7 @@ def bench_expiry(b):
 
 
 def load(b, ours, pages, size):
+    """Titles T0_2 and on: wrk calls request() once before it begins."""
     script = put_script(b, size, "load.lua")
     rounds = 0
     began = time.monotonic()
@@ -365,7 +366,7 @@ def load(b, ours, pages, size):
 
 GET_LUA = """
 function init(args) n = tonumber(args[1]); math.randomseed(os.time()) end
-function request() return wrk.format("GET", "/bench.test/v1/page/html/T0_" .. math.random(1, n)) end
+function request() return wrk.format("GET", "/bench.test/v1/page/html/T0_" .. math.random(2, n)) end
 """
 
 
@@ -390,9 +391,14 @@ def bench_cold(b):
         f.write(GET_LUA)
     print("%d pages of %d bytes, %.0f MB on disk, memory limited to %d MB" % (n, size, disk / 1e6, limit_mb))
     compare(b, [("random page, cold", lambda: b.wrk(ours.url, 16, script=path, script_args=(int(n / 2),))),
-                ("one page, hot", lambda: b.wrk(ours.url + "/bench.test/v1/page/html/T0_1", 16))], "reads from a store larger than memory")
+                ("one page, hot", lambda: b.wrk(ours.url + "/bench.test/v1/page/html/T0_2", 16))], "reads from a store larger than memory")
     ours.end()
-    os.rmdir(group)
+    until = time.monotonic() + DEADLINE_S
+    while time.monotonic() < until:
+        try:
+            return os.rmdir(group)
+        except OSError:
+            time.sleep(0.1)  # the kernel still holds what the process had
 
 
 def bench_import(b):
