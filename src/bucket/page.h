@@ -244,8 +244,7 @@ void pages_on_change(struct pages *p, void (*changed)(void *ctx, uint16_t bucket
                      void *ctx);
 uint16_t page_bucket_number(const struct page_bucket *b);
 
-/* Verifies what rows must hold among each other: order, superseded_at, due rows both ways, ledger counts.
- * found once per damage. Blocks; in slices, online. */
+/* Verifies what rows must hold among each other: order, superseded_at, due rows both ways, ledger counts. Online. */
 MUST_CHECK err pages_check(struct pages *p, void (*found)(void *ctx, const char *what), void *ctx);
 
 #endif
