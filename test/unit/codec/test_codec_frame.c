@@ -55,7 +55,7 @@ static void what_cannot_get_smaller_is_not_squeezed(void **state)
 {
     (void)state;
     static const size_t sizes[] = { 0, 1, 2, 100, 65535, 65536, 300000 };
-    struct frame_pool pool = { 0 };
+    struct frame_pool pool = { .idle = { NULL } };
     struct arena a;
     struct rng r;
     rng_init(&r, 5);
