@@ -2,6 +2,7 @@
 
 #include "app/counters.h"
 #include "app/errors.h"
+#include "app/headers.h"
 #include "app/hot.h"
 #include "app/page_request.h"
 #include "auth/auth.h"
@@ -49,6 +50,16 @@ const struct app_domain *app_domain_find(const struct app *app, str name)
             high = middle;
     }
     return NULL;
+}
+
+/* A browser asks before it sends a header of its own, such as If-None-Match, to another site. */
+void app_options(struct http_exchange *x, void *app)
+{
+    (void)app;
+    struct answer w = { .status = 204 };
+    answer_add_security(&w, http_arena(x), STR_NONE, STR_NONE);
+    for (unsigned i = 0; i < w.count; i++)
+        http_reply_header(x, w.headers[i].name, w.headers[i].value);
 }
 
 /* Querator knows POST alone, and calls what it does not know unimplemented. */

@@ -61,6 +61,7 @@ extern const struct http_route *const app_tables[];
 /* What http_hooks wants; app is a struct app. */
 bool app_early(struct http_exchange *x, void *app);
 bool app_authorize(struct http_exchange *x, const char *permission, void *app);
+void app_options(struct http_exchange *x, void *app);
 void app_refuse(struct http_exchange *x, int status, const char *type, str detail, void *app);
 void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app);
 

@@ -62,6 +62,8 @@ struct http_hooks {
     bool (*early)(struct http_exchange *x, void *app);
     /* After routing, before the body. Not ERR_OK: it has answered (401, 403). */
     bool (*authorize)(struct http_exchange *x, const char *permission, void *app);
+    /* Adds headers to the coming answer to OPTIONS on a known path (204, Allow); NULL: none. */
+    void (*options)(struct http_exchange *x, void *app);
     /* Must answer x with this status; type is a short name ("not_found#route"), detail a sentence. */
     void (*refuse)(struct http_exchange *x, int status, const char *type, str detail, void *app);
     /* After the last byte went out (or the client left); worker thread. status 0: never answered. */

@@ -61,6 +61,8 @@ static bool route(struct http_exchange *x)
         return false;
     case ROUTER_NO_METHOD:
         allow_header(x, x->match.allowed);
+        if (x->method == HTTP_OPTIONS && s->hooks.options != NULL)
+            s->hooks.options(x, s->hooks.app);
         if (x->method == HTTP_OPTIONS)
             http_answer(x, 204, STR(""));
         else

@@ -171,7 +171,8 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
     struct http_server_opts opts = {
         .listens = s->config->listens, .listens_count = s->config->listens_count,
         .tables = tables, .tables_count = count, .limits = s->config->http,
-        .hooks = { .app = &s->app, .early = app_early, .authorize = app_authorize, .refuse = app_refuse,
+        .hooks = { .app = &s->app, .early = app_early, .authorize = app_authorize, .options = app_options,
+                   .refuse = app_refuse,
                    .finished = app_finished },
         .clock = s->app.clock, .log = s->app.log };
     fit_connections(s, &opts.limits);

@@ -22,6 +22,19 @@ def problems_have_all_members(binary):
 
 
 @scene
+def a_browser_may_ask_before_it_asks(binary):
+    with page_server(binary) as server:
+        asked = {'Origin': 'https://elsewhere.test', 'Access-Control-Request-Method': 'GET',
+                 'Access-Control-Request-Headers': 'if-none-match'}
+        answer = server.request('OPTIONS', path('html', 'A'), asked)
+        eq(answer.status, 204)
+        check('GET' in answer.headers['Allow'], answer.headers['Allow'])
+        eq(answer.headers['Access-Control-Allow-Origin'], '*')
+        check('if-none-match' in answer.headers['Access-Control-Allow-Headers'], 'the header asked for')
+        eq(server.request('OPTIONS', '/nowhere/at/all', asked).status, 404)
+
+
+@scene
 def unknown_paths_are_404_and_wrong_methods_405_with_allow(binary):
     with page_server(binary) as server:
         put(server, 'A', 1, b'x')
