@@ -2,7 +2,7 @@
 serves nothing past its due time, and leaves a store that passes its check.
 Method: writers over HTTP, SIGKILL at a random moment, a start on the same data, everything acknowledged asked for
 again; a long and a short grace window in turn, so that culls are cut down too. KILL_CYCLES (10) is how often; SEED
-repeats a run. The long form is KILL_CYCLES=2000."""
+repeats a run. The long form is SCENE_TIMEOUT=7200 KILL_CYCLES=2000."""
 import datetime
 import http.client
 import json
