@@ -32,7 +32,7 @@ import traceback
 READY_TIMEOUT = 20      # until the `listening on` line; a sanitized binary on a busy machine is slow
 REQUEST_TIMEOUT = 30
 EXIT_TIMEOUT = 30
-SCENE_TIMEOUT = 300     # of one scene
+SCENE_TIMEOUT = int(os.environ.get('SCENE_TIMEOUT', '300'))     # of one scene
 REPORTS = ('ERROR: AddressSanitizer', 'ERROR: LeakSanitizer', 'WARNING: ThreadSanitizer', 'runtime error:',
            'invariant broken', 'stack smashing detected')
 
