@@ -221,15 +221,16 @@ static void too_large_and_no_room_at_all_keep_nothing(void **state)
 
 /* ---- threads: published, then bumped, then acknowledged, as pages_on_change does ---- */
 
-enum { TITLES = 8, ROUNDS = 20000 };
+/* The writer goes on until the readers have seen enough, however the machine schedules them. */
+enum { TITLES = 8, ROUNDS = 20000, HITS_WANTED = 100 };
 static struct app_hot *shared;
 static _Atomic int64_t published[TITLES], acknowledged[TITLES];
-static atomic_int stale, done;
+static atomic_int stale, hits, done;
 
 static void *write_titles(void *arg)
 {
     (void)arg;
-    for (int64_t round = 1; round <= ROUNDS; round++) {
+    for (int64_t round = 1; round <= ROUNDS || atomic_load(&hits) < HITS_WANTED; round++) {
         int t = (int)(round % TITLES);
         char title[2] = { (char)('A' + t), 0 };
         atomic_store(&published[t], round);
@@ -249,6 +250,7 @@ static void *read_titles(void *arg)
         int64_t least = atomic_load(&acknowledged[t]);
         struct http_ready *r = hot_get(shared, key_of(target), &fake_clock, STR_NONE);
         if (r != NULL) {
+            atomic_fetch_add(&hits, 1);
             if (r->value < least)
                 atomic_fetch_add(&stale, 1);
             http_ready_unref(&r);
@@ -279,9 +281,6 @@ static void an_acknowledged_change_is_never_hidden(void **state)
     for (size_t i = 0; i < COUNT_OF(readers); i++)
         assert_int_equal(pthread_join(readers[i], NULL), 0);
     assert_int_equal(atomic_load(&stale), 0);
-    struct hot_stats s;
-    hot_stats_get(shared, &s);
-    assert_true(s.hits > 0);
     hot_free(&shared);
     assert_int_equal(atomic_load(&alive), 0);
 }
