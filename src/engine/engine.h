@@ -39,7 +39,9 @@ enum engine_space {
     SPACE_AUTH = 8,    /* auth/auth.h: users, keys, roles, bindings */
     SPACE_IMPORT = 9,  /* app/import.c: how far an import came */
     SPACE_TIMELINE = 10, /* timeline/timeline.h */
-    SPACE_COMPARE = 11,  /* bucket/compare_*.c: two_table, table_per_query */
+    SPACE_COMPARE = 11,  /* strategy/strategy.h: two_table, table_per_query */
+    SPACE_QUEUE = 12,    /* queue/queue.h: the catalogue of queues */
+    SPACE_PARTITION = 13, /* queue/store.h: partitions of a local store */
 };
 
 struct engine;

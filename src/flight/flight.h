@@ -1,0 +1,105 @@
+/* flight.h - one computation, many waiters.
+ *
+ * Model. Callers asking for one key while its computation is in the air share the outcome. The first becomes the
+ * requester of the flight, not its owner: the computation belongs to the flight and goes on when whoever asked
+ * first has gone. Each waiter has a deadline of its own. A failed flight answers every waiter with the
+ * error, and whoever asks again within the error's life (error_base_ms doubling with each failure in a row up
+ * to error_max_ms, +-20 %). Nothing else is kept: a value's place is the store.
+ *   A flight that nobody waits for goes on to its end (it fills the store), unless keep_idle is false: then it is
+ * told to stop.
+ *   Across servers: struct flight_shared is a table of functions beneath; with NULL flights are of this process.
+ * Callers see no difference but in detail.
+ * Source: the Redis coalescing article, "Design"; waiter generations after Varnish cache_hash.c; bounds after
+ * Unbound mesh.h. Invariants S1-S8, L1-L4 of notes flights.md 2.6 as far as one process goes.
+ *
+ * Thread: join, leave and finish from any thread; start and done are called on the loop, done in order of
+ * joining, at most FLIGHT_RELEASE_MAX in one turn of the loop so that others are not starved. */
+#ifndef FLIGHT_FLIGHT_H
+#define FLIGHT_FLIGHT_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "base/times.h"
+
+enum { FLIGHT_KEY_BYTES_MAX = 1024, FLIGHT_RELEASE_MAX = 256 };
+
+struct loop;
+struct metrics;
+struct flights;
+struct flight;        /* one computation, handed to its maker */
+struct flight_waiter; /* one joined caller; embedded by it */
+
+/* The outcome: shared by all waiters, read only, counted. */
+struct flight_value {
+    _Atomic unsigned refs;
+    void (*free)(struct flight_value *v); /* the last reference is gone */
+};
+struct flight_value *flight_value_ref(struct flight_value *v);
+void flight_value_unref(struct flight_value **vp);
+
+enum flight_detail { FLIGHT_LED, FLIGHT_WAITED, FLIGHT_NEGATIVE, FLIGHT_REMOTE, FLIGHT_DEGRADED, FLIGHT_DETAILS };
+const char *flight_detail_name(enum flight_detail d); /* "leader", "waiter", "negative", ... for Cache-Status */
+
+struct flight_opts {
+    struct loop *loop;
+    struct clock *clock;
+    struct metrics *metrics;       /* NULL: none */
+    uint64_t seed;
+    unsigned flights_max;          /* keys in the air [4096]; one more: ERR_LIMIT */
+    unsigned waiters_max;          /* of one flight [10000]; one more: ERR_LIMIT */
+    unsigned waiters_all_max;      /* [20000] */
+    unsigned makes_max;            /* computations running at once [64]; the rest of the flights wait their turn */
+    unsigned errors_max;           /* errors remembered [4096] */
+    int64_t make_timeout_ms;       /* then every waiter gets ERR_TIMEOUT [30 s] */
+    int64_t error_base_ms, error_max_ms; /* [500 ms, 30 s] */
+};
+/* Owner: caller. Dies when out of memory. */
+struct flights *flights_new(const struct flight_opts *opts);
+/* Every waiter gets ERR_SHUTDOWN, and who joins from here on is refused with it. */
+void flights_drain(struct flights *fs);
+/* All flights have ended. */
+void flights_free(struct flights **fsp);
+
+/* How a missing value is made. start: begin it, then call flight_finish exactly once, from any thread. cancel:
+ * nobody wants it any more or its time is up: finish soon; NULL: it cannot be stopped. ctx must live until
+ * finish; release is called once after that (or when the flight never started). */
+struct flight_maker {
+    void (*start)(struct flight *f, void *ctx);
+    void (*cancel)(struct flight *f, void *ctx);
+    void (*release)(void *ctx);
+    void *ctx;
+    bool keep_idle;
+    bool fresh;     /* join only a flight that begins from here on (no-cache): one already in the air began too early */
+};
+str flight_key(const struct flight *f);
+/* Deadline of the computation. */
+mono flight_deadline(const struct flight *f);
+/* why ERR_OK: value (one reference passes to the flight); else value NULL. An error is remembered, except
+ * ERR_SHUTDOWN, and those with keep_error false (404, whose answer is about one title now). */
+void flight_finish(struct flight *f, err why, struct flight_value *value, bool keep_error,
+                   const struct err_note *note);
+
+struct flight_waiter {
+    /* in */
+    mono deadline;
+    /* exactly once. value is borrowed: valid inside the call; reference it to keep it. note: of an error. */
+    void (*done)(struct flight_waiter *w, err why, struct flight_value *value, const struct err_note *note);
+    void *ctx;
+    /* out */
+    enum flight_detail detail;
+    int64_t retry_after_ms;   /* with a remembered error: how long it lives on */
+    void *own[12];            /* the module's */
+};
+/* Joins the flight for key, or starts one with maker. Refuses (done not called; maker->release is called): ERR_LIMIT,
+ * ERR_SHUTDOWN. maker is copied; when a flight is in the air already its release is called at once. */
+MUST_CHECK err flight_join(struct flights *fs, str key, const struct flight_maker *maker, struct flight_waiter *w);
+/* The waiter's client has gone: true: done will not be called; false: it is being called or was. */
+bool flight_leave(struct flights *fs, struct flight_waiter *w);
+
+struct flight_seen { str key; uint64_t waiters; int64_t age_ms; bool making; };
+/* For "flight ls": inside the lock, in no order; until each returns false. */
+void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct flight_seen *s), void *ctx);
+struct flight_stats { uint64_t flights, waiters, made, failed, shared, negative, refused, timed_out; };
+void flights_stats_get(struct flights *fs, struct flight_stats *out);
+
+#endif

@@ -1,0 +1,68 @@
+/* client.h - HTTP requests to origins and generators, on the loop. On libcurl's multi interface.
+ *
+ * Paths go out as they are given. Names are resolved on the pool (the library would start threads) and cached
+ * for dns_ttl; connections are kept and reused; at most per_host_max run at once to one host and port, the rest wait in
+ * order of arrival until their deadline. TLS is verified against the system's store or ca_file. Redirects are
+ * handed to the caller, never followed. A reply's body is bounded and counted against Content-Length.
+ * What is safe (GET, HEAD) and was cut before the first byte of the reply on a kept connection is tried once more.
+ * Thread: start and cancel from any thread; done on the loop. */
+#ifndef HTTP_CLIENT_H
+#define HTTP_CLIENT_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/times.h"
+#include "http/http.h"
+
+struct loop;
+struct http_client;
+struct http_client_opts {
+    struct loop *loop;
+    struct clock *clock;
+    unsigned per_host_max;       /* running at once [8] */
+    unsigned connections_max;    /* kept and running, in all [64] */
+    unsigned waiting_max;        /* calls not yet running [10000]; one more: ERR_LIMIT */
+    int64_t connect_timeout_ms;  /* [3 s] */
+    int64_t dns_ttl_ms;          /* [30 s] */
+    const char *ca_file;         /* NULL: the system's */
+    const char *user_agent;
+};
+/* Owner: caller. Dies when out of memory. Thread: the loop's, or before it runs. */
+struct http_client *http_client_new(const struct http_client_opts *opts);
+/* Every call was done before (http_client_stop ends them with ERR_SHUTDOWN, later, on the loop). */
+void http_client_stop(struct http_client *c);
+void http_client_free(struct http_client **cp);
+
+/* One request; the caller's memory until done. */
+struct http_call {
+    /* in; borrowed until done */
+    const char *method;          /* "GET", "POST" */
+    str url;                     /* absolute, http or https; sent byte for byte, no fragment */
+    const struct http_pair *headers;
+    unsigned headers_count;
+    str body;                    /* p NULL: none */
+    size_t reply_bytes_max;      /* of the body, as received and after decoding */
+    mono deadline;               /* of everything */
+    unsigned per_host_max;       /* 0: the client's */
+    struct arena *arena;         /* the reply is written here */
+    void (*done)(struct http_call *call, err why);
+    void *ctx;
+    /* out, on ERR_OK: a whole reply was received. Else ERR_TIMEOUT, ERR_UNAVAILABLE (no connection, cut, name does
+     * not resolve, TLS refused), ERR_LIMIT (reply too large, too many waiting, arena full), ERR_BAD (url; a
+     * reply that is no HTTP, or shorter than it said), ERR_SHUTDOWN (canceled) */
+    int status;
+    struct http_pair *reply_headers; /* in order of arrival; names as sent */
+    unsigned reply_headers_count;
+    str reply_body;              /* decoded: gzip and deflate are undone */
+    struct err_note note;        /* what failed, for a log and a problem's detail: host, not the whole url */
+    bool sent;                   /* may have reached the origin */
+    void *own[24];               /* the client's */
+};
+void http_call_start(struct http_client *c, struct http_call *call);
+/* done comes soon with ERR_SHUTDOWN, unless it is on its way already. */
+void http_call_cancel(struct http_client *c, struct http_call *call);
+/* First of that name in any letter case; STR_NONE. */
+str http_call_header(const struct http_call *call, const char *name);
+
+#endif

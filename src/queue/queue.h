@@ -1,0 +1,215 @@
+/* queue.h - lease-based work queues: partitions over stores, opportunistic distribution, leases.
+ *
+ * Model (DESIGN 11, notes: querator.md, queues.md 3.5 and 5.2). A queue has partitions 0..n-1, partition i on
+ * store i mod n unless weighted or moved. Order, counts and leases of a queue stand in memory under one lock;
+ * the store (store.h) holds what is there. A produce goes whole to the eligible partition with the fewest
+ * items (ready + scheduled + placing; ties: lowest number), requests in arrival order (place.h). A lease takes
+ * from the partition with the oldest ready head not yet promised. Expiry, immediate retry and a due schedule put
+ * the item at the tail under a new id, greater than any the partition ever gave; the id is the fence.
+ *   Memory: a window of ready items at the head of each partition, filled again from the store; leases and the
+ * next scheduled items. Depth does not set it.
+ *
+ * Errors: err and a note whose text is the sentence for the client, as the peer's contract has it. ERR_BAD,
+ * ERR_NOT_FOUND, ERR_CONFLICT: 400; ERR_TIMEOUT, ERR_LIMIT, ERR_UNAVAILABLE: 454; ERR_SHUTDOWN: 453.
+ * Requests are the caller's memory until done; borrowed inputs too. A start that does not return ERR_OK does
+ * not call done; else done comes exactly once, on any thread, possibly before start returned. done is short.
+ * Thread: any, unless said. Nothing here blocks but what says so. */
+#ifndef QUEUE_QUEUE_H
+#define QUEUE_QUEUE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/ksuid.h"
+#include "base/str.h"
+#include "base/times.h"
+
+enum {
+    QUEUE_NAME_BYTES_MAX = 512,
+    QUEUE_REFERENCE_BYTES_MAX = 2000,
+    QUEUE_ATTEMPTS_MAX = 65536,
+    QUEUE_PRODUCE_ITEMS_MAX = 1000,
+    QUEUE_LEASE_ITEMS_MAX = 1000,
+    QUEUE_COMPLETE_IDS_MAX = 1000,
+    QUEUE_RETRY_ITEMS_MAX = 1000,
+    QUEUE_CLIENT_BYTES_MAX = 512,
+    QUEUE_FIELD_BYTES_MAX = 2000,      /* encoding, kind, reference of an item */
+    QUEUE_QUEUES_MAX = 100000,
+    QUEUE_REQUESTS_MAX = 20000,        /* waiting in one queue; one more gets ERR_LIMIT */
+    QUEUE_SOON_NS = 100 * 1000000,     /* enqueue_at and retry_at up to this far ahead mean now */
+};
+
+struct queues; /* all of a server */
+struct queue;  /* one, counted references */
+
+enum queue_durability { QUEUE_SYNC, QUEUE_INTERVAL, QUEUE_NONE };
+
+struct queue_store;
+struct engine;
+struct queues_opts {
+    struct engine *engine;             /* the catalogue's: SPACE_QUEUE */
+    struct queue_store *const *stores; /* at least one; borrowed, closed by the caller after queues_free */
+    const unsigned *affinities;        /* weight of each, NULL: all 1 */
+    unsigned stores_count;
+    struct clock *clock;
+    struct loop *loop;                 /* timers, pool */
+    struct log *log;
+    struct metrics *metrics;           /* NULL: none */
+    uint64_t seed;                     /* of minted ids */
+    enum queue_durability durability;  /* of queues that do not say */
+    bool lease_sync;                   /* a lease is answered after the sync */
+    int64_t write_timeout_ms;          /* of one write to a store [3 s] */
+    int64_t idempotency_window_ns;     /* [5 min] */
+    uint64_t reply_bytes_max;          /* of lease and list replies [8 MiB], at least one item */
+};
+/* Loads the catalogue and the records of all partitions (not their items). Blocks: start-up. ERR_CORRUPT, ERR_IO.
+ * A store that cannot be read is in error and tried again; its partitions are not available. */
+MUST_CHECK err queues_new(const struct queues_opts *opts, struct queues **out, struct err_note *note);
+/* Answers what waits with ERR_SHUTDOWN, at once and from now on; what is being written is finished. */
+void queues_drain(struct queues *qs);
+void queues_free(struct queues **qp); /* after drain, when all requests were done */
+/* Does all that store_time made due (expiries, schedules) and returns when it is on disk. Blocks: pool thread. */
+void queues_upkeep_all(struct queues *qs);
+/* Test hook: while paused, produce, lease, complete and retry are parked; on resume processed as one batch. */
+MUST_CHECK err queues_test_pause(struct queues *qs, str name, bool pause, struct err_note *note);
+
+/* ---- queues ---- */
+struct queue_info {
+    str name;                 /* borrowed as each function says */
+    str space;                /* namespace */
+    str dead_queue, reference;
+    int64_t lease_timeout_ns, expire_timeout_ns;
+    uint32_t max_attempts;    /* 0: no limit */
+    uint32_t partitions;
+    enum queue_durability durability;
+    bool has_durability;
+    store_time created_at, updated_at;
+};
+/* Checks a name as the contract orders: empty, whitespace, '~', length, UTF-8. */
+MUST_CHECK err queue_name_check(str name, struct err_note *note);
+/* Checks come from the caller's order of queues.create / update (contract 1.6) and are made here. Blocks until on
+ * disk: pool thread. update: absent lease and expire timeout (0) and partitions (0) keep what is there;
+ * max_attempts, reference and dead_queue are replaced. */
+MUST_CHECK err queues_create(struct queues *qs, const struct queue_info *info, struct err_note *note);
+MUST_CHECK err queues_update(struct queues *qs, const struct queue_info *info, struct err_note *note);
+MUST_CHECK err queues_delete(struct queues *qs, str name, struct err_note *note);
+/* ERR_NOT_FOUND: `queue does not exist; no such queue named 'X'`. Give it back with queue_unref. */
+MUST_CHECK err queues_find(struct queues *qs, str name, struct queue **out, struct err_note *note);
+void queue_unref(struct queue **qp);
+/* A copy in the arena. */
+MUST_CHECK err queue_info_get(struct queue *q, struct arena *a, struct queue_info *out);
+/* By name from pivot (inclusive, need not exist); space empty: all; out in the arena. */
+MUST_CHECK err queues_list(struct queues *qs, str pivot, str space, unsigned limit, struct arena *a,
+                           struct queue_info **out, unsigned *count);
+
+/* ---- items ---- */
+struct queue_item_new { str encoding, kind, reference, bytes; store_time enqueue_at; /* ZERO: now */ };
+struct queue_produce {
+    /* in */
+    struct queue *queue;
+    const struct queue_item_new *items;
+    unsigned items_count;
+    mono deadline;               /* request_timeout */
+    str idempotency_key, order_key; /* empty: none */
+    struct arena *arena;
+    void (*done)(struct queue_produce *p, err why);
+    void *ctx;
+    /* out */
+    uint32_t partition;
+    struct ksuid first;          /* ids are first, first + 1, ... */
+    bool repeated;               /* by its idempotency key: nothing new was stored */
+    struct err_note note;
+    void *own[48];               /* the module's */
+};
+MUST_CHECK err queue_produce_start(struct queue_produce *p);
+/* The client has gone: done comes soon, with ERR_GONE when nothing was written. */
+void queue_produce_cancel(struct queue_produce *p);
+
+struct queue_item {
+    struct ksuid id;
+    str encoding, kind, reference, bytes;
+    uint32_t attempts;
+    store_time lease_deadline;   /* ZERO: not leased */
+    store_time expire_at, created_at, enqueue_at;
+    uint64_t token;
+    uint32_t max_attempts;
+    str source_id;
+};
+struct queue_lease_request {
+    struct queue *queue;
+    unsigned batch_size;
+    str client_id;
+    mono deadline;
+    int64_t lease_timeout_ns;    /* 0: the queue's */
+    bool wants_token;
+    struct arena *arena;         /* items are written here */
+    void (*done)(struct queue_lease_request *r, err why);
+    void *ctx;
+    uint32_t partition;
+    struct queue_item *items;
+    unsigned items_count;
+    struct err_note note;
+    void *own[48];
+};
+MUST_CHECK err queue_lease_start(struct queue_lease_request *r);
+void queue_lease_cancel(struct queue_lease_request *r);
+
+enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND };
+struct queue_change_item {
+    str id;                      /* text */
+    uint64_t token;              /* 0: none given */
+    store_time retry_at;         /* RETRY; ZERO: now */
+    bool dead;                   /* RETRY: to the dead queue */
+    int64_t extend_ns;           /* EXTEND: from now */
+};
+/* All or nothing: a refused one changes nothing. */
+struct queue_change {
+    struct queue *queue;
+    enum queue_change_kind kind;
+    uint32_t partition;
+    const struct queue_change_item *items;
+    unsigned items_count;
+    mono deadline;
+    struct arena *arena;
+    void (*done)(struct queue_change *c, err why);
+    void *ctx;
+    struct err_note note;
+    void *own[48];
+};
+MUST_CHECK err queue_change_start(struct queue_change *c);
+
+/* ---- looking and administering. Blocks: pool thread. Results in the arena. ---- */
+struct queue_part_stats {
+    uint32_t partition;
+    uint64_t ready, scheduled, leased, placing, failures;
+    int64_t average_age_ns, average_leased_age_ns, oldest_age_ns;
+    const char *state, *store;   /* "available", "suspect", "error", "draining", "paused" */
+};
+struct queue_stats {
+    uint64_t produce_waiting, lease_waiting, complete_waiting, in_flight;
+    struct queue_part_stats *parts;
+    unsigned parts_count;
+};
+MUST_CHECK err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out);
+/* From pivot (inclusive; empty: the first) in order of ids; scheduled: in order of ids too. */
+MUST_CHECK err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit,
+                                struct arena *a, struct queue_item **out, unsigned *count, struct err_note *note);
+MUST_CHECK err queue_items_import(struct queue *q, uint32_t partition, const struct queue_item *items, unsigned count,
+                                  struct arena *a, struct queue_item **out, struct err_note *note);
+MUST_CHECK err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsigned count,
+                                  struct err_note *note);
+MUST_CHECK err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, struct err_note *note);
+MUST_CHECK err queue_reload(struct queue *q, struct err_note *note);
+/* Items from a dead queue back to the tail of another: at most count, *moved of them. */
+MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
+                             struct err_note *note);
+
+enum queue_part_order { PART_ADD, PART_DRAIN, PART_PAUSE, PART_RESUME, PART_MOVE };
+struct queue_part_change { enum queue_part_order order; uint32_t partition; str store; };
+MUST_CHECK err queue_part_change(struct queue *q, const struct queue_part_change *c, struct err_note *note);
+/* Spreads partitions over stores by affinity while requests run; returns when done. */
+MUST_CHECK err queue_rebalance(struct queue *q, struct err_note *note);
+/* Why requests went where: the last decisions, as JSON lines in the arena; each can be replayed from what it
+ * recorded (place.h). */
+MUST_CHECK err queue_why(struct queue *q, unsigned limit, struct arena *a, str *out);
+
+#endif
