@@ -52,12 +52,20 @@ const struct app_domain *app_domain_find(const struct app *app, str name)
     return NULL;
 }
 
-/* A browser asks before it sends a header of its own, such as If-None-Match, to another site. */
+/* A browser asks before it sends a header of its own, such as If-None-Match, to another site. What writes
+ * is not for other sites' scripts; a transform writes nothing. */
 void app_options(struct http_exchange *x, void *app)
 {
     (void)app;
     struct answer w = { .status = 204 };
+    str rest = str_skip(http_target(x), 1);
+    (void)str_split(&rest, '/'); /* the domain */
+    bool transform = str_starts(rest, STR("v1/transform/"));
     answer_add_security(&w, http_arena(x), STR_NONE, STR_NONE);
+    answer_add(&w, STR("access-control-allow-methods"), transform ? STR("GET,HEAD,POST") : STR("GET,HEAD"));
+    answer_add(&w, STR("access-control-allow-headers"),
+               STR("accept, accept-datetime, accept-encoding, accept-language, api-user-agent, cache-control, "
+                   "content-length, content-type, dnt, if-match, if-modified-since, if-none-match, range"));
     for (unsigned i = 0; i < w.count; i++)
         http_reply_header(x, w.headers[i].name, w.headers[i].value);
 }

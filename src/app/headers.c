@@ -267,11 +267,6 @@ void answer_add_security(struct answer *w, struct arena *a, str content_type, st
         { "referrer-policy", "origin-when-cross-origin" },
         { "x-frame-options", "SAMEORIGIN" },
         { "access-control-allow-origin", "*" },
-        { "access-control-allow-methods", "GET,HEAD" },
-        { "access-control-allow-headers",
-          "accept, accept-datetime, accept-encoding, accept-language, api-user-agent, "
-          "cache-control, content-length, "
-          "content-type, dnt, if-match, if-modified-since, if-none-match, range" },
         { "access-control-expose-headers", "etag" },
     };
     for (size_t i = 0; i < COUNT_OF(always); i++)

@@ -30,6 +30,7 @@ def a_browser_may_ask_before_it_asks(binary):
         eq(answer.status, 204)
         check('GET' in answer.headers['Allow'], answer.headers['Allow'])
         eq(answer.headers['Access-Control-Allow-Origin'], '*')
+        eq(answer.headers['Access-Control-Allow-Methods'], 'GET,HEAD')
         check('if-none-match' in answer.headers['Access-Control-Allow-Headers'], 'the header asked for')
         eq(server.request('OPTIONS', '/nowhere/at/all', asked).status, 404)
 
