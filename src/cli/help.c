@@ -15,15 +15,46 @@ static void each_option(const struct cli_verb *v, void (*each)(FILE *to, const s
     each(to, &help_option);
 }
 
+/* Is it a verb of this group ("import" of "import git")? Every verb is of the group "". */
+static bool in_group(const struct cli_verb *v, const char *group)
+{
+    size_t n = strlen(group);
+    return n == 0 || (strncmp(v->name, group, n) == 0 && v->name[n] == ' ');
+}
+
+static size_t widest_name(const char *group)
+{
+    size_t widest = 0;
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
+        if (in_group(v, group) && strlen(v->name) > widest)
+            widest = strlen(v->name);
+    return widest;
+}
+
+static void list_verbs(FILE *to, const char *group)
+{
+    int widest = (int)widest_name(group);
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
+        if (in_group(v, group))
+            fprintf(to, "  %-*s  %s\n", widest, v->name, v->summary);
+    fputs("\npalimpsest help VERB tells more.\n", to);
+}
+
 void help_overview(FILE *to)
 {
     fputs("Usage: palimpsest VERB [OPTION]... [OPERAND]...\n\n", to);
-    size_t widest = 0;
-    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
-        widest = strlen(v->name) > widest ? strlen(v->name) : widest;
-    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
-        fprintf(to, "  %-*s  %s\n", (int)widest, v->name, v->summary);
-    fputs("\npalimpsest help VERB tells more.\n", to);
+    list_verbs(to, "");
+}
+
+bool help_is_group(const char *word)
+{
+    return word[0] != '\0' && widest_name(word) > 0;
+}
+
+void help_group(FILE *to, const char *group)
+{
+    fprintf(to, "Usage: palimpsest %s VERB [OPTION]... [OPERAND]...\n\n", group);
+    list_verbs(to, group);
 }
 
 static void help_option_line(FILE *to, const struct cli_option *o)

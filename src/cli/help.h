@@ -8,6 +8,9 @@
 
 /* All verbs, a line each. */
 void help_overview(FILE *to);
+/* Is word the first of two of some verb ("import" of "import git")? Then its verbs, a line each. */
+bool help_is_group(const char *word);
+void help_group(FILE *to, const char *group);
 /* roff of man page palimpsest(1), or of palimpsest-VERB(1). Thread: any. */
 void help_man_overview(FILE *to);
 void help_man_verb(FILE *to, const struct cli_verb *verb);

@@ -5,6 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What is no verb: a group of verbs alone or asked for help tells of its verbs. */
+static enum cli_exit no_verb(int argc, char **argv, bool asked)
+{
+    bool is_group = help_is_group(argv[0]);
+    asked = asked || (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0));
+    if (is_group && (argc == 1 || asked)) {
+        help_group(asked ? stdout : stderr, argv[0]);
+        return asked ? CLI_OK : CLI_USAGE;
+    }
+    if (is_group)
+        cli_error("no verb \"%s %s\"; try palimpsest help %s", argv[0], argv[1], argv[0]);
+    else
+        cli_error("no verb \"%s\"; try palimpsest help", argv[0]);
+    return CLI_USAGE;
+}
+
 static enum cli_exit run_help(int argc, char **argv)
 {
     if (argc == 0) {
@@ -13,10 +29,8 @@ static enum cli_exit run_help(int argc, char **argv)
     }
     int words;
     const struct cli_verb *v = args_verb(cli_verbs, argc, argv, &words);
-    if (v == NULL) {
-        cli_error("no verb \"%s\"; try palimpsest help", argv[0]);
-        return CLI_USAGE;
-    }
+    if (v == NULL)
+        return no_verb(argc, argv, argc == 1);
     cli_print_help(v);
     return CLI_OK;
 }
@@ -62,10 +76,8 @@ enum cli_exit cli_run(int argc, char **argv)
     int words;
     const struct cli_verb *v = asks_version ? args_verb(cli_verbs, 1, version_argv, &words)
                                             : args_verb(cli_verbs, argc - 1, argv + 1, &words);
-    if (v == NULL) {
-        cli_error("no verb \"%s\"; try palimpsest help", argv[1]);
-        return CLI_USAGE;
-    }
+    if (v == NULL)
+        return flushed(no_verb(argc - 1, argv + 1, false));
     if (v->run_raw != NULL)
         return flushed(v->run_raw(argc - words, argv + words));
     return flushed(run_verb(v, argc - 1 - words, argv + 1 + words));

@@ -126,6 +126,19 @@ def what_fails_says_why_and_leaves_no_file(binary):
 
 
 @scene
+def a_group_of_verbs_tells_of_its_verbs(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        for args in (['import', '--help'], ['import', '-h'], ['help', 'import']):
+            done = client(*args)
+            eq(done.returncode, 0, ' '.join(args))
+            check(b'import git' in done.stdout and b'token' not in done.stdout, f'{args}: {done.stdout}')
+        alone = client('import')
+        eq(alone.returncode, 2)
+        check(b'import mediawiki-xml' in alone.stderr, alone.stderr)
+
+
+@scene
 def a_key_opens_what_is_locked_for_every_verb(binary):
     with tempfile.TemporaryDirectory() as folder:
         data = f'{folder}/data'
