@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -37,9 +38,14 @@ int file_open(const struct file_faults *ff, int dir_fd, const char *name, int fl
     int why = fault(ff, FILE_OPEN, NULL);
     if (why != 0)
         return why;
-    int got = openat(dir_fd, name, flags | O_CLOEXEC, 0600);
+    int got = openat(dir_fd, name, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600); /* a pipe would wait for its writer */
     if (got < 0)
         return errno;
+    struct stat st;
+    if (fstat(got, &st) != 0 || S_ISFIFO(st.st_mode)) {
+        (void)close(got); /* nothing was written */
+        return EINVAL;
+    }
     *fd = got;
     return 0;
 }

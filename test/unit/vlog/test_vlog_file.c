@@ -102,6 +102,22 @@ static void reserving_keeps_the_size(void **state)
     close(fd);
 }
 
+/* Else whoever opens a pipe left in place of a segment waits for its writer for ever. */
+static void what_is_no_file_is_refused(void **state)
+{
+    (void)state;
+    char dir[] = "test-vlog-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    int dir_fd = open(dir, O_RDONLY | O_DIRECTORY), fd = -1;
+    assert_int_equal(mkfifoat(dir_fd, "pipe", 0600), 0);
+    assert_int_equal(file_open(NULL, dir_fd, "pipe", O_RDONLY, &fd), EINVAL);
+    assert_int_equal(file_open(NULL, dir_fd, "pipe", O_RDWR, &fd), EINVAL);
+    assert_int_equal(fd, -1);
+    assert_int_equal(unlinkat(dir_fd, "pipe", 0), 0);
+    close(dir_fd);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -109,6 +125,7 @@ int main(void)
         cmocka_unit_test(many_slices_are_written_in_order),
         cmocka_unit_test(failures_arrive_as_their_errno),
         cmocka_unit_test(reserving_keeps_the_size),
+        cmocka_unit_test(what_is_no_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
