@@ -12,6 +12,7 @@
 
 #define LOOP_MAGIC 0x100b100bu
 #define TIMER_MAGIC 0x71e3e71eu
+#define WATCH_MAGIC 0x3a7c43a7u
 #define LOOP_STALL_NS 5000000u
 enum { LOOP_THREADS_MAX = 1024 }; /* of libuv */
 
@@ -37,7 +38,7 @@ struct loop {
     pthread_mutex_t lock; /* of the two below */
     struct post *posts, **posts_end;
     struct request *jobs;
-    size_t timers_count;
+    size_t timers_count, watches_count;
     bool ending;
     atomic_bool stopping, running;
     _Atomic pthread_t thread; /* the creator's until loop_run */
@@ -49,6 +50,14 @@ struct loop_timer {
     uv_timer_t uv;
     struct loop *loop;
     void (*fired)(void *ctx);
+    void *ctx;
+};
+
+struct loop_watch {
+    uint32_t magic;
+    uv_poll_t uv;
+    struct loop *loop;
+    void (*ready)(void *ctx, unsigned events);
     void *ctx;
 };
 
@@ -137,6 +146,7 @@ void loop_free(struct loop **lp)
     l->ending = true;
     jobs_finish(l);
     INVARIANT(l->timers_count == 0);
+    INVARIANT(l->watches_count == 0);
     uv_close((uv_handle_t *)&l->wake, NULL);
     for (size_t i = 0; l->got != NULL && i < COUNT_OF(l->signals); i++)
         uv_close((uv_handle_t *)&l->signals[i], NULL);
@@ -251,6 +261,75 @@ void loop_timer_free(struct loop_timer **tp)
     t->magic = 0;
     uv_close((uv_handle_t *)&t->uv, on_timer_closed);
     *tp = NULL;
+}
+
+/* libuv stops a handle whose socket has an error, and says EBADF whatever the error is. */
+static void on_poll(uv_poll_t *uv, int status, int events)
+{
+    struct loop_watch *w = uv->data;
+    MAGIC_CHECK(w, WATCH_MAGIC);
+    struct loop *l = w->loop; /* ready may free the watch */
+    unsigned seen = status < 0 ? LOOP_ERROR : 0;
+    seen |= events & UV_READABLE ? LOOP_READABLE : 0;
+    seen |= events & UV_WRITABLE ? LOOP_WRITABLE : 0;
+    seen |= events & UV_DISCONNECT ? LOOP_GONE : 0;
+    uint64_t began = turn_begin();
+    w->ready(w->ctx, seen);
+    turn_end(l, began);
+}
+
+static void on_poll_closed(uv_handle_t *uv)
+{
+    free(uv->data);
+}
+
+struct loop_watch *loop_watch_new(struct loop *l, int fd, void (*ready)(void *ctx, unsigned events), void *ctx)
+{
+    loop_assert_here(l);
+    struct loop_watch *w = malloc(sizeof *w);
+    INVARIANT(w != NULL);
+    *w = (struct loop_watch){ .magic = WATCH_MAGIC, .loop = l, .ready = ready, .ctx = ctx };
+    INVARIANT(uv_poll_init(&l->uv, &w->uv, fd) == 0);
+    w->uv.data = w;
+    l->watches_count++;
+    return w;
+}
+
+void loop_watch_start(struct loop_watch *w, unsigned events)
+{
+    MAGIC_CHECK(w, WATCH_MAGIC);
+    loop_assert_here(w->loop);
+    INVARIANT((events & ~(unsigned)(LOOP_READABLE | LOOP_WRITABLE | LOOP_GONE)) == 0);
+    if (events == 0) {
+        loop_watch_stop(w);
+        return;
+    }
+    unsigned wanted = 0;
+    wanted |= events & LOOP_READABLE ? UV_READABLE : 0;
+    wanted |= events & LOOP_WRITABLE ? UV_WRITABLE : 0;
+    wanted |= events & LOOP_GONE ? UV_DISCONNECT : 0;
+    INVARIANT(uv_poll_start(&w->uv, (int)wanted, on_poll) == 0);
+}
+
+void loop_watch_stop(struct loop_watch *w)
+{
+    MAGIC_CHECK(w, WATCH_MAGIC);
+    loop_assert_here(w->loop);
+    INVARIANT(uv_poll_stop(&w->uv) == 0);
+}
+
+void loop_watch_free(struct loop_watch **wp)
+{
+    struct loop_watch *w = *wp;
+    if (w == NULL)
+        return;
+    MAGIC_CHECK(w, WATCH_MAGIC);
+    loop_assert_here(w->loop);
+    INVARIANT(w->loop->watches_count > 0);
+    w->loop->watches_count--;
+    w->magic = 0;
+    uv_close((uv_handle_t *)&w->uv, on_poll_closed); /* takes the descriptor from the kernel's set at once */
+    *wp = NULL;
 }
 
 static void on_work(uv_work_t *work)

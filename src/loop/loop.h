@@ -1,4 +1,4 @@
-/* loop.h - the one loop thread: timers, calls from other threads, blocking jobs on a pool. On libuv.
+/* loop.h - the one loop thread: timers, sockets, calls from other threads, blocking jobs on a pool. On libuv.
  *
  * Model: a loop runs on one thread (loop_run). Timers and done functions run there. Work that blocks is a
  * job on the pool: run touches only the job, done comes back on the loop exactly once. loop_post runs a
@@ -15,7 +15,7 @@ struct loop_timer;
 /* Dies when out of memory. threads: of the pool, set once per process (UV_THREADPOOL_SIZE). */
 struct loop *loop_new(unsigned threads);
 /* After loop_run returned, on any thread, when nobody else posts any more. Runs what is posted, takes back
- * jobs that have not begun (done gets canceled) and waits for the others. Invariant: no timer is left. */
+ * jobs that have not begun (done gets canceled) and waits for the others. Invariant: no timer and no watch is left. */
 void loop_free(struct loop **lp);
 /* Until loop_stop; on the calling thread, which becomes the loop thread. */
 void loop_run(struct loop *l);
@@ -33,6 +33,19 @@ struct loop_timer *loop_timer_new(struct loop *l, void (*fired)(void *ctx), void
 void loop_timer_start(struct loop_timer *t, int64_t first_ms, int64_t repeat_ms); /* repeat 0: once */
 void loop_timer_stop(struct loop_timer *t);
 void loop_timer_free(struct loop_timer **tp);
+
+/* What a watched descriptor can be ready for. GONE: the peer closed its side, or all of it. ERROR: the socket holds
+ * an error (refused, reset); it comes unasked, and the watch has stopped then. */
+enum { LOOP_READABLE = 1, LOOP_WRITABLE = 2, LOOP_GONE = 4, LOOP_ERROR = 8 };
+
+/* A watch on a socket or pipe. It starts stopped. Level triggered: ready is called again while the descriptor is
+ * ready. fd stays the caller's: not closed before loop_watch_stop or _free; one started watch a descriptor and loop.
+ * ready may stop, start or free the watch. Thread: loop (watch_new also before loop_run). */
+struct loop_watch;
+struct loop_watch *loop_watch_new(struct loop *l, int fd, void (*ready)(void *ctx, unsigned events), void *ctx);
+void loop_watch_start(struct loop_watch *w, unsigned events); /* instead of those before; 0: stop */
+void loop_watch_stop(struct loop_watch *w);
+void loop_watch_free(struct loop_watch **wp);
 
 /* One blocking job; the memory is the caller's until done was called. Thread: any. Embedding: CONTAINER_OF. */
 struct loop_job {
