@@ -58,6 +58,10 @@ extern const struct http_route app_hook_routes[];   /* hooks.c: test.clock; only
 /* All of the above, ended by NULL. */
 extern const struct http_route *const app_tables[];
 
+/* May the sender do this in that namespace (empty: AUTH_SYSTEM)? False: it was answered, 401 or 403. For routes
+ * whose permission is NULL because the namespace stands in the body; that the key is good was asked before. */
+bool app_may(struct http_exchange *x, const char *permission, str space, const struct app *app);
+
 /* What http_hooks wants; app is a struct app. */
 bool app_early(struct http_exchange *x, void *app);
 bool app_authorize(struct http_exchange *x, const char *permission, void *app);

@@ -103,7 +103,7 @@ err auth_check(struct auth *a, str authorization, const char *permission, str sp
     if (has_key && !secret_valid(key))
         return denied(AUTH_KEY_INVALID, why);
     uint64_t bit = 0;
-    bool known = permission_bit(permission, &bit);
+    bool known = permission != NULL && permission_bit(permission, &bit);
     struct secret_hash hash;
     if (has_key)
         hash = secret_hash(key);
@@ -115,7 +115,7 @@ err auth_check(struct auth *a, str authorization, const char *permission, str sp
         return failed;
     if (!store_time_before(clock_store(a->clock), verdict.expires_at))
         return denied(AUTH_KEY_EXPIRED, why);
-    if (!known || !verdict.allowed)
+    if (permission != NULL && (!known || !verdict.allowed))
         return denied(has_key ? AUTH_FORBIDDEN : AUTH_NO_KEY, why);
     return ERR_OK;
 }

@@ -66,7 +66,7 @@ enum auth_reason {
 const char *auth_reason_text(enum auth_reason r);
 
 /* May the sender of this Authorization field (STR_NONE: none) do that there?
- *   permission  one that is known, else nobody may
+ *   permission  one that is known, else nobody may; NULL: only whether the key is good
  *   space       namespace: the domain, or AUTH_SYSTEM; an empty one means AUTH_SYSTEM
  * ERR_OK; ERR_DENIED with *why (never AUTH_FINE); what the engine says. Never blocks on a write.
  * A field that is not Bearer is AUTH_NOT_BEARER also when everything is open: content routes pass STR_NONE

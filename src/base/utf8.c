@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include <stdlib.h>
+#include <unictype.h>
 #include <uninorm.h>
 #include <unistr.h>
 
@@ -20,6 +21,33 @@ static bool is_ascii(str s)
 bool utf8_valid(str s)
 {
     return s.n == 0 || u8_check(bytes_of(s), s.n) == NULL;
+}
+
+/* How many characters of s there are, and how many of them are spaces. */
+static void count_spaces(str s, size_t *characters, size_t *spaces)
+{
+    *characters = *spaces = 0;
+    while (s.n > 0) {
+        ucs4_t c;
+        int n = u8_mbtouc(&c, bytes_of(s), s.n); /* broken bytes: U+FFFD, at least one each */
+        ++*characters;
+        *spaces += uc_is_property_white_space(c) ? 1 : 0;
+        s = str_skip(s, (size_t)n);
+    }
+}
+
+bool utf8_has_space(str s)
+{
+    size_t characters, spaces;
+    count_spaces(s, &characters, &spaces);
+    return spaces > 0;
+}
+
+bool utf8_is_blank(str s)
+{
+    size_t characters, spaces;
+    count_spaces(s, &characters, &spaces);
+    return spaces == characters;
 }
 
 err utf8_nfc(struct arena *a, str s, str *out)

@@ -1,4 +1,4 @@
-/* utf8.h - validity and normal form of titles (UTF-8 by RFC 3629, NFC by Unicode through libunistring). */
+/* utf8.h - validity, spaces and normal form of titles and names (UTF-8 by RFC 3629, NFC by Unicode through libunistring). */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -7,6 +7,9 @@
 
 /* No overlong forms, no surrogates, nothing above U+10FFFF. */
 bool utf8_valid(str s);
+/* Does any character of s (valid UTF-8) have Unicode's property White_Space? And has every one (also of none)? */
+bool utf8_has_space(str s);
+bool utf8_is_blank(str s);
 /* The NFC form, in the arena (or s itself when it is in that form already). ERR_BAD: not UTF-8; ERR_LIMIT. */
 MUST_CHECK err utf8_nfc(struct arena *a, str s, str *out);
 

@@ -57,9 +57,30 @@ static void ascii_and_nothing_need_no_memory(void **state)
     arena_fini(&a);
 }
 
+static void spaces_are_those_of_unicode(void **state)
+{
+    (void)state;
+    static const struct { str s; bool any, all; } rows[] = {
+        { STR_INIT(""), false, true },
+        { STR_INIT("name"), false, false },
+        { STR_INIT("  \t\n\v\f\r"), true, true },
+        { STR_INIT("a b"), true, false },
+        { STR_INIT("a\xc2\xa0"), true, false },            /* no-break space */
+        { STR_INIT("\xe2\x80\x83\xe3\x80\x80"), true, true }, /* em space, ideographic space */
+        { STR_INIT("a\xe2\x80\x8b"), false, false },        /* zero width space is none */
+        { STR_INIT("\xff\xe2\x80"), false, false },
+        { STR_INIT("a\0b"), false, false },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_int_equal(utf8_has_space(rows[i].s), rows[i].any);
+        assert_int_equal(utf8_is_blank(rows[i].s), rows[i].all);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spaces_are_those_of_unicode),
         cmocka_unit_test(validity_is_that_of_rfc_3629),
         cmocka_unit_test(titles_come_out_composed),
         cmocka_unit_test(ascii_and_nothing_need_no_memory),
