@@ -1,21 +1,27 @@
 /* store.h - where the partitions of queues live: the door to a local store (the engine) or to PostgreSQL.
  *
- * Model. A store holds partitions, each named by (queue number, partition number). A partition holds
+ * Model. A store holds partitions, each named by (queue number, partition number); queue 0 is the store's own. A
+ * partition holds
  *   batches   what one produce put there, whole: bodies and the fields its producer gave, never written
  *             again; with a state for each item: ready in its place, elsewhere, gone. A batch goes when all are.
  *   entries   items that left their place in a batch: returned to the tail (ENTRY_READY) or waiting for an
  *             instant (ENTRY_SCHEDULED); they point at their body in a batch
- *   leases    which items are leased, until when
+ *   leases    which items are leased, until when; the item stays where it is, in place or as an entry
  *   keys      idempotency keys, with their window
+ *   supersedes  batches of other partitions of the queue, of unknown outcome, that were placed here instead
  *   one record: counts, the greatest id given, epoch
  * The owner of a queue keeps order and leases in memory and is the only writer, so a write is a list of row
- * changes without conditions, atomic as a whole; the store decides nothing. Writes of one partition are
- * applied in the order they were started.
- *   An id is a KSUID (base/ksuid.h); item i of a batch has the id first + i. FIFO order is the order of ids.
+ * changes without conditions, atomic as a whole; the store decides nothing but whether the writer still is the owner
+ * (its epoch). Writes of one store are applied in the order they were started; one may fail and a later one not, so
+ * counts are changed, not set. A write that contradicts what is stored (states of a batch that is not there, a count
+ * below zero) changes nothing and gets ERR_CORRUPT.
+ *   An id is a KSUID (base/ksuid.h); item i of a batch has the id first + i; batches do not overlap. FIFO order is
+ * the order of ids.
  *
- * Outcomes: ERR_OK on disk (or written, for a lease with early); ERR_FULL, ERR_UNAVAILABLE, ERR_TIMEOUT:
- * definitely nothing of it is or ever will be in the store; ERR_IO: unknown, the store is of no more use to this
- * process until it was opened and read again (queue_store_recover). */
+ * Outcomes: ERR_OK on disk (or written, for early and unsynced); ERR_FULL, ERR_UNAVAILABLE (also: no longer the
+ * owner), ERR_TIMEOUT, ERR_LIMIT, ERR_CORRUPT, ERR_SHUTDOWN: definitely nothing of it is or ever will be in the store;
+ * ERR_IO: unknown. After it the store answers ERR_UNAVAILABLE until recover; then own the partitions again, which
+ * fences what may still be on its way, and read them. */
 #ifndef QUEUE_STORE_H
 #define QUEUE_STORE_H
 
@@ -28,21 +34,25 @@
 enum {
     QUEUE_BATCH_ITEMS_MAX = 1000,
     QUEUE_BATCH_BYTES_MAX = 8 << 20, /* encoded */
+    QUEUE_ORDER_KEY_BYTES_MAX = 256,
     QUEUE_WRITE_OPS_MAX = 4096,
+    QUEUE_OWN_MAX = 4096,            /* partitions owned in one call */
     QUEUE_PARTITIONS_MAX = 65535,    /* of one queue */
     QUEUE_STORES_MAX = 64,
+    QUEUE_BOOT_BYTES = 16,
 };
 
 struct queue_store;
 struct queue_part { uint32_t queue, partition; };
 
-/* What a partition is known by after a restart; written with every write, so counts equal the rows. */
+/* What a partition is known by after a restart; kept with every write, so counts equal the rows. */
 struct queue_part_record {
-    uint64_t ready, scheduled, leased; /* items */
-    uint64_t bytes;                    /* of batches */
+    uint64_t ready, scheduled, leased; /* items; ready: in place and entries, without the leased ones */
+    uint64_t bytes;                    /* of batches; the store counts them */
     struct ksuid last_id;              /* greatest ever given */
-    uint64_t epoch;                    /* raised by each owner and each boot */
-    unsigned char boot[16];            /* of the machine that wrote it last */
+    struct ksuid settled;              /* the outcome of batches up to this id was known to their owner */
+    uint64_t epoch;                    /* raised by each owner */
+    unsigned char boot[QUEUE_BOOT_BYTES]; /* of the machine that owned it last; own: before this */
 };
 
 /* Where an item's body is. */
@@ -60,6 +70,7 @@ struct queue_entry {
     store_time enqueue_at;   /* SCHEDULED */
     uint32_t attempts;       /* grants so far */
     store_time created_at, expire_at; /* as the batch says, or later */
+    str order_key;           /* the batch's */
 };
 struct queue_lease {
     struct ksuid id;         /* of the item */
@@ -69,17 +80,10 @@ struct queue_lease {
     uint32_t attempts;       /* this grant included */
     uint64_t token;          /* of our own routes; 0: none */
     store_time created_at, expire_at;
+    str order_key;
 };
 struct queue_key { unsigned char hash[16]; struct ksuid first; uint32_t count; store_time expire_at; };
-
-enum queue_op_kind {
-    OP_BATCH_PUT,      /* batch */
-    OP_BATCH_STATES,   /* batch.first, batch.states: the states as they are now; all GONE: the batch is deleted */
-    OP_ENTRY_PUT, OP_ENTRY_DELETE,   /* entry (delete: kind, id, enqueue_at) */
-    OP_LEASE_PUT, OP_LEASE_DELETE,   /* lease (delete: id) */
-    OP_KEY_PUT, OP_KEY_DELETE,       /* key (delete: hash) */
-    OP_KINDS
-};
+struct queue_supersede { uint32_t partition; struct ksuid first; };
 struct queue_batch {
     struct ksuid first;
     uint16_t count;
@@ -88,7 +92,16 @@ struct queue_batch {
     const unsigned char *states;  /* enum queue_item_state, count of them */
     str bytes;                    /* encoded items (item.h); OP_BATCH_PUT only */
 };
-enum { QUEUE_ORDER_KEY_BYTES_MAX = 256 };
+
+enum queue_op_kind {
+    OP_BATCH_PUT,      /* batch; one at least is not gone */
+    OP_BATCH_STATES,   /* batch.first, count, states as they are now; all GONE: the batch is deleted */
+    OP_ENTRY_PUT, OP_ENTRY_DELETE,   /* entry (delete: kind, id, enqueue_at) */
+    OP_LEASE_PUT, OP_LEASE_DELETE,   /* lease (put again: a new deadline; delete: id) */
+    OP_KEY_PUT, OP_KEY_DELETE,       /* key (delete: hash) */
+    OP_SUPERSEDE_PUT, OP_SUPERSEDE_DELETE, /* supersede */
+    OP_KINDS
+};
 struct queue_op {
     enum queue_op_kind kind;
     union { /* told apart by kind */
@@ -96,15 +109,18 @@ struct queue_op {
         struct queue_entry entry;
         struct queue_lease lease;
         struct queue_key key;
+        struct queue_supersede supersede;
     } u;
 };
 
 /* One atomic change of one partition, or of two on the same store (a move to a dead queue). Caller's memory
- * until done. done: any thread, exactly once, possibly before start returns. */
+ * until done, with all it points to. done: any thread, exactly once, possibly before write returns. */
 struct queue_write {
-    struct {
+    struct queue_write_part {
         struct queue_part part;
-        struct queue_part_record record; /* as it is after this write */
+        uint64_t epoch;                    /* as own gave it */
+        int64_t ready, scheduled, leased;  /* how the record's counts change */
+        struct ksuid last_id, settled;     /* the record keeps the greater one */
         const struct queue_op *ops;
         unsigned ops_count;
     } parts[2];
@@ -112,42 +128,53 @@ struct queue_write {
     bool early;            /* only leases: done when written, synced with the next group */
     bool unsynced;         /* durability interval or none: done when written */
     bool frees;            /* only removes: may use the reserve of a full disk */
-    mono deadline;         /* past it, if nothing was written yet: ERR_TIMEOUT */
+    mono deadline;         /* past it, if nothing was written yet: ERR_TIMEOUT; ns 0: none */
     void (*done)(struct queue_write *w, err why);
     void *ctx;
     void *store_own[16];   /* the store's */
 };
 
-/* A table of functions each kind of store fills in. All from any thread unless said. */
+/* A table of functions each kind of store fills in. All from any thread. Those that read block (a pool job or
+ * start-up), unless said, and show everything acknowledged before; what was only written early may be missing for
+ * a moment. Each stops when its callback returns false, which is no error. Slices given to callbacks are valid inside
+ * the call; a callback must not call the store. ERR_CORRUPT, ERR_IO, ERR_UNAVAILABLE. */
 struct queue_store_ops {
     void (*write)(struct queue_store *s, struct queue_write *w);
-    /* Reads what a partition holds, for its owner's memory. Blocks: a pool job or start-up.
-     * Creates the partition when it is not there (record zero). ERR_CORRUPT, ERR_IO, ERR_UNAVAILABLE. */
+    /* Makes the caller the owner of count partitions (all or none): creates those that are not there, raises their
+     * epochs and writes boot, on disk. *out as they are now, boot as it was before. Blocks. ERR_LIMIT. */
+    err (*own)(struct queue_store *s, const struct queue_part *parts, unsigned count,
+               const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out, struct err_note *note);
+    /* ERR_NOT_FOUND: no such partition. */
     err (*record)(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
-    /* Ready and scheduled rows in order, from the first id >= from (scheduled: enqueue_at >= at, then id): calls
-     * each with an entry, in_place telling whether it stands in its batch; until it returns false. Leased ones
-     * are reported too. May block. */
+    /* Ready rows in order of ids, from the first id >= from; scheduled ones with (enqueue_at, id) >= (at, from), in
+     * that order. in_place tells whether it stands in its batch (attempts 0). Leased ones are reported too. The cost is
+     * that of the rows from there on, batches without an item in place included; start where you know to. */
     err (*ready)(struct queue_store *s, struct queue_part p, struct ksuid from,
-                 bool (*each)(void *ctx, const struct queue_entry *e, bool in_place, str order_key), void *ctx);
+                 bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx);
     err (*scheduled)(struct queue_store *s, struct queue_part p, store_time at, struct ksuid from,
                      bool (*each)(void *ctx, const struct queue_entry *e), void *ctx);
     err (*leases)(struct queue_store *s, struct queue_part p,
                   bool (*each)(void *ctx, const struct queue_lease *l), void *ctx);
     err (*keys)(struct queue_store *s, struct queue_part p,
                 bool (*each)(void *ctx, const struct queue_key *k), void *ctx);
-    /* The states and fields of a batch (bytes empty), in the arena. ERR_NOT_FOUND. */
+    err (*supersedes)(struct queue_store *s, struct queue_part p,
+                      bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx);
+    /* The states and fields of a batch (bytes empty), in the arena. ERR_NOT_FOUND, ERR_LIMIT (arena). */
     err (*batch)(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
                  struct queue_batch *out);
-    /* One encoded item, verified, in the arena. now: only from memory, ERR_AGAIN otherwise. */
-    err (*body)(struct queue_store *s, struct queue_part p, struct queue_place at, bool now, struct arena *a,
-                str *out);
-    /* Removes a partition with all its rows, in bounded steps. Blocks. */
+    /* Encoded items (item.h), verified, in the arena. now: never blocks, ERR_AGAIN when they are not in memory.
+     * ERR_NOT_FOUND, ERR_LIMIT (arena). */
+    err (*bodies)(struct queue_store *s, struct queue_part p, const struct queue_place *at, unsigned count, bool now,
+                  struct arena *a, str *out);
+    /* Removes a partition with all its rows, its record first, so that its owner can write no more; in bounded steps,
+     * goes on where it stopped when called again. Blocks. */
     err (*drop)(struct queue_store *s, struct queue_part p);
-    /* After ERR_IO or at start: opens again; ERR_UNAVAILABLE while it cannot. Blocks. */
+    /* After ERR_IO: opens again; ERR_UNAVAILABLE while it cannot. No other call runs meanwhile, none is waited for
+     * but writes, which are answered first. Blocks. */
     err (*recover)(struct queue_store *s, struct err_note *note);
     /* Writes a record of its own and syncs it: is it alive, and how fast? Blocks. */
     err (*heartbeat)(struct queue_store *s, mono deadline);
-    void (*close)(struct queue_store **sp);
+    void (*close)(struct queue_store **sp); /* answers what was written first */
 };
 struct queue_store {
     const struct queue_store_ops *ops;
@@ -156,6 +183,8 @@ struct queue_store {
 
 /* The local kind, on an engine that the caller keeps (the main one) or that this store opens in dir. */
 struct engine;
+struct clock;
+struct file_faults;
 struct queue_local_opts {
     const char *name;
     struct engine *engine;   /* borrowed; NULL: */
@@ -168,6 +197,10 @@ struct queue_local_opts {
 };
 MUST_CHECK err queue_local_open(const struct queue_local_opts *opts, struct queue_store **out, store_time *greatest,
                                 struct err_note *note);
+/* Looks over all partitions in an engine: counts equal the rows, no batch without a live item, every entry and lease
+ * points at an item that is there, bodies can be read. found: a sentence for each damage. Blocks. ERR_CORRUPT,
+ * ERR_IO. */
+MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, const char *what), void *ctx);
 
 /* PostgreSQL, through src/pg. url: postgresql://user:password@1.2.3.4:5432/db, numeric host. One owner by epoch. */
 struct loop;
