@@ -1,6 +1,7 @@
 #include "auth/secret.h"
 
 #include "base/buf.h"
+#include "base/ksuid.h"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
@@ -8,7 +9,6 @@
 #include <string.h>
 
 enum { ENTROPY_DIGITS = 43, NUMBER_BYTES_MAX = 32 };
-#define KSUID_EPOCH_S ((int64_t)1400000000)
 static const char digits62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /* The number in bytes (big-endian) as digits of base 62, left padded; INVARIANT: it fits. */
@@ -84,9 +84,5 @@ bool secret_hash_eq(const struct secret_hash *a, const struct secret_hash *b)
 
 void secret_id(store_time now, const unsigned char random[SECRET_ID_RANDOM_BYTES], char out[AUTH_ID_BYTES + 1])
 {
-    unsigned char bytes[4 + SECRET_ID_RANDOM_BYTES];
-    int64_t seconds = now.ns / NS_PER_S - KSUID_EPOCH_S;
-    put_be32(bytes, seconds < 0 ? 0 : seconds > UINT32_MAX ? UINT32_MAX : (uint32_t)seconds);
-    memcpy(bytes + 4, random, SECRET_ID_RANDOM_BYTES);
-    base62(bytes, sizeof bytes, out, AUTH_ID_BYTES);
+    ksuid_format(ksuid_at(now, get_be64(random), get_be64(random + 8)), out);
 }
