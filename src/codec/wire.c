@@ -1,0 +1,147 @@
+#include "codec/wire.h"
+
+#include "base/utf8.h"
+#include "codec/wire_table.h"
+
+#include <string.h>
+
+#define ZERO_SECONDS INT64_C(-62135596800) /* 0001-01-01T00:00:00Z */
+
+const struct wire_message *wire_message_of(const ProtobufCMessageDescriptor *type)
+{
+    for (unsigned i = 0; i < wire_messages_count; i++)
+        if (wire_messages[i]->type == type)
+            return wire_messages[i];
+    check_failed(__FILE__, __LINE__, type->name);
+}
+
+ProtobufCMessage *wire_message_new(struct arena *a, const ProtobufCMessageDescriptor *type)
+{
+    ProtobufCMessage *m = arena_alloc(a, type->sizeof_message);
+    if (m != NULL)
+        protobuf_c_message_init(type, m);
+    return m;
+}
+
+/* ---- protobuf ---- */
+
+static void *allocate(void *ctx, size_t size)
+{
+    return arena_alloc(ctx, size);
+}
+
+static void leave(void *ctx, void *p)
+{
+    (void)ctx, (void)p; /* the arena ends as a whole */
+}
+
+static bool text_is_valid(const struct wire_field *f, const void *at)
+{
+    const ProtobufCBinaryData *b = at;
+    return f->kind != WIRE_TEXT || utf8_valid((str){ .p = (const char *)b->data, .n = b->len });
+}
+
+/* The first field with a text that is no UTF-8, or NULL. Nests as deep as the types do. */
+static const struct wire_field *find_invalid(const struct wire_message *m, const ProtobufCMessage *message)
+{
+    for (unsigned i = 0; i < m->type->n_fields; i++) {
+        const ProtobufCFieldDescriptor *d = &m->type->fields[i];
+        const struct wire_field *f = &m->fields[i];
+        const void *at = (const char *)message + d->offset;
+        size_t count = 1;
+        if (f->kind != WIRE_TEXT && f->kind != WIRE_MESSAGE)
+            continue;
+        if (d->label == PROTOBUF_C_LABEL_REPEATED) {
+            count = *(const size_t *)(const void *)((const char *)message + d->quantifier_offset);
+            at = *(const void *const *)at;
+        }
+        for (size_t k = 0; k < count; k++) {
+            if (f->kind == WIRE_TEXT && !text_is_valid(f, (const ProtobufCBinaryData *)at + k))
+                return f;
+            const ProtobufCMessage *inner = f->kind == WIRE_MESSAGE ? ((const ProtobufCMessage *const *)at)[k] : NULL;
+            const struct wire_field *found = inner == NULL ? NULL : find_invalid(f->of, inner);
+            if (found != NULL)
+                return found;
+        }
+    }
+    return NULL;
+}
+
+static err protobuf_decode(struct arena *a, const struct wire_message *m, str bytes, ProtobufCMessage **out,
+                           struct err_note *note)
+{
+    ProtobufCAllocator allocator = { .alloc = allocate, .free = leave, .allocator_data = a };
+    size_t total = a->total;
+    ProtobufCMessage *message = protobuf_c_message_unpack(m->type, &allocator, bytes.n, (const uint8_t *)bytes.p);
+    if (message == NULL) {
+        /* It does not say which of the two it was: an arena that took nothing more is full. */
+        if (a->total > total && a->bytes_max - a->total < bytes.n)
+            return ERR_LIMIT;
+        err_note_set(note, "protobuf: not a message of type %s", m->type->short_name);
+        return ERR_BAD;
+    }
+    const struct wire_field *wrong = find_invalid(m, message);
+    if (wrong != NULL) {
+        err_note_set(note, "protobuf: field %.*s is not UTF-8", STR_ARG(wrong->name));
+        return ERR_BAD;
+    }
+    *out = message;
+    return ERR_OK;
+}
+
+static err protobuf_encode(struct arena *a, const ProtobufCMessage *m, str *out)
+{
+    size_t n = protobuf_c_message_get_packed_size(m);
+    uint8_t *bytes = arena_alloc(a, n);
+    if (bytes == NULL)
+        return ERR_LIMIT;
+    INVARIANT(protobuf_c_message_pack(m, bytes) == n);
+    *out = (str){ .p = (const char *)bytes, .n = n };
+    return ERR_OK;
+}
+
+/* ---- either ---- */
+
+err wire_decode(struct arena *a, const ProtobufCMessageDescriptor *type, enum wire_encoding encoding, str bytes,
+                ProtobufCMessage **out, struct err_note *note)
+{
+    const struct wire_message *m = wire_message_of(type);
+    err why = encoding == WIRE_JSON ? wire_json_decode(a, m, bytes, out, note)
+                                    : protobuf_decode(a, m, bytes, out, note);
+    if (why == ERR_LIMIT)
+        err_note_set(note, "the message needs more memory than a request may have");
+    return why;
+}
+
+err wire_encode(struct arena *a, const ProtobufCMessage *m, enum wire_encoding encoding, str *out)
+{
+    if (encoding == WIRE_JSON)
+        return wire_json_encode(a, wire_message_of(m->descriptor), m, out);
+    return protobuf_encode(a, m, out);
+}
+
+Wire__Timestamp *wire_time(struct arena *a, store_time at)
+{
+    Wire__Timestamp *t = (Wire__Timestamp *)wire_message_new(a, &wire__timestamp__descriptor);
+    if (t == NULL)
+        return NULL;
+    t->seconds = at.ns / NS_PER_S;
+    t->nanos = (int32_t)(at.ns % NS_PER_S);
+    if (t->nanos < 0) {
+        t->seconds--;
+        t->nanos += (int32_t)NS_PER_S;
+    }
+    if (at.ns == 0)
+        t->seconds = ZERO_SECONDS;
+    return t;
+}
+
+store_time wire_time_read(const Wire__Timestamp *t)
+{
+    int64_t ns;
+    if (t == NULL || (t->seconds == ZERO_SECONDS && t->nanos == 0))
+        return STORE_TIME_ZERO;
+    if (__builtin_mul_overflow(t->seconds, NS_PER_S, &ns) || __builtin_add_overflow(ns, (int64_t)t->nanos, &ns))
+        return (store_time){ .ns = t->seconds < 0 ? INT64_MIN : INT64_MAX - 1 };
+    return (store_time){ .ns = ns == INT64_MAX ? ns - 1 : ns };
+}
