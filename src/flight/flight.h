@@ -12,8 +12,12 @@
  * Source: the Redis coalescing article, "Design"; waiter generations after Varnish cache_hash.c; bounds after
  * Unbound mesh.h. Invariants S1-S8, L1-L4 of notes flights.md 2.6 as far as one process goes.
  *
- * Thread: join, leave and finish from any thread; start and done are called on the loop, done in order of
- * joining, at most FLIGHT_RELEASE_MAX in one turn of the loop so that others are not starved. */
+ *   One key has one computation at a time; one that was told to stop no longer counts. What was not begun when its
+ * last waiter left is dropped. No computation begins within the life of its key's error.
+ *
+ * Thread: join, leave and finish from any thread; start, cancel, release and done are called on the loop, done in
+ * order of joining, at most FLIGHT_RELEASE_MAX in one turn of the loop, shared among the flights that
+ * ended, so that nobody is starved. No lock of ours is held meanwhile: all may join, leave and finish. */
 #ifndef FLIGHT_FLIGHT_H
 #define FLIGHT_FLIGHT_H
 
@@ -53,23 +57,28 @@ struct flight_opts {
     int64_t make_timeout_ms;       /* then every waiter gets ERR_TIMEOUT [30 s] */
     int64_t error_base_ms, error_max_ms; /* [500 ms, 30 s] */
 };
-/* Owner: caller. Dies when out of memory. */
+/* 0 in opts: the default in brackets. Owner: caller. Dies when out of memory. Thread: the loop's, or before it runs. */
 struct flights *flights_new(const struct flight_opts *opts);
-/* Every waiter gets ERR_SHUTDOWN, and who joins from here on is refused with it. */
+/* Every waiter gets ERR_SHUTDOWN, soon, and who joins from here on is refused with it. Computations are told to
+ * stop. Thread: any. */
 void flights_drain(struct flights *fs);
-/* All flights have ended. */
+/* No computation runs and nobody waits for done: what flights_free wants. Thread: any. */
+bool flights_idle(struct flights *fs);
+/* Idle, and the loop ran at least one turn since (or its loop_run has returned). Thread: the loop's. */
 void flights_free(struct flights **fsp);
 
-/* How a missing value is made. start: begin it, then call flight_finish exactly once, from any thread. cancel:
- * nobody wants it any more or its time is up: finish soon; NULL: it cannot be stopped. ctx must live until
- * finish; release is called once after that (or when the flight never started). */
+/* How a missing value is made. start: begin it, then call flight_finish exactly once, from any thread, inside start
+ * too. cancel: nobody wants it any more or its time is up: finish soon; NULL: it cannot be stopped; it may
+ * cross a finish under way on another thread. release: once, after all that, or when it never started; it
+ * frees ctx. Each may be NULL but start. */
 struct flight_maker {
     void (*start)(struct flight *f, void *ctx);
     void (*cancel)(struct flight *f, void *ctx);
     void (*release)(void *ctx);
     void *ctx;
     bool keep_idle;
-    bool fresh;     /* join only a flight that begins from here on (no-cache): one already in the air began too early */
+    bool fresh;     /* join only a flight that begins from here on (no-cache): one already in the air began too early;
+                       the new one begins when that has ended */
 };
 str flight_key(const struct flight *f);
 /* Deadline of the computation. */
@@ -90,16 +99,23 @@ struct flight_waiter {
     int64_t retry_after_ms;   /* with a remembered error: how long it lives on */
     void *own[12];            /* the module's */
 };
-/* Joins the flight for key, or starts one with maker. Refuses (done not called; maker->release is called): ERR_LIMIT,
- * ERR_SHUTDOWN. maker is copied; when a flight is in the air already its release is called at once. */
+/* Joins the flight for key, or starts one with maker. Refuses (done not called; maker->release is called): ERR_LIMIT
+ * (also a key over FLIGHT_KEY_BYTES_MAX), ERR_SHUTDOWN. maker is copied; when a flight is in the air already its release is
+ * called at once, on this thread. done is never called inside; from another thread than the loop's it may have
+ * been called when this returns. key is copied. */
 MUST_CHECK err flight_join(struct flights *fs, str key, const struct flight_maker *maker, struct flight_waiter *w);
 /* The waiter's client has gone: true: done will not be called; false: it is being called or was. */
 bool flight_leave(struct flights *fs, struct flight_waiter *w);
 
-struct flight_seen { str key; uint64_t waiters; int64_t age_ms; bool making; };
+struct flight_seen { str key; uint64_t waiters; int64_t age_ms; bool making; }; /* making: begun, not yet ended */
 /* For "flight ls": inside the lock, in no order; until each returns false. */
 void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct flight_seen *s), void *ctx);
-struct flight_stats { uint64_t flights, waiters, made, failed, shared, negative, refused, timed_out; };
+struct flight_stats {
+    uint64_t flights, waiters, making;   /* now; waiters: until done is called */
+    uint64_t made, failed;               /* computations that ended with a value, without */
+    uint64_t shared;                     /* waiters answered from a computation another had asked for */
+    uint64_t negative, refused, timed_out; /* waiters: by a remembered error, by a limit, at their own deadline */
+};
 void flights_stats_get(struct flights *fs, struct flight_stats *out);
 
 #endif

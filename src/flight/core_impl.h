@@ -1,0 +1,43 @@
+/* core_impl.h - what a flight and the table of all consist of; core.c has the invariants. Private to core.c, effects.c. */
+#ifndef FLIGHT_CORE_IMPL_H
+#define FLIGHT_CORE_IMPL_H
+
+#include "flight/core.h"
+#include "flight/release.h"
+
+#define FLIGHT_MAGIC 0xf119417eu
+
+enum flight_state { FLIGHT_AFTER, FLIGHT_QUEUED, FLIGHT_MAKING, FLIGHT_STOPPING, FLIGHT_ENDED, FLIGHT_STATES };
+struct flight {
+    uint32_t magic;
+    struct flight_core *core;
+    enum flight_state state;
+    struct flight *prev, *next;             /* all */
+    struct flight *queue_prev, *queue_next; /* while QUEUED */
+    struct flight *before, *after;
+    struct flight *todo_next;
+    bool in_todo;
+    unsigned todo;                          /* bits of enum flight_do */
+    struct heap_node node;                  /* by deadline, while MAKING */
+    mono born, began, deadline;
+    struct flight_maker maker;
+    struct waiters waiters;
+    bool current;                           /* in the map */
+    size_t key_bytes;
+    char key[];
+};
+
+struct flight_core {
+    struct flight_opts opts;
+    void *owner;
+    struct map *by_key;
+    struct flight *all, *queue_first, *queue_last;
+    struct flight *todo_first, **todo_end;
+    struct heap deadlines, makes;           /* of waiters, of flights MAKING */
+    struct flight_errors errors;
+    struct outcomes ready, spent;
+    struct flight_stats stats;
+    bool drained;
+};
+
+#endif

@@ -1,0 +1,170 @@
+/* What the decisions of core.c left to do, handed out; and looking at it all. */
+#include "flight/core_impl.h"
+
+#include "base/map.h"
+
+#include <stdlib.h>
+
+str flight_key(const struct flight *f)
+{
+    return (str){ .p = f->key, .n = f->key_bytes };
+}
+
+mono flight_deadline(const struct flight *f)
+{
+    return f->deadline;
+}
+
+mono flight_began(const struct flight *f)
+{
+    return f->began;
+}
+
+void *flight_owner(const struct flight *f)
+{
+    MAGIC_CHECK(f, FLIGHT_MAGIC);
+    return f->core->owner;
+}
+
+const struct flight_maker *flight_maker_of(const struct flight *f)
+{
+    return &f->maker;
+}
+
+unsigned flight_core_todo(struct flight_core *c, struct flight_todo *out, unsigned max)
+{
+    unsigned n = 0;
+    while (n < max && c->todo_first != NULL) {
+        struct flight *f = c->todo_first;
+        for (unsigned what = 0; what < FLIGHT_DOES && n < max; what++)
+            if (f->todo & BIT(what)) {
+                f->todo &= ~BIT(what);
+                out[n++] = (struct flight_todo){ .flight = f, .what = (enum flight_do)what };
+            }
+        if (f->todo != 0)
+            break; /* the rest next time */
+        f->in_todo = false;
+        c->todo_first = f->todo_next;
+        if (c->todo_first == NULL)
+            c->todo_end = &c->todo_first;
+    }
+    return n;
+}
+
+void flight_core_released(struct flight_core *c, struct flight *f)
+{
+    MAGIC_CHECK(f, FLIGHT_MAGIC);
+    INVARIANT(f->state == FLIGHT_ENDED);
+    INVARIANT(!f->in_todo);
+    if (f->prev != NULL)
+        f->prev->next = f->next;
+    else
+        c->all = f->next;
+    if (f->next != NULL)
+        f->next->prev = f->prev;
+    INVARIANT(c->stats.flights > 0);
+    c->stats.flights--;
+    f->magic = 0;
+    free(f);
+}
+
+unsigned flight_core_calls(struct flight_core *c, struct flight_call *out, unsigned max)
+{
+    unsigned n = outcomes_take(&c->ready, &c->spent, out, max);
+    INVARIANT(c->stats.waiters >= n);
+    c->stats.waiters -= n;
+    return n;
+}
+
+void flight_core_called(struct flight_core *c, const struct flight_call *calls, unsigned count)
+{
+    outcomes_called(&c->spent, calls, count);
+}
+
+struct flight_outcome *flight_core_spent(struct flight_core *c)
+{
+    struct flight_outcome *o = c->spent.first;
+    outcomes_init(&c->spent);
+    return o;
+}
+
+bool flight_core_busy(const struct flight_core *c)
+{
+    return c->todo_first != NULL || c->ready.first != NULL || c->spent.first != NULL ||
+           (c->queue_first != NULL && c->stats.making < c->opts.makes_max);
+}
+
+bool flight_core_idle(const struct flight_core *c)
+{
+    return c->all == NULL && c->stats.waiters == 0 && !flight_core_busy(c);
+}
+
+mono flight_core_wake(const struct flight_core *c)
+{
+    mono at = { .ns = INT64_MAX };
+    const struct heap_node *waiter = heap_first(&c->deadlines), *make = heap_first(&c->makes);
+    if (waiter != NULL)
+        at = waiter_of((struct heap_node *)(uintptr_t)waiter)->deadline;
+    if (make != NULL) {
+        const struct flight *f = (const void *)((const char *)make - offsetof(struct flight, node));
+        at = f->deadline.ns < at.ns ? f->deadline : at;
+    }
+    return at;
+}
+
+void flight_core_each(const struct flight_core *c, mono now, bool (*each)(void *ctx, const struct flight_seen *s),
+                      void *ctx)
+{
+    for (const struct flight *f = c->all; f != NULL; f = f->next) {
+        struct flight_seen s = { .key = flight_key(f),
+                                 .waiters = f->waiters.count,
+                                 .age_ms = (now.ns - f->born.ns) / NS_PER_MS,
+                                 .making = f->state == FLIGHT_MAKING || f->state == FLIGHT_STOPPING };
+        if (f->state != FLIGHT_ENDED && !each(ctx, &s))
+            return;
+    }
+}
+
+void flight_core_stats(const struct flight_core *c, struct flight_stats *out)
+{
+    *out = c->stats;
+}
+
+static void check_flight(const struct flight_core *c, const struct flight *f)
+{
+    MAGIC_CHECK(f, FLIGHT_MAGIC);
+    bool unbegun = f->state == FLIGHT_AFTER || f->state == FLIGHT_QUEUED;
+    INVARIANT(f->waiters.count <= c->opts.waiters_max);
+    INVARIANT(!unbegun || f->waiters.count > 0);
+    INVARIANT(unbegun || f->state == FLIGHT_MAKING || f->waiters.count == 0);
+    INVARIANT(f->current == (f->state == FLIGHT_QUEUED || f->state == FLIGHT_MAKING));
+    INVARIANT(!f->current || map_get(c->by_key, flight_key(f)) == f);
+    INVARIANT((f->state == FLIGHT_AFTER) == (f->before != NULL));
+    INVARIANT(f->before == NULL || f->before->after == f);
+    INVARIANT(f->after == NULL || f->state == FLIGHT_MAKING);
+    INVARIANT((f->state == FLIGHT_MAKING) == (f->node.place != 0));
+    INVARIANT(f->todo == 0 || f->in_todo);
+}
+
+void flight_core_check(const struct flight_core *c)
+{
+    uint64_t making = 0, flights = 0, waiters = 0, current = 0;
+    for (const struct flight *f = c->all; f != NULL; f = f->next) {
+        check_flight(c, f);
+        flights++;
+        making += f->state == FLIGHT_MAKING || f->state == FLIGHT_STOPPING;
+        current += f->current;
+        waiters += f->waiters.count;
+    }
+    INVARIANT(waiters == c->deadlines.count);
+    for (const struct flight_outcome *o = c->ready.first; o != NULL; o = o->next)
+        waiters += o->waiters.count;
+    INVARIANT(flights == c->stats.flights);
+    INVARIANT(flights <= c->opts.flights_max);
+    INVARIANT(making == c->stats.making);
+    INVARIANT(making <= c->opts.makes_max);
+    INVARIANT(current == map_count(c->by_key));
+    INVARIANT(waiters == c->stats.waiters);
+    INVARIANT(waiters <= c->opts.waiters_all_max);
+    INVARIANT(flight_errors_count(&c->errors) <= c->errors.count_max);
+}

@@ -1,0 +1,278 @@
+/* One lock around the decisions (core.h); the loop's turns perform the effects with the lock free.
+ * A turn is posted when there is something to do and none is posted: posted is true from then until it runs. */
+#include "flight/flight.h"
+
+#include "base/metrics.h"
+#include "flight/core.h"
+#include "loop/loop.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#define FLIGHTS_MAGIC 0xf1195f1eu
+
+static const struct {
+    enum metric_kind kind;
+    const char *name, *help;
+    size_t offset;
+} rows[] = {
+    { METRIC_GAUGE, "flights", "Keys in the air.", offsetof(struct flight_stats, flights) },
+    { METRIC_GAUGE, "flight_waiters", "Requests that wait for a flight.", offsetof(struct flight_stats, waiters) },
+    { METRIC_GAUGE, "flight_makes", "Computations running.", offsetof(struct flight_stats, making) },
+    { METRIC_COUNTER, "flight_made_total", "Computations that gave a value.", offsetof(struct flight_stats, made) },
+    { METRIC_COUNTER, "flight_failed_total", "Computations that gave none.", offsetof(struct flight_stats, failed) },
+    { METRIC_COUNTER, "flight_shared_total", "Waiters answered by what another had asked for.",
+      offsetof(struct flight_stats, shared) },
+    { METRIC_COUNTER, "flight_negative_total", "Requests answered by a remembered error.",
+      offsetof(struct flight_stats, negative) },
+    { METRIC_COUNTER, "flight_refused_total", "Requests refused by a limit or the drain.",
+      offsetof(struct flight_stats, refused) },
+    { METRIC_COUNTER, "flight_timed_out_total", "Waiters whose own deadline came first.",
+      offsetof(struct flight_stats, timed_out) },
+};
+
+struct flights {
+    uint32_t magic;
+    struct loop *loop;
+    struct clock *clock;
+    struct loop_timer *timer;       /* loop thread */
+    struct metric *metrics[COUNT_OF(rows)], *make_time;
+    pthread_mutex_t lock;           /* of the rest */
+    struct flight_core *core;
+    bool posted;
+    mono armed;                     /* when the timer fires; INT64_MAX: not */
+};
+
+static const char *const detail_names[FLIGHT_DETAILS] = { "leader", "waiter", "negative", "remote", "degraded" };
+
+const char *flight_detail_name(enum flight_detail d)
+{
+    INVARIANT(d < FLIGHT_DETAILS);
+    return detail_names[d];
+}
+
+static void turn(void *ctx);
+
+static void lock(struct flights *fs)
+{
+    INVARIANT(pthread_mutex_lock(&fs->lock) == 0);
+}
+
+/* Sees to a turn of the loop when one is wanted, and unlocks. */
+static void unlock(struct flights *fs)
+{
+    bool post = !fs->posted && (flight_core_busy(fs->core) || flight_core_wake(fs->core).ns < fs->armed.ns);
+    if (post) {
+        fs->posted = true;
+        loop_post(fs->loop, turn, fs); /* under the lock: nobody may find us idle and free us before */
+    }
+    INVARIANT(pthread_mutex_unlock(&fs->lock) == 0);
+}
+
+static void perform(const struct flight_todo *todo, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const struct flight_maker *m = flight_maker_of(todo[i].flight);
+        switch (todo[i].what) {
+        case FLIGHT_START:
+            m->start(todo[i].flight, m->ctx);
+            break;
+        case FLIGHT_CANCEL:
+            m->cancel(todo[i].flight, m->ctx);
+            break;
+        case FLIGHT_RELEASE:
+            if (m->release != NULL)
+                m->release(m->ctx);
+            break;
+        case FLIGHT_DOES:
+            INVARIANT(false);
+        }
+    }
+}
+
+static void show(struct flights *fs, const struct flight_stats *stats)
+{
+    if (fs->make_time == NULL)
+        return;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const void *at = (const char *)stats + rows[i].offset;
+        metric_set(fs->metrics[i], (int64_t) * (const uint64_t *)at);
+    }
+}
+
+static void arm(struct flights *fs)
+{
+    mono at = flight_core_wake(fs->core);
+    if (at.ns == fs->armed.ns)
+        return;
+    fs->armed = at;
+    if (at.ns == INT64_MAX) {
+        loop_timer_stop(fs->timer);
+        return;
+    }
+    int64_t rest = at.ns - clock_mono(fs->clock).ns;
+    loop_timer_start(fs->timer, rest <= 0 ? 0 : rest / NS_PER_MS + 1, 0);
+}
+
+static void turn(void *ctx)
+{
+    struct flights *fs = ctx;
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    struct flight_todo todo[FLIGHT_RELEASE_MAX];
+    struct flight_call calls[FLIGHT_RELEASE_MAX];
+    lock(fs);
+    flight_core_tick(fs->core, clock_mono(fs->clock));
+    unsigned todo_count = flight_core_todo(fs->core, todo, COUNT_OF(todo));
+    unsigned calls_count = flight_core_calls(fs->core, calls, COUNT_OF(calls));
+    INVARIANT(pthread_mutex_unlock(&fs->lock) == 0); /* posted stays true: what comes meanwhile is seen below */
+    perform(todo, todo_count);
+    for (unsigned i = 0; i < calls_count; i++)
+        flight_call(&calls[i]);
+    lock(fs);
+    for (unsigned i = 0; i < todo_count; i++)
+        if (todo[i].what == FLIGHT_RELEASE)
+            flight_core_released(fs->core, todo[i].flight);
+    flight_core_called(fs->core, calls, calls_count);
+    struct flight_outcome *spent = flight_core_spent(fs->core);
+    struct flight_stats stats;
+    flight_core_stats(fs->core, &stats);
+    arm(fs);
+    fs->posted = false;
+    unlock(fs);
+    show(fs, &stats);
+    flight_outcomes_free(spent);
+}
+
+static void on_timer(void *ctx)
+{
+    struct flights *fs = ctx;
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    lock(fs);
+    fs->armed = (mono){ .ns = INT64_MAX };
+    unlock(fs);
+}
+
+static unsigned or_default(unsigned value, unsigned otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+static struct flight_opts with_defaults(const struct flight_opts *opts)
+{
+    struct flight_opts o = *opts;
+    o.flights_max = or_default(o.flights_max, 4096);
+    o.waiters_max = or_default(o.waiters_max, 10000);
+    o.waiters_all_max = or_default(o.waiters_all_max, 20000);
+    o.makes_max = or_default(o.makes_max, 64);
+    o.errors_max = or_default(o.errors_max, 4096);
+    o.make_timeout_ms = o.make_timeout_ms != 0 ? o.make_timeout_ms : 30000;
+    o.error_base_ms = o.error_base_ms != 0 ? o.error_base_ms : 500;
+    o.error_max_ms = o.error_max_ms != 0 ? o.error_max_ms : 30000;
+    return o;
+}
+
+struct flights *flights_new(const struct flight_opts *opts)
+{
+    struct flight_opts o = with_defaults(opts);
+    struct flights *fs = calloc(1, sizeof *fs);
+    INVARIANT(fs != NULL);
+    fs->magic = FLIGHTS_MAGIC;
+    fs->loop = o.loop;
+    fs->clock = o.clock;
+    fs->armed = (mono){ .ns = INT64_MAX };
+    INVARIANT(pthread_mutex_init(&fs->lock, NULL) == 0);
+    fs->timer = loop_timer_new(o.loop, on_timer, fs);
+    fs->core = flight_core_new(&o, fs);
+    for (size_t i = 0; o.metrics != NULL && i < COUNT_OF(rows); i++)
+        fs->metrics[i] = metric_of(metrics_family(o.metrics, rows[i].kind, rows[i].name, rows[i].help, NULL), NULL);
+    if (o.metrics != NULL)
+        fs->make_time = metric_of(metrics_family(o.metrics, METRIC_HISTOGRAM, "flight_make_seconds",
+                                                 "How long computations took.", NULL), NULL);
+    return fs;
+}
+
+void flights_drain(struct flights *fs)
+{
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    lock(fs);
+    flight_core_drain(fs->core);
+    unlock(fs);
+}
+
+bool flights_idle(struct flights *fs)
+{
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    lock(fs);
+    bool idle = flight_core_idle(fs->core) && !fs->posted;
+    unlock(fs);
+    return idle;
+}
+
+void flights_free(struct flights **fsp)
+{
+    struct flights *fs = *fsp;
+    if (fs == NULL)
+        return;
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    loop_assert_here(fs->loop);
+    INVARIANT(flights_idle(fs));
+    loop_timer_free(&fs->timer);
+    flight_core_free(&fs->core);
+    INVARIANT(pthread_mutex_destroy(&fs->lock) == 0);
+    fs->magic = 0;
+    free(fs);
+    *fsp = NULL;
+}
+
+err flight_join(struct flights *fs, str key, const struct flight_maker *maker, struct flight_waiter *w)
+{
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    struct flight_maker spare = *maker;
+    mono now = clock_mono(fs->clock);
+    lock(fs);
+    err e = flight_core_join(fs->core, now, &(struct flight_join){ .key = key, .maker = maker, .waiter = w }, &spare);
+    unlock(fs);
+    if (spare.release != NULL)
+        spare.release(spare.ctx);
+    return e;
+}
+
+bool flight_leave(struct flights *fs, struct flight_waiter *w)
+{
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    lock(fs);
+    bool left = flight_core_leave(fs->core, w);
+    unlock(fs);
+    return left;
+}
+
+void flight_finish(struct flight *f, err why, struct flight_value *value, bool keep_error,
+                   const struct err_note *note)
+{
+    struct flights *fs = flight_owner(f);
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    mono now = clock_mono(fs->clock);
+    if (fs->make_time != NULL)
+        metric_observe_ns(fs->make_time, now.ns - flight_began(f).ns);
+    lock(fs);
+    flight_core_finish(fs->core, now, f, &(struct flight_result){ why, keep_error, value, note });
+    unlock(fs);
+}
+
+void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct flight_seen *s), void *ctx)
+{
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    mono now = clock_mono(fs->clock);
+    lock(fs);
+    flight_core_each(fs->core, now, each, ctx);
+    unlock(fs);
+}
+
+void flights_stats_get(struct flights *fs, struct flight_stats *out)
+{
+    MAGIC_CHECK(fs, FLIGHTS_MAGIC);
+    lock(fs);
+    flight_core_stats(fs->core, out);
+    unlock(fs);
+}
