@@ -5,7 +5,10 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "bucket/page.h"
+#include "flight/flight.h"
+#include "http/client.h"
 #include "http/http.h"
+#include "render/render.h"
 
 enum { CONFIG_DOMAINS_MAX = 4096, CONFIG_BUCKETS_MAX = 64, CONFIG_LISTENS_MAX = 8, CONFIG_NAME_BYTES_MAX = 255 };
 
@@ -17,10 +20,14 @@ MUST_CHECK bool config_content_is_reserved(str name);
 
 struct config_domain {
     const char *name;
+    struct origin_opts origin;     /* url NULL: it has none, and what is missing stays missing */
+    bool forward_cookies;          /* to the origin, with transforms */
 };
 struct config_bucket {
     struct page_bucket_opts page;
     const char *cache_control;     /* of answers with content; latest and superseded alike */
+    int64_t stale_if_error_ns;     /* how old a render may be that is served because making it anew failed */
+    unsigned stash_per_s_max;      /* of one client with a public address; 0: no limit */
 };
 
 struct config {
@@ -38,6 +45,9 @@ struct config {
     size_t hot_bytes;                 /* of ready answers */
     int64_t drain_timeout_ms;
     int64_t write_timeout_ms;         /* of one put or order */
+    int64_t wait_timeout_ms;          /* of one request for a render or a transform */
+    struct flight_opts flight;        /* limits; boot adds the parts */
+    struct http_client_opts client;   /* as above */
     uint64_t segment_bytes, index_bytes_max, free_bytes_min;
     unsigned pool_threads;            /* for what blocks */
     enum log_level log_level;

@@ -52,6 +52,7 @@ void options_free(struct options **op)
         return;
     arena_fini(&(*op)->texts);
     free((*op)->config.domains);
+    free((*op)->domain_from);
     free(*op);
     *op = NULL;
 }
@@ -83,7 +84,16 @@ static bool is_one_of(str s, const char *const *names, size_t count)
     return false;
 }
 
-err option_add_domain(struct options *o, str name, struct options_from from, struct err_note *note)
+static void grow_domains(struct options *o)
+{
+    o->domains_size = o->domains_size == 0 ? 16 : 2 * o->domains_size;
+    o->config.domains = realloc(o->config.domains, o->domains_size * sizeof o->config.domains[0]);
+    o->domain_from = realloc(o->domain_from, o->domains_size * sizeof o->domain_from[0]);
+    INVARIANT(o->config.domains != NULL);
+    INVARIANT(o->domain_from != NULL);
+}
+
+err option_add_domain(struct options *o, str name, struct options_from from, unsigned *index, struct err_note *note)
 {
     static const char *const reserved[] = { "v1", "health", "healthz", "readyz", "metrics", ".", "..", "_system" };
     struct config *c = &o->config;
@@ -92,19 +102,24 @@ err option_add_domain(struct options *o, str name, struct options_from from, str
     if (is_one_of(name, reserved, COUNT_OF(reserved)))
         return option_fail(from, STR("domains"), note, "\"%.*s\" is a reserved name", STR_ARG(name));
     for (unsigned i = 0; i < c->domains_count; i++)
-        if (str_eq(str_of(c->domains[i].name), name))
+        if (str_eq(str_of(c->domains[i].name), name)) {
+            if (index != NULL)
+                *index = i;
             return ERR_OK;
+        }
     if (c->domains_count == CONFIG_DOMAINS_MAX)
         return option_fail(from, STR("domains"), note, "more than %d domains", CONFIG_DOMAINS_MAX);
-    if (c->domains_count == o->domains_size) {
-        o->domains_size = o->domains_size == 0 ? 16 : 2 * o->domains_size;
-        c->domains = realloc(c->domains, o->domains_size * sizeof c->domains[0]);
-        INVARIANT(c->domains != NULL);
-    }
+    if (c->domains_count == o->domains_size)
+        grow_domains(o);
     const char *copy = arena_cstr(&o->texts, name);
     if (copy == NULL)
         return option_fail(from, STR("domains"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
-    c->domains[c->domains_count++] = (struct config_domain){ .name = copy };
+    unsigned at = c->domains_count++;
+    c->domains[at] = (struct config_domain){ .name = copy };
+    o->domain_from[at] = (struct options_from){ .file = NULL };
+    set_defaults(o, option_origin_rows, &c->domains[at], 0);
+    if (index != NULL)
+        *index = at;
     return ERR_OK;
 }
 
@@ -150,10 +165,37 @@ static err set_field(struct options *o, struct option_value *v, str field, struc
     return why;
 }
 
+/* domains.NAME.origin.FIELD: a name has dots itself, so the last ".origin." counts. ERR_NOT_FOUND: no such thing. */
+static err set_origin(struct options *o, struct option_value *v, struct err_note *note)
+{
+    const str section = STR("domains."), middle = STR(".origin.");
+    str rest = str_skip(v->name, section.n);
+    size_t at = rest.n, next = str_find_str(rest, middle);
+    if (!str_starts(v->name, section) || next == rest.n)
+        return ERR_NOT_FOUND;
+    for (size_t from = 0; from + next < rest.n; from = at + 1, next = str_find_str(str_skip(rest, from), middle))
+        at = from + next;
+    unsigned index;
+    v->row = option_find(option_origin_rows, str_skip(rest, at + middle.n));
+    if (v->row == NULL)
+        return option_fail(v->from, v->name, note, "there is no such option");
+    err why = option_add_domain(o, str_take(rest, at), v->from, &index, note);
+    if (why != ERR_OK)
+        return why;
+    v->base = &o->config.domains[index];
+    why = option_store(o, v, note);
+    if (why == ERR_OK)
+        o->domain_from[index] = v->from;
+    return why;
+}
+
 err options_set(struct options *o, str name, str value, struct options_from from, struct err_note *note)
 {
     struct option_value v = { .base = &o->config, .name = name, .text = value, .from = from };
     str rest = name;
+    err of_origin = set_origin(o, &v, note);
+    if (of_origin != ERR_NOT_FOUND)
+        return of_origin;
     v.row = option_find(option_rows, name);
     if (v.row == NULL && str_starts(name, STR("page.")))
         return set_field(o, &v, str_skip(name, 5), note);

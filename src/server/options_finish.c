@@ -111,12 +111,26 @@ static err finish_bucket(struct options *o, unsigned bucket, struct err_note *no
     return ERR_OK;
 }
 
+/* Whether a URL makes sense is the origin's to say. */
+static err finish_domain(struct options *o, unsigned i, struct err_note *note)
+{
+    struct config_domain *d = &o->config.domains[i];
+    if (d->origin.url == NULL && o->domain_from[i].file != NULL) {
+        struct err_note name;
+        err_note_set(&name, "domains.%s.origin", d->name);
+        return option_fail(o->domain_from[i], str_of(name.text), note, "has no url");
+    }
+    if (d->origin.domain == NULL)
+        d->origin.domain = d->name;
+    return ERR_OK;
+}
+
 err options_finish(struct options *o, struct err_note *note)
 {
     INVARIANT(!o->finished);
     err why = ERR_OK;
     if (o->config.domains_count == 0)
-        why = option_add_domain(o, STR("localhost"), (struct options_from){ .file = "default" }, note);
+        why = option_add_domain(o, STR("localhost"), (struct options_from){ .file = "default" }, NULL, note);
     if (why == ERR_OK)
         why = finish_listens(o, note);
     if (why == ERR_OK)
@@ -125,6 +139,8 @@ err options_finish(struct options *o, struct err_note *note)
         why = finish_memory(o, note);
     for (unsigned i = 0; why == ERR_OK && i < o->config.buckets_count; i++)
         why = finish_bucket(o, i, note);
+    for (unsigned i = 0; why == ERR_OK && i < o->config.domains_count; i++)
+        why = finish_domain(o, i, note);
     o->finished = why == ERR_OK;
     return why;
 }
@@ -143,6 +159,25 @@ static bool same_listens(const struct config *a, const struct config *b)
     return true;
 }
 
+static bool same_text(const struct option *r, const void *a, const void *b)
+{
+    const char *x, *y;
+    memcpy(&x, (const char *)a + r->offset, sizeof x);
+    memcpy(&y, (const char *)b + r->offset, sizeof y);
+    return x == NULL || y == NULL ? x == y : strcmp(x, y) == 0;
+}
+
+/* Of the rows of one table that hold texts and numbers. */
+static bool same_fields(const struct option *rows, const void *a, const void *b)
+{
+    for (const struct option *r = rows; r->name != NULL; r++)
+        if (r->type == OPTION_TEXT ? !same_text(r, a, b)
+                                   : r->type != OPTION_NAMES && memcmp((const char *)a + r->offset,
+                                                                       (const char *)b + r->offset, r->width) != 0)
+            return false;
+    return true;
+}
+
 static bool same_domains(const struct config *a, const struct config *b)
 {
     if (a->domains_count != b->domains_count)
@@ -150,7 +185,8 @@ static bool same_domains(const struct config *a, const struct config *b)
     for (unsigned i = 0; i < a->domains_count; i++) {
         bool found = false;
         for (unsigned k = 0; k < b->domains_count && !found; k++)
-            found = strcmp(a->domains[i].name, b->domains[k].name) == 0;
+            found = strcmp(a->domains[i].name, b->domains[k].name) == 0 &&
+                    same_fields(option_origin_rows, &a->domains[i], &b->domains[k]);
         if (!found)
             return false;
     }
@@ -167,13 +203,6 @@ static bool same_contents(const struct page_bucket_opts *a, const struct page_bu
     return true;
 }
 
-static bool same_text(const struct option *r, const void *a, const void *b)
-{
-    const char *x, *y;
-    memcpy(&x, (const char *)a + r->offset, sizeof x);
-    memcpy(&y, (const char *)b + r->offset, sizeof y);
-    return strcmp(x, y) == 0;
-}
 
 static bool same_row(const struct option *r, const struct config *a, const struct config *b)
 {
@@ -199,15 +228,7 @@ static bool same_bucket(const struct config_bucket *a, const struct config_bucke
 {
     if (strcmp(a->page.name, b->page.name) != 0 || !same_contents(&a->page, &b->page))
         return false;
-    for (const struct option *r = option_bucket_rows; r->name != NULL; r++) {
-        if (r->type == OPTION_NAMES)
-            continue;
-        if (r->type == OPTION_TEXT
-                ? !same_text(r, a, b)
-                : memcmp((const char *)a + r->offset, (const char *)b + r->offset, r->width) != 0)
-            return false;
-    }
-    return true;
+    return same_fields(option_bucket_rows, a, b);
 }
 
 void options_differences(const struct options *a, const struct options *b, void (*each)(void *ctx, const char *name),

@@ -13,6 +13,7 @@ struct options {
     struct options_from bucket_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];
     const char *shown[OPTION_ROWS_MAX];                                    /* last value as written */
     const char *contents[CONFIG_BUCKETS_MAX][PAGE_CONTENTS_MAX];
+    struct options_from *domain_from;                                      /* of an origin; file NULL: it has none */
     unsigned domains_size;
     bool finished;
 };
@@ -34,8 +35,9 @@ err option_fail(struct options_from from, str name, struct err_note *note, const
 MUST_CHECK bool option_parse_listen(struct options *o, str text, struct http_listen *out);
 /* The row of this name, or NULL. */
 const struct option *option_find(const struct option *rows, str name);
-/* Adds a domain unless it is there. */
-MUST_CHECK err option_add_domain(struct options *o, str name, struct options_from from, struct err_note *note);
+/* Adds a domain unless it is there; *index (NULL allowed). */
+MUST_CHECK err option_add_domain(struct options *o, str name, struct options_from from, unsigned *index,
+                                 struct err_note *note);
 /* Finds or adds the bucket; *index. */
 MUST_CHECK err option_bucket(struct options *o, str name, struct options_from from, unsigned *index,
                              struct err_note *note);

@@ -7,11 +7,13 @@ static const char *const auths[] = { "open", "internal", NULL };               /
 static const char *const levels[] = { "debug", "info", "warn", "error", NULL }; /* enum log_level */
 static const char *const formats[] = { "text", "json", NULL };                 /* enum log_format */
 static const char *const policies[] = { "app_ttl", "all", "latest_hash", "latest", "interval", "ttl", NULL };
+static const char *const origins[] = { "parsoid", "rest", "template", NULL };   /* enum origin_kind */
 static const char *const codecs[] = { "identity", "gzip", "zstd", NULL };      /* enum page_codec */
 _Static_assert(COUNT_OF(auths) == AUTH_INTERNAL + 2, "a name each");
 _Static_assert(COUNT_OF(levels) == LOG_LEVELS + 1, "a name each");
 _Static_assert(COUNT_OF(formats) == LOG_JSON + 2, "a name each");
 _Static_assert(COUNT_OF(policies) == POLICY_KINDS + 1, "a name each");
+_Static_assert(COUNT_OF(origins) == ORIGIN_KINDS + 1, "a name each");
 _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 
 #define KI ((uint64_t)1 << 10)
@@ -26,6 +28,8 @@ _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 #define AT(field) .offset = offsetof(struct config, field), .width = sizeof(((struct config *)NULL)->field)
 #define OF(field) \
     .offset = offsetof(struct config_bucket, field), .width = sizeof(((struct config_bucket *)NULL)->field)
+#define BY(field) \
+    .offset = offsetof(struct config_domain, field), .width = sizeof(((struct config_domain *)NULL)->field)
 
 const struct option option_rows[] = {
     { "listen", "listen", OPTION_LISTENS, .initial = "127.0.0.1:7231",
@@ -42,6 +46,31 @@ const struct option option_rows[] = {
       .prose = "After SIGTERM, how long requests already read may take", AT(drain_timeout_ms) },
     { "write_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s",
       .prose = "How long a write may wait for its turn before it is refused", AT(write_timeout_ms) },
+    { "flight.wait_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "30s",
+      .prose = "How long a request waits for a render or a transform; Prefer: wait=SECONDS asks for less",
+      AT(wait_timeout_ms) },
+    { "flight.make_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "30s",
+      .prose = "How long the making of one render may take", AT(flight.make_timeout_ms) },
+    { "flight.keys_max", NULL, OPTION_COUNT, 1, 1000000, .initial = "4096",
+      .prose = "Missing renders asked for at once; requests for more are refused", AT(flight.flights_max) },
+    { "flight.waiters_max", NULL, OPTION_COUNT, 1, 1000000, .initial = "10000",
+      .prose = "Requests that wait for one render", AT(flight.waiters_max) },
+    { "flight.waiters_all_max", NULL, OPTION_COUNT, 1, 1000000, .initial = "20000",
+      .prose = "Requests that wait for renders", AT(flight.waiters_all_max) },
+    { "flight.makes_max", NULL, OPTION_COUNT, 1, 10000, .initial = "64",
+      .prose = "Renders in the making at once; the rest wait their turn", AT(flight.makes_max) },
+    { "flight.error_base", NULL, OPTION_MS, 0, HOUR, .initial = "500ms",
+      .prose = "How long a failure is remembered; twice as long with each one more", AT(flight.error_base_ms) },
+    { "flight.error_max", NULL, OPTION_MS, 0, DAY, .initial = "30s",
+      .prose = "The longest a failure is remembered", AT(flight.error_max_ms) },
+    { "client.connections_max", NULL, OPTION_COUNT, 1, 10000, .initial = "64",
+      .prose = "Connections to origins, kept and running", AT(client.connections_max) },
+    { "client.connect_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "3s",
+      .prose = "How long connecting to an origin may take", AT(client.connect_timeout_ms) },
+    { "client.dns_ttl", NULL, OPTION_MS, 0, DAY, .initial = "30s",
+      .prose = "How long the address of an origin is believed", AT(client.dns_ttl_ms) },
+    { "client.ca_file", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Certificates that origins are checked against, instead of the system's", AT(client.ca_file) },
     { "hot_bytes", NULL, OPTION_SIZE, 0, TI, .initial = "64M",
       .prose = "Memory for answers kept ready", AT(hot_bytes) },
     { "pool_threads", NULL, OPTION_COUNT, 1, 128, .initial = "4",
@@ -107,6 +136,36 @@ const struct option option_bucket_rows[] = {
       .prose = "Names of contents that are accepted; none given: any", OF(page.contents) },
     { "cache_control", NULL, OPTION_TEXT, .initial = "private, max-age=0, s-maxage=0, must-revalidate",
       .prose = "Cache-Control of answers with content", OF(cache_control) },
+    { "stale_if_error", NULL, OPTION_NS, 0, NEVER, .initial = "7d",
+      .prose = "How old a render may be that is served because making it anew failed", OF(stale_if_error_ns) },
+    { "stash_per_s_max", NULL, OPTION_COUNT, 0, 1000000, .initial = "5",
+      .prose = "Requests with stash=true a second from one public address; 0 is no limit", OF(stash_per_s_max) },
+    { .name = NULL },
+};
+
+const struct option option_origin_rows[] = {
+    { "kind", NULL, OPTION_CHOICE, .choices = origins, .initial = "parsoid",
+      .prose = "How it is asked: Parsoid's v3 routes, the wiki's own REST routes, or a URL with {domain}, {title}, "
+               "{rev}",
+      BY(origin.kind) },
+    { "url", NULL, OPTION_TEXT, .initial = "", .prose = "Of rest.php, or the template; none: no origin",
+      BY(origin.url) },
+    { "api", NULL, OPTION_TEXT, .initial = "", .prose = "Of api.php; default: url with rest.php -> api.php",
+      BY(origin.api) },
+    { "domain", NULL, OPTION_TEXT, .initial = "", .prose = "The name the origin knows; default: ours",
+      BY(origin.domain) },
+    { "timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "30s", .prose = "How long one of its answers may take",
+      BY(origin.timeout_ms) },
+    { "concurrency", NULL, OPTION_COUNT, 1, 10000, .initial = "8", .prose = "Requests to it at once",
+      BY(origin.concurrency) },
+    { "retries", NULL, OPTION_COUNT, 0, 10, .initial = "1", .prose = "Of what is safe, after a 5xx or a cut",
+      BY(origin.retries) },
+    { "reply_bytes_max", NULL, OPTION_SIZE, KI, GI, .initial = "32M", .prose = "Largest answer it may give",
+      BY(origin.reply_bytes_max) },
+    { "siteinfo_ttl", NULL, OPTION_MS, SECOND, NEVER, .initial = "1h",
+      .prose = "How long its rules of titles are believed", BY(origin.siteinfo_ttl_ms) },
+    { "forward_cookies", NULL, OPTION_FLAG, .initial = "false", .prose = "Pass cookies on to it with transforms",
+      BY(forward_cookies) },
     { .name = NULL },
 };
 _Static_assert(COUNT_OF(option_rows) <= OPTION_ROWS_MAX, "origins are kept in arrays");

@@ -21,7 +21,8 @@ enum option_type {
 };
 
 /* min and max: count, bytes, or nanoseconds of a duration (whatever unit it is kept in). max INT64_MAX allows
- * "never". offset: in struct config, or in struct config_bucket for bucket rows. */
+ * "never". offset: in struct config, or in struct config_bucket or config_domain for
+ * the rows of buckets and of origins. */
 struct option {
     const char *name;
     const char *flag;             /* also a flag of its own: "data" is --data VALUE */
@@ -35,6 +36,7 @@ struct option {
 
 extern const struct option option_rows[];        /* ends with name NULL */
 extern const struct option option_bucket_rows[]; /* fields of buckets; ends with name NULL */
+extern const struct option option_origin_rows[]; /* fields of domains.NAME.origin; ends with name NULL */
 enum { OPTION_ROWS_MAX = 64 };                   /* of each table */
 
 #endif

@@ -263,7 +263,7 @@ static err store_domains(struct options *o, const struct option_value *v, struct
 {
     str rest = v->text;
     do {
-        err why = option_add_domain(o, str_trim(str_split(&rest, ',')), v->from, note);
+        err why = option_add_domain(o, str_trim(str_split(&rest, ',')), v->from, NULL, note);
         if (why != ERR_OK)
             return why;
     } while (rest.n > 0);

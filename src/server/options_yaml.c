@@ -1,4 +1,4 @@
-/* options_yaml.c - the configuration file, through libyaml's documents: at most three levels are looked at,
+/* options_yaml.c - the configuration file, through libyaml's documents: at most four levels are looked at,
  * so nothing here recurses on what a file says. */
 #include "server/options_impl.h"
 
@@ -122,19 +122,37 @@ static err take_bucket(const struct yaml_walk *w, str prefix, const yaml_node_t 
     return each_pair(w, value, str_of(name), take_field);
 }
 
-/* An entry of domains: a name, with nothing or an empty section behind it. */
+/* A field of a domain: its origin is the only one there is. prefix: "domains.NAME". */
+static err take_origin(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+{
+    if (!str_eq(scalar_text(key), STR("origin")))
+        return option_fail(from_node(w, key), scalar_text(key), w->note, "there is no such option of a domain");
+    if (is_null(value))
+        return ERR_OK;
+    if (value->type != YAML_MAPPING_NODE)
+        return option_fail(from_node(w, value), STR("origin"), w->note, "is a section, not a value");
+    struct buf section;
+    buf_init(&section, NAME_BYTES_MAX);
+    buf_printf(&section, "%.*s.origin", STR_ARG(prefix));
+    INVARIANT(!section.failed); /* a domain's name is shorter */
+    err why = each_pair(w, value, buf_str(&section), take_field);
+    buf_fini(&section);
+    return why;
+}
+
+/* An entry of domains: a name, with nothing or a section behind it. */
 static err take_domain(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
 {
     (void)prefix; /* "domains" */
-    if (value->type == YAML_MAPPING_NODE)
-        for (const yaml_node_pair_t *p = value->data.mapping.pairs.start; p < value->data.mapping.pairs.top; p++) {
-            const yaml_node_t *field = yaml_document_get_node(w->doc, p->key);
-            str name = field->type == YAML_SCALAR_NODE ? scalar_text(field) : STR("domains");
-            return option_fail(from_node(w, field), name, w->note, "there is no such option of a domain");
-        }
-    else if (!is_null(value))
-        return option_fail(from_node(w, value), scalar_text(key), w->note, "a domain is a section, not a value");
-    return option_add_domain(w->o, scalar_text(key), from_node(w, key), w->note);
+    str name = scalar_text(key);
+    err why = option_add_domain(w->o, name, from_node(w, key), NULL, w->note);
+    if (why != ERR_OK || is_null(value))
+        return why;
+    if (value->type != YAML_MAPPING_NODE)
+        return option_fail(from_node(w, value), name, w->note, "a domain is a section, not a value");
+    char section[sizeof "domains." + CONFIG_NAME_BYTES_MAX] = "domains.";
+    INVARIANT(str_to_cstr(name, section + sizeof "domains." - 1, CONFIG_NAME_BYTES_MAX + 1)); /* checked above */
+    return each_pair(w, value, str_of(section), take_origin);
 }
 
 static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)

@@ -148,6 +148,32 @@ static void later_sources_win_and_domains_add_up(void **state)
     assert_int_equal(c->domains_count, 3);
 }
 
+static void origins_come_from_the_file_and_from_flags(void **state)
+{
+    struct options *o = fresh(state);
+    struct err_note note;
+    yaml_fine(o, "domains:\n  en.origin.test: { origin: { kind: rest, url: \"http://h/rest.php\", timeout: 5s } }\n"
+                 "  b:\n  c: { origin: }\nflight: { makes_max: 3 }\n");
+    assert_int_equal(options_set(o, STR("domains.en.origin.test.origin.retries"), STR("4"), from_test, &note), ERR_OK);
+    assert_int_equal(options_set(o, STR("domains.d.origin.url"), STR("http://d/x"), from_test, &note), ERR_OK);
+    assert_int_equal(options_set(o, STR("domains.d.origin.domain"), STR("other"), from_test, &note), ERR_OK);
+    const struct config *c = finished(o);
+    assert_int_equal(c->domains_count, 4);
+    assert_string_equal(c->domains[0].name, "en.origin.test");
+    assert_int_equal(c->domains[0].origin.kind, ORIGIN_REST);
+    assert_string_equal(c->domains[0].origin.url, "http://h/rest.php");
+    assert_string_equal(c->domains[0].origin.domain, "en.origin.test");
+    assert_int_equal(c->domains[0].origin.timeout_ms, 5000);
+    assert_int_equal(c->domains[0].origin.retries, 4);
+    assert_int_equal(c->domains[0].origin.concurrency, 8);
+    assert_null(c->domains[1].origin.url);
+    assert_null(c->domains[2].origin.url);
+    assert_string_equal(c->domains[3].origin.domain, "other");
+    assert_int_equal(c->domains[3].origin.kind, ORIGIN_PARSOID);
+    assert_int_equal(c->flight.makes_max, 3);
+    assert_int_equal(c->flight.waiters_max, 10000);
+}
+
 static void admin_listener_takes_the_admin_routes(void **state)
 {
     struct options *o = fresh(state);
@@ -193,7 +219,16 @@ static void wrong_domains_and_buckets_are_named(void **state)
     (void)fresh(state);
     yaml_wrong("domains: [a/b]\n", "f.yaml:1: domains: \"a/b\" is no name of a domain");
     yaml_wrong("domains:\n  ok: {}\n  v1: {}\n", "f.yaml:3: domains: \"v1\" is a reserved name");
-    yaml_wrong("domains:\n  a: { origin: x }\n", "f.yaml:2: origin: there is no such option of a domain");
+    yaml_wrong("domains:\n  a: { orgin: x }\n", "f.yaml:2: orgin: there is no such option of a domain");
+    yaml_wrong("domains:\n  a: { origin: x }\n", "f.yaml:2: origin: is a section, not a value");
+    yaml_wrong("domains:\n  a: { origin: { no: 1 } }\n", "f.yaml:2: domains.a.origin.no: there is no such option");
+    yaml_wrong("domains:\n  a:\n    origin: { kind: soap }\n",
+               "f.yaml:3: domains.a.origin.kind: \"soap\" is none of: parsoid, rest, template");
+    yaml_wrong("domains:\n  a:\n    origin: { kind: rest }\n", "f.yaml:3: domains.a.origin: has no url");
+    yaml_wrong("domains:\n  a:\n    origin: { url: x, concurrency: 0 }\n",
+               "f.yaml:3: domains.a.origin.concurrency: \"0\" is not within 1 to 10000");
+    set_wrong("domains.v1.origin.url", "x", "test: domains: \"v1\" is a reserved name");
+    set_wrong("domains.a.b.url", "x", "test: domains.a.b.url: there is no such option");
     yaml_wrong("domains:\n  a: 1\n", "f.yaml:2: a: a domain is a section, not a value");
     yaml_wrong("buckets: { page: {} }\n", "f.yaml:1: buckets: \"page\" is a reserved name");
     yaml_wrong("buckets: { \"a b\": {} }\n", "f.yaml:1: buckets: \"a b\" is no name of a bucket");
@@ -357,6 +392,8 @@ static void every_row_is_described_in_every_form(void **state)
             assert_true(str_find_str(buf_str(&text), str_of(r->name)) < text.n);
         for (const struct option *r = option_bucket_rows; r->name != NULL; r++)
             assert_true(str_find_str(buf_str(&text), str_of(r->prose)) < text.n);
+        for (const struct option *r = option_origin_rows; r->name != NULL; r++)
+            assert_true(str_find_str(buf_str(&text), str_of(r->prose)) < text.n);
         buf_fini(&text);
     }
 }
@@ -381,6 +418,12 @@ static void a_reload_knows_what_changed(void **state)
     buf_clear(&names);
     options_differences(a, a, note_difference, &names);
     assert_int_equal(names.n, 0);
+    options_free(&b);
+    b = options_new();
+    yaml_fine(b, "domains: { localhost: { origin: { url: http://x/rest.php } } }\n");
+    (void)finished(b);
+    options_differences(a, b, note_difference, &names);
+    assert_true(str_eq(buf_str(&names), STR("domains ")));
     buf_fini(&names);
     options_free(&b);
 }
@@ -392,6 +435,7 @@ int main(void)
         cmocka_unit_test_teardown(a_file_fills_every_kind_of_option, tear_down),
         cmocka_unit_test_teardown(an_empty_file_is_fine, tear_down),
         cmocka_unit_test_teardown(later_sources_win_and_domains_add_up, tear_down),
+        cmocka_unit_test_teardown(origins_come_from_the_file_and_from_flags, tear_down),
         cmocka_unit_test_teardown(admin_listener_takes_the_admin_routes, tear_down),
         cmocka_unit_test_teardown(a_wrong_file_is_one_line_with_file_line_and_option, tear_down),
         cmocka_unit_test_teardown(wrong_domains_and_buckets_are_named, tear_down),
