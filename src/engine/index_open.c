@@ -210,7 +210,7 @@ static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
     return file_err(rc) == ERR_FULL ? ERR_FULL : ERR_IO;
 }
 
-err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
+static err open_all(struct engine *e, uint64_t map_bytes, struct err_note *note)
 {
     int rc = file_open(e->faults, e->index_fd, "data.mdb", e->read_only ? O_RDONLY : O_RDWR | O_CREAT, &e->data_fd);
     if (rc != 0) {
@@ -220,8 +220,16 @@ err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
     err why = check_pages(e, note);
     if (why == ERR_OK)
         why = env_open(e, map_bytes, note);
-    if (why == ERR_OK)
-        why = open_tables(e, note);
+    return why == ERR_OK ? open_tables(e, note) : why;
+}
+
+err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
+{
+    err why = open_all(e, map_bytes, note);
+    if (why == ERR_CORRUPT && e->read_only && !store_has_segments(e)) {
+        err_note_set(note, "the store at %s was never finished; the next start of the server makes it whole", e->dir);
+        return ERR_NOT_FOUND; /* killed while it was made */
+    }
     if (why != ERR_OK || e->read_only)
         return why;
     if (file_sync(e->faults, e->index_fd) != 0)
