@@ -5,6 +5,7 @@
 #include "app/headers.h"
 #include "app/hot.h"
 #include "app/page_request.h"
+#include "app/rpc.h"
 #include "auth/auth.h"
 #include "loop/entropy.h"
 
@@ -70,26 +71,34 @@ void app_options(struct http_exchange *x, void *app)
         http_reply_header(x, w.headers[i].name, w.headers[i].value);
 }
 
-/* Querator knows POST alone, and calls what it does not know unimplemented. */
-static void refuse_queue(struct http_exchange *x, int status, const char *type, str detail)
+/* Querator's language is spoken under /v1/, but for the operator's own routes and the hooks. */
+static bool is_queue(const struct http_exchange *x)
 {
-    struct arena *a = http_arena(x);
+    str path = http_target(x);
+    return str_starts(path, STR("/v1/")) && !str_starts(path, STR("/v1/admin.")) &&
+           !str_starts(path, STR("/v1/test."));
+}
+
+/* Querator knows POST alone, and calls what it does not know unimplemented. */
+static void refuse_queue(struct http_exchange *x, int status, const char *type, str detail,
+                         const struct app *a)
+{
     bool unknown = status == 404 || status == 405;
-    if (unknown && http_method(x) != HTTP_POST) {
-        status = 400;
-        detail = arena_printf(a, "http method '%.32s' not allowed; only POST", http_method_name(x));
-    } else if (unknown) {
-        status = 501;
-        detail = arena_printf(a, "no such method; %.*s", STR_ARG(http_target(x)));
-    }
-    app_problem(x, status, type, NULL, detail, STR_NONE);
+    if (status == 413 && is_queue(x))
+        rpc_too_large(x);
+    else if (!unknown)
+        app_problem(x, status, type, NULL, detail, STR_NONE);
+    else if (http_method(x) != HTTP_POST)
+        rpc_errorf(x, 400, "http method '%.32s' not allowed; only POST", http_method_name(x));
+    else if (app_may(x, NULL, STR_NONE, a))
+        rpc_errorf(x, 501, "no such method; %.*s", STR_ARG(http_target(x)));
 }
 
 const struct app_domain *app_domain_of(struct http_exchange *x, const struct app *app)
 {
     const struct app_domain *d = app_domain_find(app, http_param(x, "domain"));
     if (d == NULL && str_starts(http_target(x), STR("/v1/"))) /* no domain has the name v1 */
-        refuse_queue(x, 404, "not_found#route", STR("no route has this path"));
+        refuse_queue(x, 404, "not_found#route", STR("no route has this path"), app);
     else if (d == NULL)
         app_problem(x, 404, "domain_not_found", NULL, STR("This domain is not configured."),
                     STR_NONE);
@@ -112,14 +121,6 @@ bool app_early(struct http_exchange *x, void *app)
     const struct app *a = app;
     return a->config->auth == AUTH_OPEN && serves_content(x, a->config) &&
            app_page_hot_answer(x, a);
-}
-
-/* Querator's language is spoken under /v1/, but for the operator's own routes and the hooks. */
-static bool is_queue(const struct http_exchange *x)
-{
-    str path = http_target(x);
-    return str_starts(path, STR("/v1/")) && !str_starts(path, STR("/v1/admin.")) &&
-           !str_starts(path, STR("/v1/test."));
 }
 
 /* There anonymous is a user like others: what it may not do is forbidden, not unauthorized. */
@@ -173,7 +174,7 @@ void app_refuse(struct http_exchange *x, int status, const char *type, str detai
     if (status == 413 && puts_page(x))
         app_page_too_large(x, app);
     else if (str_starts(http_target(x), STR("/v1/")))
-        refuse_queue(x, status, type, detail);
+        refuse_queue(x, status, type, detail, app);
     else
         app_problem(x, status, type, NULL, detail, STR_NONE);
 }

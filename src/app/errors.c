@@ -1,6 +1,7 @@
 #include "app/errors.h"
 
 #include "app/headers.h"
+#include "app/rpc.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -135,14 +136,6 @@ static bool is_queue_path(str target)
     return str_starts(target, STR("/v1/"));
 }
 
-static str reply_document(struct http_exchange *x, int status, str detail)
-{
-    struct arena *a = http_arena(x);
-    const char *text = status == 500 ? "Internal Service Error" : app_status_text(status);
-    return arena_printf(a, "{\"code\":%d,\"code_text\":\"%s\",\"message\":%.*s}", status, text,
-                        STR_ARG(app_json_string(a, detail)));
-}
-
 static str problem_document(struct http_exchange *x, int status, const char *type,
                             const char *title, str detail, str extra)
 {
@@ -163,13 +156,16 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
 void app_problem(struct http_exchange *x, int status, const char *type, const char *title,
                  str detail, str extra)
 {
-    bool queue = is_queue_path(http_target(x));
-    str body = queue ? reply_document(x, status, detail)
-                     : problem_document(x, status, type, title, detail, extra);
-    str content_type = queue ? STR("application/json") : STR("application/problem+json");
+    if (is_queue_path(http_target(x))) {
+        if (status == 503)
+            http_reply_header(x, STR("retry-after"), STR("1"));
+        rpc_error(x, status, detail);
+        return;
+    }
+    str body = problem_document(x, status, type, title, detail, extra);
+    str content_type = STR("application/problem+json");
     if (body.p == NULL) /* the arena is full: the least that is still true */
-        body = queue ? STR("{\"code\":500}")
-                     : STR("{\"status\":500,\"title\":\"Out of memory for this request\"}");
+        body = STR("{\"status\":500,\"title\":\"Out of memory for this request\"}");
     struct answer w = { .status = status, .body = body };
     answer_add(&w, STR("content-type"), content_type);
     answer_add(&w, STR("cache-control"), STR(HEADERS_CACHE_PRIVATE));

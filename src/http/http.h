@@ -32,7 +32,7 @@ struct http_route {
     const char *pattern;
     void (*handle)(struct http_exchange *x, void *app);
     size_t body_bytes_max;   /* 0: a body is refused (400 for GET and HEAD, 413 else) */
-    const char *permission;  /* "page.read"; NULL: free to all */
+    const char *permission;  /* "page.read"; NULL: free to all, or as the hook and the handler say */
     const char *label;       /* of metrics and logs; bounded by being static */
     bool admin;              /* only on a listener with .admin; label "health" or "metrics": on every one */
 };
@@ -60,7 +60,7 @@ struct http_hooks {
     void *app;
     /* Before routing, with the head checked. True: answered. For answers that are ready. */
     bool (*early)(struct http_exchange *x, void *app);
-    /* After routing, before the body. Not ERR_OK: it has answered (401, 403). */
+    /* After routing, before the body; permission may be NULL. False: it has answered (401, 403). */
     bool (*authorize)(struct http_exchange *x, const char *permission, void *app);
     /* Adds headers to the coming answer to OPTIONS on a known path (204, Allow); NULL: none. */
     void (*options)(struct http_exchange *x, void *app);

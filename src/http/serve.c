@@ -78,7 +78,7 @@ static bool route(struct http_exchange *x)
     x->routed = true;
     x->body_bytes_max = x->match.row->route->body_bytes_max;
     const char *permission = x->match.row->route->permission;
-    if (permission == NULL || s->hooks.authorize == NULL || s->hooks.authorize(x, permission, s->hooks.app))
+    if (s->hooks.authorize == NULL || s->hooks.authorize(x, permission, s->hooks.app))
         return true;
     INVARIANT(x->status != 0);
     return false;
