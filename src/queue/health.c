@@ -1,0 +1,113 @@
+#include "queue/health.h"
+
+static void average(struct health *h, mono now, int64_t took_ns)
+{
+    int64_t halves = (now.ns - h->written_at.ns) / (HEALTH_HALF_MS * NS_PER_MS);
+    int64_t left = h->write_ns;
+    if (took_ns < left) {
+        left = halves > 40 ? 0 : left >> halves;
+        if (left < took_ns)
+            left = took_ns;
+        if (halves > 0)
+            h->written_at = now;
+        h->write_ns = left;
+        return;
+    }
+    h->write_ns = took_ns;
+    h->written_at = now;
+}
+
+static int64_t backoff_ms(uint32_t failures)
+{
+    int64_t ms = HEALTH_BACKOFF_MS;
+    for (uint32_t i = 1; i < failures && ms < HEALTH_BACKOFF_MS_MAX; i++)
+        ms *= 2;
+    return ms < HEALTH_BACKOFF_MS_MAX ? ms : HEALTH_BACKOFF_MS_MAX;
+}
+
+static bool turn(struct health *h, enum place_status to)
+{
+    bool changed = h->status != to;
+    h->status = to;
+    return changed;
+}
+
+static bool is_full(err why)
+{
+    return why == ERR_FULL || why == ERR_LIMIT;
+}
+
+static bool failed(struct health *h, mono now, err why)
+{
+    h->failures++;
+    h->failures_total++;
+    h->probe_at = mono_add_ms(now, backoff_ms(h->failures));
+    if (why == ERR_IO || why == ERR_CORRUPT || h->status == PLACE_ERROR)
+        return turn(h, PLACE_ERROR);
+    if (h->failures >= HEALTH_FAILURES_MAX && !is_full(why))
+        return turn(h, PLACE_ERROR);
+    return turn(h, PLACE_SUSPECT);
+}
+
+bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool counts)
+{
+    if (why == ERR_SHUTDOWN)
+        return false;
+    if (why != ERR_OK)
+        return failed(h, now, why);
+    if (counts)
+        average(h, now, took_ns);
+    if (h->status == PLACE_OK)
+        h->failures = 0;
+    return false;
+}
+
+bool health_overdue(struct health *h, mono now, int64_t took_ns)
+{
+    average(h, now, took_ns);
+    if (h->status != PLACE_OK)
+        return false;
+    h->failures++;
+    h->failures_total++;
+    h->probe_at = mono_add_ms(now, backoff_ms(h->failures));
+    return turn(h, PLACE_SUSPECT);
+}
+
+static bool is_slow(const struct health *h)
+{
+    return h->status == PLACE_OK && h->write_ns > PLACE_SLOW_NS;
+}
+
+mono health_next(const struct health *h)
+{
+    if (h->probing)
+        return (mono){ .ns = INT64_MAX };
+    if (is_slow(h))
+        return mono_add_ms(h->written_at, HEALTH_SLOW_PROBE_MS);
+    return h->status == PLACE_OK ? (mono){ .ns = INT64_MAX } : h->probe_at;
+}
+
+bool health_probe(struct health *h, mono now)
+{
+    if (health_next(h).ns > now.ns)
+        return false;
+    h->probing = true;
+    return true;
+}
+
+bool health_probed(struct health *h, mono now, err why, int64_t took_ns)
+{
+    h->probing = false;
+    if (why != ERR_OK)
+        return why == ERR_SHUTDOWN ? false : failed(h, now, why);
+    h->write_ns = took_ns; /* nothing else was written there: this is how it is now */
+    h->written_at = now;
+    h->failures = 0;
+    return turn(h, PLACE_OK);
+}
+
+struct place_store health_view(const struct health *h)
+{
+    return (struct place_store){ .status = h->status, .in_flight = h->in_flight, .write_ns = h->write_ns,
+                                 .partition = PLACE_NONE };
+}

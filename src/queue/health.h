@@ -1,0 +1,47 @@
+/* health.h - how a store is doing, from the outcomes of its writes: what place.h is told of it.
+ *
+ *   OK -- definite failure --> SUSPECT -- probe written --> OK
+ *   OK | SUSPECT -- unknown outcome, damage, HEALTH_FAILURES_MAX failures --> ERROR -- recovered and read --> OK
+ * A suspect store gets no client's request; it is probed by a heartbeat record of our own, first after
+ * HEALTH_BACKOFF_MS, then after twice as long each time. A full disk stays SUSPECT however often it fails: what is
+ * there is still served. A slow store (place.h) is probed once in HEALTH_SLOW_PROBE_MS, because nothing else would
+ * show that it got better. The average is a peak average: a slower write counts at once, faster ones halve it in
+ * HEALTH_HALF_MS. Pure: now is an argument. Thread: one at a time. Private to queue. */
+#ifndef QUEUE_HEALTH_H
+#define QUEUE_HEALTH_H
+
+#include "queue/place.h"
+
+enum {
+    HEALTH_BACKOFF_MS = 100,
+    HEALTH_BACKOFF_MS_MAX = 30000,
+    HEALTH_FAILURES_MAX = 5,
+    HEALTH_SLOW_PROBE_MS = 1000,
+    HEALTH_HALF_MS = 2000,
+};
+
+struct health {
+    enum place_status status;
+    uint32_t in_flight;      /* produce requests placed there */
+    uint32_t failures;       /* in a row, probes too */
+    int64_t write_ns;
+    mono written_at;         /* of the average */
+    mono probe_at;           /* not before, while SUSPECT or ERROR */
+    bool probing;
+    uint64_t failures_total;
+};
+
+/* A write was answered. took_ns: since it was started; counts for the average when it is a synced one.
+ * True: the status changed. */
+bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool counts);
+/* A write has no answer in time: no more requests for now, the outcome may still come. */
+bool health_overdue(struct health *h, mono now, int64_t took_ns);
+/* A probe (SUSPECT, slow) or a recovery (ERROR) is wanted now: it is the caller's to do, once. */
+bool health_probe(struct health *h, mono now);
+bool health_probed(struct health *h, mono now, err why, int64_t took_ns);
+/* When health_probe is to be asked again; ns INT64_MAX: not before something happens. */
+mono health_next(const struct health *h);
+/* As place.h wants it, partition and load left out. */
+struct place_store health_view(const struct health *h);
+
+#endif
