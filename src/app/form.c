@@ -1,0 +1,241 @@
+#include "app/form.h"
+
+#include "http/http.h"
+
+#include <string.h>
+
+static err refuse(struct err_note *note, const char *why)
+{
+    err_note_set(note, "%s", why);
+    return ERR_BAD;
+}
+
+/* ---- parameters of a header field ---- */
+
+str form_media_type(str content_type)
+{
+    return str_trim(str_take(content_type, str_find(content_type, ';')));
+}
+
+/* At a '"': what is between the quotes, backslashes taken out. *rest is left behind the closing one. False: none. */
+static bool unquote(struct arena *a, str *rest, str *out)
+{
+    char *text = arena_alloc(a, rest->n);
+    size_t n = 0, i = 1;
+    for (; text != NULL && i < rest->n && rest->p[i] != '"'; i++) {
+        if (rest->p[i] == '\\' && ++i == rest->n)
+            return false;
+        text[n++] = rest->p[i];
+    }
+    if (text == NULL || i >= rest->n)
+        return false;
+    *rest = str_skip(*rest, i + 1);
+    *out = (str){ .p = text, .n = n };
+    return true;
+}
+
+static bool is_token_char(char c)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
+        return true;
+    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+}
+
+/* A token, or what RFC 2046 lets stand unquoted in a boundary as curl writes it. Empty: none. */
+static str take_token(str *rest)
+{
+    size_t n = 0;
+    while (n < rest->n && is_token_char(rest->p[n]))
+        n++;
+    str token = str_take(*rest, n);
+    *rest = str_skip(*rest, n);
+    return token;
+}
+
+bool form_parameter(struct arena *a, str field, str name, str *out)
+{
+    str rest = str_skip(field, str_find(field, ';'));
+    bool found = false;
+    while (rest.n > 0) {
+        if (rest.p[0] != ';')
+            return false;
+        rest = str_trim(str_skip(rest, 1));
+        str key = take_token(&rest), value;
+        if (key.n == 0 && (rest.n == 0 || rest.p[0] == ';'))
+            continue; /* an empty parameter */
+        if (rest.n == 0 || rest.p[0] != '=')
+            return false;
+        rest = str_skip(rest, 1);
+        if (rest.n > 0 && rest.p[0] == '"') {
+            if (!unquote(a, &rest, &value))
+                return false;
+        } else {
+            value = take_token(&rest);
+        }
+        rest = str_trim(rest);
+        if (!str_eq_nocase(key, name))
+            continue;
+        if (found)
+            return false;
+        found = true;
+        *out = value;
+    }
+    return found;
+}
+
+/* ---- fields ---- */
+
+bool form_find(const struct form *f, const char *name, str *value)
+{
+    for (unsigned i = 0; i < f->count; i++) {
+        if (!str_eq(f->fields[i].name, str_of(name)))
+            continue;
+        *value = f->fields[i].value;
+        return true;
+    }
+    return false;
+}
+
+static err add(struct form *f, str name, str value, struct err_note *note)
+{
+    if (name.n == 0 || name.n > FORM_NAME_BYTES_MAX)
+        return refuse(note, "the name of a field is empty or longer than 128 bytes");
+    for (unsigned i = 0; i < f->count; i++)
+        if (str_eq(f->fields[i].name, name)) {
+            err_note_set(note, "the field %.*s is there twice", STR_ARG(name));
+            return ERR_BAD;
+        }
+    if (f->count == FORM_FIELDS_MAX) {
+        err_note_set(note, "a form has at most %d fields", FORM_FIELDS_MAX);
+        return ERR_LIMIT;
+    }
+    f->fields[f->count++] = (struct form_field){ .name = name, .value = value };
+    return ERR_OK;
+}
+
+/* ---- application/x-www-form-urlencoded ---- */
+
+static err parse_urlencoded(struct arena *a, str body, struct form *f, struct err_note *note)
+{
+    while (body.n > 0) {
+        str pair = str_split(&body, '&');
+        if (pair.n == 0)
+            continue;
+        str name = str_split(&pair, '='), value;
+        err why = http_decode(a, name, true, &name);
+        if (why == ERR_OK)
+            why = http_decode(a, pair.p == NULL ? STR("") : pair, true, &value);
+        if (why == ERR_BAD)
+            return refuse(note, "the form has a broken percent escape");
+        if (why == ERR_OK)
+            why = add(f, name, value, note);
+        if (why != ERR_OK)
+            return why;
+    }
+    return ERR_OK;
+}
+
+/* ---- multipart/form-data ---- */
+
+static bool is_boundary(str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c < 0x20 || c > 0x7e)
+            return false;
+    }
+    return s.n > 0 && s.n <= FORM_BOUNDARY_BYTES_MAX && s.p[s.n - 1] != ' ';
+}
+
+/* Behind a boundary: more (a line end), or the end ("--"). */
+enum after { AFTER_PART, AFTER_END, AFTER_NEITHER };
+static enum after after_boundary(str *rest)
+{
+    if (str_starts(*rest, STR("--")))
+        return AFTER_END;
+    size_t blank = 0;
+    while (blank < rest->n && (rest->p[blank] == ' ' || rest->p[blank] == '\t'))
+        blank++;
+    if (!str_starts(str_skip(*rest, blank), STR("\r\n")))
+        return AFTER_NEITHER;
+    *rest = str_skip(*rest, blank + 2);
+    return AFTER_PART;
+}
+
+/* One line of a part's head: its name, or what makes it unreadable. */
+static err part_line(struct arena *a, str line, str *name, struct err_note *note)
+{
+    str value = line;
+    str field = str_split(&value, ':');
+    if (value.p == NULL || field.n == 0)
+        return refuse(note, "a part's head has a line that is no field");
+    value = str_trim(value);
+    if (str_eq_nocase(field, STR("content-disposition"))) {
+        bool fine = name->p == NULL && str_eq_nocase(form_media_type(value), STR("form-data")) &&
+                    form_parameter(a, value, STR("name"), name);
+        return fine ? ERR_OK : refuse(note, "a part's Content-Disposition is not form-data with one name");
+    }
+    if (!str_eq_nocase(field, STR("content-transfer-encoding")))
+        return ERR_OK;
+    bool plain = str_eq_nocase(value, STR("binary")) || str_eq_nocase(value, STR("8bit")) ||
+                 str_eq_nocase(value, STR("7bit"));
+    return plain ? ERR_OK : refuse(note, "a part has a transfer encoding");
+}
+
+/* The head of a part, up to its empty line; *part is left at the value. */
+static err part_head(struct arena *a, str *part, str *name, struct err_note *note)
+{
+    *name = STR_NONE;
+    str seen = str_take(*part, FORM_PART_HEAD_BYTES_MAX);
+    for (;;) {
+        size_t end = str_find_str(seen, STR("\r\n"));
+        if (end == seen.n)
+            return refuse(note, "a part has no head, or one of more than 4096 bytes");
+        str line = str_take(seen, end);
+        seen = str_skip(seen, end + 2);
+        *part = str_skip(*part, end + 2);
+        if (line.n == 0)
+            return name->p != NULL ? ERR_OK : refuse(note, "a part has no name");
+        err why = part_line(a, line, name, note);
+        if (why != ERR_OK)
+            return why;
+    }
+}
+
+static err parse_multipart(struct arena *a, str boundary, str body, struct form *f, struct err_note *note)
+{
+    str delimiter = arena_printf(a, "\r\n--%.*s", STR_ARG(boundary)), first = str_skip(delimiter, 2);
+    if (delimiter.p == NULL)
+        return ERR_LIMIT;
+    size_t at = str_starts(body, first) ? first.n : str_find_str(body, delimiter) + delimiter.n;
+    if (at > body.n)
+        return refuse(note, "the body does not hold its boundary");
+    str rest = str_skip(body, at), name;
+    enum after next;
+    while ((next = after_boundary(&rest)) == AFTER_PART) {
+        err why = part_head(a, &rest, &name, note);
+        if (why != ERR_OK)
+            return why;
+        size_t end = str_find_str(rest, delimiter);
+        if (end == rest.n)
+            return refuse(note, "the body ends before its last boundary");
+        why = add(f, name, str_take(rest, end), note);
+        if (why != ERR_OK)
+            return why;
+        rest = str_skip(rest, end + delimiter.n);
+    }
+    return next == AFTER_END ? ERR_OK : refuse(note, "a boundary is followed by other text");
+}
+
+err form_parse(struct arena *a, str content_type, str body, struct form *out, struct err_note *note)
+{
+    str type = form_media_type(content_type), boundary;
+    out->count = 0;
+    if (str_eq_nocase(type, STR("application/x-www-form-urlencoded")))
+        return parse_urlencoded(a, body, out, note);
+    if (!str_eq_nocase(type, STR("multipart/form-data")))
+        return ERR_NOT_FOUND;
+    if (!form_parameter(a, content_type, STR("boundary"), &boundary) || !is_boundary(boundary))
+        return refuse(note, "multipart/form-data without a boundary");
+    return parse_multipart(a, boundary, body, out, note);
+}
