@@ -9,6 +9,7 @@ $wgCacheDirectory = "$wikiDir/cache";
 $wgUploadDirectory = "$wikiDir/images";
 $wgUploadPath = "$wgScriptPath/images";
 $wgTmpDirectory = "$wikiDir/tmp";
+$wgLogos = [ "1x" => "$wgResourceBasePath/resources/assets/mediawiki.png" ];
 $wgEnableUploads = false;
 $wgPingback = false;
 $wgShowExceptionDetails = true;
