@@ -124,7 +124,8 @@ static void multipart_that_two_would_read_differently_is_refused(void **state)
         MARK "\r\nContent-Type: text/plain\r\n\r\nv\r\n" MARK "--",
         MARK "\r\nContent-Disposition: attachment; name=a\r\n\r\nv\r\n" MARK "--",
         MARK "\r\nContent-Disposition: form-data; name=a; name=b\r\n\r\nv\r\n" MARK "--",
-        MARK "\r\nContent-Disposition: form-data; name=a\r\nContent-Disposition: form-data; name=a\r\n\r\nv\r\n" MARK "--",
+        MARK "\r\nContent-Disposition: form-data; name=a\r\nContent-Disposition: form-data; name=a\r\n\r\nv\r\n"
+        MARK "--",
         MARK "\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: base64\r\n\r\nv\r\n" MARK "--",
         MARK "\r\nContent-Disposition: form-data; name=\"a\r\n\r\nv\r\n" MARK "--",
         MARK "\r\nno field\r\n\r\nv\r\n" MARK "--",
@@ -145,7 +146,8 @@ static void a_boundary_is_needed_and_other_types_are_none_of_ours(void **state)
     assert_int_equal(parse("multipart/form-data; boundary=\"a ", MARK "--"), ERR_BAD);
     assert_int_equal(parse("multipart/form-data; boundary=a; boundary=b", "--a--"), ERR_BAD);
     assert_int_equal(parse("multipart/form-data; boundary="
-                           "0123456789012345678901234567890123456789012345678901234567890123456789x", "--0"), ERR_BAD);
+                           "0123456789012345678901234567890123456789012345678901234567890123456789x", "--0"),
+                     ERR_BAD);
     assert_int_equal(parse("application/json", "{}"), ERR_NOT_FOUND);
     assert_int_equal(parse("", ""), ERR_NOT_FOUND);
 }
