@@ -1,4 +1,5 @@
-/* core_impl.h - what a flight and the table of all consist of; core.c has the invariants. Private to core.c, effects.c. */
+/* core_impl.h - what a flight and the table of all consist of; core.c has the invariants. Private to core.c
+ * and effects.c. */
 #ifndef FLIGHT_CORE_IMPL_H
 #define FLIGHT_CORE_IMPL_H
 

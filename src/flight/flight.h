@@ -100,8 +100,8 @@ struct flight_waiter {
     void *own[12];            /* the module's */
 };
 /* Joins the flight for key, or starts one with maker. Refuses (done not called; maker->release is called): ERR_LIMIT
- * (also a key over FLIGHT_KEY_BYTES_MAX), ERR_SHUTDOWN. maker is copied; when a flight is in the air already its release is
- * called at once, on this thread. done is never called inside; from another thread than the loop's it may have
+ * (also a key over FLIGHT_KEY_BYTES_MAX), ERR_SHUTDOWN. maker is copied; when a flight is in the air already its
+ * release is called at once, on this thread. done is never called inside; from another thread than the loop's it may have
  * been called when this returns. key is copied. */
 MUST_CHECK err flight_join(struct flights *fs, str key, const struct flight_maker *maker, struct flight_waiter *w);
 /* The waiter's client has gone: true: done will not be called; false: it is being called or was. */

@@ -36,11 +36,16 @@ struct origin_opts {
     size_t reply_bytes_max;      /* [32 MiB] */
     int64_t siteinfo_ttl_ms;     /* [1 h] */
 };
-/* Owner: caller; borrowed: client, strings. ERR_BAD: a url without host, an unknown {name} in a template. */
+/* 0 in opts: the default in brackets. Owner: caller; borrowed: client, loop, clock; strings are copied. ERR_BAD: a url
+ * without host, a parsoid or rest url without rest.php and no api, an unknown {name} in a template. */
 MUST_CHECK err origin_new(struct http_client *client, struct loop *loop, struct clock *clock,
                           const struct origin_opts *opts, struct origin **out, struct err_note *note);
-void origin_free(struct origin **op);  /* all requests are done */
+/* All requests are done and the client is stopped, or it never asked for siteinfo (origin_idle). Loop thread. */
+void origin_free(struct origin **op);
+bool origin_idle(struct origin *o);    /* no request of its own is under way */
 const struct origin_opts *origin_opts_of(const struct origin *o);
+/* Has api.php: siteinfo, metadata. A template without api has not; its titles are keys as the store has them. */
+bool origin_has_api(const struct origin *o);
 
 /* Why a render was not had; each is another answer to the client. */
 enum render_why {
@@ -53,11 +58,16 @@ enum render_why {
     RENDER_FAILED,         /* 5xx, cut, invalid JSON, lying about type or revision: 502 */
     RENDER_TIMEOUT,        /* 504 */
     RENDER_LIMIT,          /* too large: 502 */
+    RENDER_CANCELED,       /* by render_cancel, or the client is stopped: 503 shutting_down */
     RENDER_WHYS
 };
 
-struct render_content { str name, headers, raw; }; /* headers: "name: value\n" lines, sane ones */
-struct render_meta {       /* api.php prop=revisions|info, or what the kind knows; empty where unknown */
+const char *render_why_name(enum render_why w); /* "no_page": for logs and counters */
+
+struct render_content { str name, headers, raw; }; /* headers: "name: value\n" lines: content-type, -language */
+/* api.php prop=revisions|info, or what the kind knows; empty where unknown. What is hidden of a revision is empty, and
+ * restrictions_json names it. */
+struct render_meta {
     str title;             /* as the wiki writes it, DB key */
     uint64_t page_id, rev, parent_rev;
     int64_t namespace_id;
@@ -78,16 +88,21 @@ struct render_request {
     struct arena *arena;
     void (*done)(struct render_request *r, enum render_why why);
     void *ctx;
-    /* out */
+    /* out; strings in the arena. meta: also when the page was found and the render was not (SUPPRESSED) */
     struct render_meta meta;
     struct render_content contents[4]; /* html, data-parsoid, ...; WIKITEXT, LINT: one */
     unsigned contents_count;
     int64_t retry_after_s;     /* BUSY: 0 when not said */
-    str redirect_to;           /* the page is a redirect: the target's key with its fragment (from the HTML) */
-    struct err_note note;
-    void *own[64];
+    str redirect_to;           /* the revision is a redirect: the target's key (from the HTML), else empty */
+    str redirect_fragment;     /* behind #, encoded as in the HTML; may be empty */
+    struct err_note note;      /* not FINE: a sentence without addresses */
+    struct render_work *work;  /* the module's */
 };
+/* META and a RENDER without revision: one request for metadata; RENDER: then one for the text. title is a key of this
+ * wiki (title_normalise); a revision that is not this title's, also because the page was moved, is NO_REVISION.
+ * Replies are parsed on the pool. Thread: any; done on the loop, later. */
 void render_start(struct render_request *r);
+/* done comes soon, with CANCELED unless it is on its way already. Thread: the loop's. */
 void render_cancel(struct render_request *r);
 
 /* A transform at the origin: POST {domain}/v3/transform/{from}/to/{to}[/{title}[/{rev}]] with a JSON body.
@@ -103,45 +118,60 @@ struct transform_request {
     struct arena *arena;
     void (*done)(struct transform_request *t, enum render_why why);
     void *ctx;
-    int status;                /* the origin's */
+    /* out. FINE: status is 200. REFUSED, NO_REVISION (404): reply and content_type are the origin's, as they came */
+    int status;                /* the origin's; 0: no reply */
     str content_type, reply;
     int64_t retry_after_s;
     struct err_note note;
-    void *own[48];
+    struct render_work *work;  /* the module's */
 };
-void transform_start(struct transform_request *t);
+void transform_start(struct transform_request *t);   /* threads as render_start */
 void transform_cancel(struct transform_request *t);
+/* A pagebundle reply or body taken apart on the calling thread (large ones: on the pool): html and its headers,
+ * then data-parsoid as JSON text. ERR_BAD with a note: no bundle; ERR_LIMIT: arena full. */
+MUST_CHECK err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsigned max, unsigned *count,
+                                struct err_note *note);
 
 /* ---- titles; pure once siteinfo is there ---- */
-struct siteinfo;               /* counted; borrowed from the origin through render_siteinfo */
-/* NULL: not known yet; then siteinfo_wait calls got on the loop when it is or cannot be had (why). Thread: any. */
+struct siteinfo;               /* counted, read only */
+/* A reference, or NULL: not known yet (and being asked for). One older than siteinfo_ttl is still given while it is
+ * asked for again. Thread: any. */
 struct siteinfo *origin_siteinfo(struct origin *o);
 void siteinfo_unref(struct siteinfo **sp);
 struct siteinfo_waiter {
     mono deadline;
     void (*got)(struct siteinfo_waiter *w, enum render_why why, const struct err_note *note);
     void *ctx;
-    void *own[8];
+    struct siteinfo_waiter *next;                /* the module's */
+    struct origin *origin;
 };
+/* got is called once, on the loop, later: FINE: origin_siteinfo has it; else why it cannot be had. Thread: any. */
 void origin_siteinfo_wait(struct origin *o, struct siteinfo_waiter *w);
 struct title_key {
-    str key;                   /* underscores, normalised; in the arena */
-    int64_t namespace_id;
-    bool changed;              /* not what the client wrote: a candidate for 301 */
+    str key;                   /* underscores, normalised, without fragment; in the arena */
+    int64_t namespace_id;      /* < 0: no page can have it (Special, Media) */
+    bool changed;              /* not what the client wrote: a candidate for 301. A namespace written as any of its
+                                  names, with their letters and underscores, is no change, though key has the local one */
 };
-/* ERR_BAD with a note: no title of this wiki. A DB key with any of its namespace prefixes is not changed when
- * it is normal already. */
+/* title is decoded. ERR_BAD with a note: no title of this wiki (also: of another wiki); ERR_LIMIT: arena full. */
 MUST_CHECK err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct title_key *out,
                                struct err_note *note);
-/* Canonical URL of a page under the wiki, for content-location; empty when unknown. */
+/* Of the reply to meta=siteinfo, formatversion 2. Owner: caller. ERR_BAD. */
 MUST_CHECK err siteinfo_json_parse(str json, struct siteinfo **out, struct err_note *note);
+/* URL of a page in the wiki ("https://host/wiki/Title"); empty when unknown. ERR_LIMIT has p NULL. */
+str siteinfo_page_url(const struct siteinfo *s, struct arena *a, str key);
 
-/* ---- HTML heads; pure ---- */
-/* html with <meta property="mw:TimeUuid" content="TID"/> behind its <head ...>; unchanged when there is no head. */
-MUST_CHECK err render_head_put(struct arena *a, str html, struct tid tid, str *out);
+/* ---- HTML heads; pure, linear, the first HEAD_BYTES_MAX bytes only ---- */
+enum { HEAD_BYTES_MAX = 65536 };
+/* html with <meta property="mw:TimeUuid" content="TID"/> behind its <head ...>, an older such meta of the head taken
+ * out; html itself when there is no head. False: the arena is full. */
+MUST_CHECK bool render_head_put(struct arena *a, str html, struct tid tid, str *out);
 /* The tid the head names. */
 MUST_CHECK bool render_head_tid(str html, struct tid *out);
 /* The revision a page's head names (<html about=".../revision/N">); 0: none. */
 uint64_t render_head_rev(str html);
+/* href of <link rel="mw:PageProp/redirect" href="./Target#frag">: target decoded, in the arena, and the fragment as it
+ * stands. False: none, or one that leads out of the wiki. */
+MUST_CHECK bool render_head_redirect(struct arena *a, str html, str *target, str *fragment);
 
 #endif
