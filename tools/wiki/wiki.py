@@ -246,21 +246,21 @@ class Wiki:
         shutil.copy(HERE / 'palimpsest.php', self / 'settings.d/palimpsest.php')
         (self / 'run/nginx.d/palimpsest.conf').write_text(fill_in('palimpsest.conf', {
             'url': url, 'domain': domain, 'host': urllib.parse.urlsplit(url).netloc}))
-        self._reload_nginx(lambda status: status != 404)
+        self._reload_nginx(url)
 
     def unwire(self):
         for name in ('settings.d/palimpsest.php', 'settings.d/palimpsest.json', 'run/nginx.d/palimpsest.conf'):
             (self / name).unlink(missing_ok=True)
-        self._reload_nginx(lambda status: status == 404)
+        self._reload_nginx(None)
 
-    def _reload_nginx(self, is_new):
+    def _reload_nginx(self, wired_to):
         """Returns when new connections are served by the new configuration."""
         pid = self.pid('nginx')
         if pid is None:
             return
         os.kill(pid, signal.SIGHUP)
         until = time.monotonic() + END_TIMEOUT
-        while not is_new(self.request('GET', '/api/rest_v1/')[0]):
+        while self.request('GET', '/api/rest_v1/')[1].get('x-wired-to') != wired_to:
             if time.monotonic() > until:
                 raise WikiError(f'nginx did not take its new configuration; see {self / "log/nginx-error.log"}')
             time.sleep(0.02)
