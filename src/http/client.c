@@ -1,0 +1,385 @@
+/* Invariants:
+ * 1. A transfer is in live and in deadlines from its post's turn on the loop until transfer_end.
+ * 2. done is called by transfer_end alone, never inside http_call_start, and after it the call is not touched.
+ * 3. running is the sum over hosts, at most connections_max; a host's at most what its next call allows.
+ * 4. No function of the library calls back into transfer_end: results are collected when it has returned. */
+#include "http/client_impl.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLIENT_TIMER_MS_MAX = 3600000 };
+
+/* What is in a call's own words: the transfer may be gone while somebody still cancels the call. */
+struct call_own { uint64_t id; };
+
+static const unsigned state_next[TRANSFER_STATES] = {
+    [TRANSFER_POSTED] = BIT(TRANSFER_WAITING) | BIT(TRANSFER_ENDED),
+    [TRANSFER_WAITING] = BIT(TRANSFER_RUNNING) | BIT(TRANSFER_ENDED),
+    [TRANSFER_RUNNING] = BIT(TRANSFER_ENDED),
+};
+
+static void state_move(struct transfer *t, enum transfer_state to)
+{
+    MAGIC_CHECK(t, TRANSFER_MAGIC);
+    INVARIANT(state_next[t->state] & BIT(to));
+    t->state = to;
+}
+
+static str id_key(const uint64_t *id)
+{
+    return (str){ .p = (const char *)id, .n = sizeof *id };
+}
+
+/* ---- deadlines ---- */
+
+static bool deadline_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct transfer *x = CONTAINER_OF((struct heap_node *)(uintptr_t)a, struct transfer, deadline);
+    const struct transfer *y = CONTAINER_OF((struct heap_node *)(uintptr_t)b, struct transfer, deadline);
+    return x->call->deadline.ns < y->call->deadline.ns;
+}
+
+static struct transfer *deadline_first(const struct http_client *c)
+{
+    struct heap_node *n = heap_first(&c->deadlines);
+    return n == NULL ? NULL : CONTAINER_OF(n, struct transfer, deadline);
+}
+
+static void deadlines_arm(struct http_client *c)
+{
+    struct transfer *t = deadline_first(c);
+    if (t == NULL) {
+        loop_timer_stop(c->deadline_timer);
+        return;
+    }
+    int64_t left = t->call->deadline.ns - clock_mono(c->opts.clock).ns;
+    int64_t ms = left <= 0 ? 0 : left / NS_PER_MS + 1;
+    loop_timer_start(c->deadline_timer, ms < CLIENT_TIMER_MS_MAX ? ms : CLIENT_TIMER_MS_MAX, 0);
+}
+
+static void on_deadline(void *ctx)
+{
+    struct http_client *c = ctx;
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    mono now = clock_mono(c->opts.clock);
+    for (struct transfer *t = deadline_first(c); t != NULL && t->call->deadline.ns <= now.ns; t = deadline_first(c)) {
+        err_note_set(&t->call->note, "%s: no whole reply in time", t->url.host);
+        transfer_end(t, ERR_TIMEOUT);
+    }
+    client_more(c);
+}
+
+/* ---- hosts ---- */
+
+static void host_free(struct http_client *c, struct client_host *h)
+{
+    INVARIANT(h->running == 0);
+    INVARIANT(h->first == NULL);
+    host_resolve_forget(h);
+    if (h->prev != NULL)
+        h->prev->next = h->next;
+    else
+        c->hosts = h->next;
+    if (h->next != NULL)
+        h->next->prev = h->prev;
+    INVARIANT(map_remove(c->hosts_by_key, str_of(h->key)) == h);
+    free(h->addresses);
+    free(h);
+}
+
+static bool hosts_make_room(struct http_client *c)
+{
+    struct client_host *h = c->hosts;
+    while (h != NULL && (h->running > 0 || h->first != NULL || h->job != NULL))
+        h = h->next;
+    if (h != NULL)
+        host_free(c, h);
+    return h != NULL;
+}
+
+/* NULL: too many hosts at once. */
+static struct client_host *host_of(struct http_client *c, const struct call_url *url)
+{
+    char key[sizeof c->hosts->key];
+    int n = snprintf(key, sizeof key, url->numeric6 ? "[%s]:%u" : "%s:%u", url->host, url->port);
+    INVARIANT(n > 0 && (size_t)n < sizeof key);
+    struct client_host *h = map_get(c->hosts_by_key, str_of(key));
+    if (h != NULL)
+        return h;
+    if (map_count(c->hosts_by_key) >= CLIENT_HOSTS_MAX && !hosts_make_room(c))
+        return NULL;
+    h = calloc(1, sizeof *h);
+    INVARIANT(h != NULL);
+    *h = (struct client_host){ .port = url->port, .numeric = url->numeric, .next = c->hosts };
+    memcpy(h->key, key, sizeof key);
+    memcpy(h->name, url->host, sizeof h->name);
+    if (c->hosts != NULL)
+        c->hosts->prev = h;
+    c->hosts = h;
+    INVARIANT(map_put(c->hosts_by_key, str_of(h->key), h) == NULL);
+    return h;
+}
+
+static void queue_add(struct transfer *t)
+{
+    struct client_host *h = t->host;
+    t->prev = h->last;
+    if (h->last != NULL)
+        h->last->next = t;
+    else
+        h->first = t;
+    h->last = t;
+    t->client->waiting++;
+}
+
+static void queue_remove(struct transfer *t)
+{
+    struct client_host *h = t->host;
+    if (t->prev != NULL)
+        t->prev->next = t->next;
+    else
+        h->first = t->next;
+    if (t->next != NULL)
+        t->next->prev = t->prev;
+    else
+        h->last = t->prev;
+    t->prev = t->next = NULL;
+    INVARIANT(t->client->waiting > 0);
+    t->client->waiting--;
+}
+
+void host_fail(struct http_client *c, struct client_host *h, const char *why)
+{
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    while (h->first != NULL) {
+        err_note_set(&h->first->call->note, "%s: %s", h->name, why);
+        transfer_end(h->first, ERR_UNAVAILABLE);
+    }
+}
+
+/* ---- the way of a call ---- */
+
+static struct transfer *next_to_run(struct http_client *c)
+{
+    struct transfer *best = NULL;
+    for (struct client_host *h = c->hosts; h != NULL; h = h->next) {
+        struct transfer *t = h->first;
+        if (t == NULL || (best != NULL && best->id < t->id))
+            continue;
+        unsigned most = t->call->per_host_max != 0 ? t->call->per_host_max : c->opts.per_host_max;
+        if (h->running < most && host_resolve(c, h))
+            best = t;
+    }
+    return best;
+}
+
+void client_more(struct http_client *c)
+{
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    while (c->running < c->opts.connections_max) {
+        struct transfer *t = next_to_run(c);
+        if (t == NULL)
+            break;
+        queue_remove(t);
+        state_move(t, TRANSFER_RUNNING);
+        t->host->running++;
+        c->running++;
+        transfer_run(t);
+    }
+    deadlines_arm(c);
+}
+
+void transfer_end(struct transfer *t, err why)
+{
+    MAGIC_CHECK(t, TRANSFER_MAGIC);
+    struct http_client *c = t->client;
+    loop_assert_here(c->opts.loop);
+    if (t->state == TRANSFER_WAITING)
+        queue_remove(t);
+    if (t->state == TRANSFER_RUNNING) {
+        transfer_halt(t);
+        INVARIANT(t->host->running > 0);
+        INVARIANT(c->running > 0);
+        t->host->running--;
+        c->running--;
+    }
+    state_move(t, TRANSFER_ENDED);
+    heap_remove(&c->deadlines, &t->deadline);
+    INVARIANT(map_remove(c->live, id_key(&t->id)) == t);
+    struct http_call *call = t->call;
+    t->magic = 0;
+    free(t);
+    call->done(call, why);
+}
+
+static err call_check(struct http_call *call)
+{
+    bool fine = reply_is_name(str_of(call->method));
+    for (unsigned i = 0; fine && i < call->headers_count; i++)
+        fine = reply_is_name(call->headers[i].name) && reply_is_value(call->headers[i].value);
+    if (!fine)
+        err_note_set(&call->note, "the method or a header holds what none may hold");
+    return fine ? ERR_OK : ERR_BAD;
+}
+
+static err enqueue(struct transfer *t)
+{
+    struct http_client *c = t->client;
+    struct http_call *call = t->call;
+    if (c->stopped) {
+        err_note_set(&call->note, "the client has stopped");
+        return ERR_SHUTDOWN;
+    }
+    err why = call_check(call);
+    if (why == ERR_OK)
+        why = call_url_parse(call->url, &t->url, &call->note);
+    if (why != ERR_OK)
+        return why;
+    if (clock_mono(c->opts.clock).ns >= call->deadline.ns) {
+        err_note_set(&call->note, "%s: no time was left to ask", t->url.host);
+        return ERR_TIMEOUT;
+    }
+    t->host = host_of(c, &t->url);
+    if (t->host == NULL || c->waiting >= c->opts.waiting_max) {
+        err_note_set(&call->note, "%s: too many requests are waiting", t->url.host);
+        return ERR_LIMIT;
+    }
+    state_move(t, TRANSFER_WAITING);
+    queue_add(t);
+    return ERR_OK;
+}
+
+static void begin(void *ctx)
+{
+    struct transfer *t = ctx;
+    struct http_client *c = t->client;
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    heap_add(&c->deadlines, &t->deadline);
+    INVARIANT(map_put(c->live, id_key(&t->id), t) == NULL);
+    err why = enqueue(t);
+    if (why != ERR_OK)
+        transfer_end(t, why);
+    client_more(c);
+}
+
+void http_call_start(struct http_client *c, struct http_call *call)
+{
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    struct transfer *t = calloc(1, sizeof *t);
+    INVARIANT(t != NULL);
+    t->magic = TRANSFER_MAGIC;
+    t->id = atomic_fetch_add(&c->ids, 1) + 1;
+    t->client = c;
+    t->call = call;
+    call->status = 0;
+    call->reply_headers = NULL;
+    call->reply_headers_count = 0;
+    call->reply_body = STR_NONE;
+    call->sent = false;
+    call->note.text[0] = 0;
+    const struct call_own own = { .id = t->id };
+    static_assert(sizeof own <= sizeof call->own, "the client's words hold it");
+    memcpy(call->own, &own, sizeof own);
+    loop_post(c->opts.loop, begin, t);
+}
+
+struct cancel { struct http_client *client; uint64_t id; };
+
+static void cancel_here(void *ctx)
+{
+    struct cancel *cancel = ctx;
+    struct http_client *c = cancel->client;
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    struct transfer *t = map_get(c->live, id_key(&cancel->id));
+    free(cancel);
+    if (t == NULL) /* it was done meanwhile */
+        return;
+    err_note_set(&t->call->note, "canceled");
+    transfer_end(t, ERR_SHUTDOWN);
+    client_more(c);
+}
+
+void http_call_cancel(struct http_client *c, struct http_call *call)
+{
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    struct call_own own;
+    memcpy(&own, call->own, sizeof own);
+    struct cancel *cancel = malloc(sizeof *cancel);
+    INVARIANT(cancel != NULL);
+    *cancel = (struct cancel){ .client = c, .id = own.id };
+    loop_post(c->opts.loop, cancel_here, cancel);
+}
+
+str http_call_header(const struct http_call *call, const char *name)
+{
+    for (unsigned i = 0; i < call->reply_headers_count; i++)
+        if (str_eq_nocase(call->reply_headers[i].name, str_of(name)))
+            return call->reply_headers[i].value;
+    return STR_NONE;
+}
+
+/* ---- the client ---- */
+
+static struct http_client_opts opts_filled(struct http_client_opts o)
+{
+    o.per_host_max = o.per_host_max != 0 ? o.per_host_max : 8;
+    o.connections_max = o.connections_max != 0 ? o.connections_max : 64;
+    o.waiting_max = o.waiting_max != 0 ? o.waiting_max : 10000;
+    o.connect_timeout_ms = o.connect_timeout_ms != 0 ? o.connect_timeout_ms : 3000;
+    o.dns_ttl_ms = o.dns_ttl_ms != 0 ? o.dns_ttl_ms : 30000;
+    return o;
+}
+
+struct http_client *http_client_new(const struct http_client_opts *opts)
+{
+    struct http_client *c = calloc(1, sizeof *c);
+    INVARIANT(c != NULL);
+    c->magic = CLIENT_MAGIC;
+    c->opts = opts_filled(*opts);
+    INVARIANT(c->opts.connections_max <= CLIENT_SOCKETS_MAX);
+    heap_init(&c->deadlines, deadline_before);
+    c->live = map_new(0); /* keys are ours */
+    c->hosts_by_key = map_new((uint64_t)clock_mono(opts->clock).ns);
+    c->deadline_timer = loop_timer_new(opts->loop, on_deadline, c);
+    client_curl_open(c);
+    return c;
+}
+
+static void stop_here(void *ctx)
+{
+    struct http_client *c = ctx;
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    c->stopped = true;
+    for (struct transfer *t = deadline_first(c); t != NULL; t = deadline_first(c)) {
+        err_note_set(&t->call->note, "the client has stopped");
+        transfer_end(t, ERR_SHUTDOWN);
+    }
+}
+
+void http_client_stop(struct http_client *c)
+{
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    loop_post(c->opts.loop, stop_here, c);
+}
+
+void http_client_free(struct http_client **cp)
+{
+    struct http_client *c = *cp;
+    if (c == NULL)
+        return;
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    INVARIANT(map_count(c->live) == 0);
+    while (c->hosts != NULL)
+        host_free(c, c->hosts);
+    client_curl_close(c);
+    loop_timer_free(&c->deadline_timer);
+    heap_fini(&c->deadlines);
+    map_free(&c->live);
+    map_free(&c->hosts_by_key);
+    c->magic = 0;
+    free(c);
+    *cp = NULL;
+}

@@ -1,0 +1,448 @@
+/* The library, driven by the loop: it says which sockets to watch and when to call it again, and is called then.
+ * A result is looked at when the library has returned. What it would do behind our backs is taken from it: proxies
+ * and passwords from the environment, redirects, resolving, decoding, and asking again on its own.
+ *
+ * Of a kept connection the library only notices that it was closed, not that bytes nobody asked for came on it: they
+ * would be taken for the next reply. So its socket is looked into right before a request goes out on it. */
+#include "http/client_impl.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CLIENT_KEPT_S_MAX = 60 };
+
+struct socket_watch {
+    struct http_client *client;
+    struct socket_watch *prev, *next;
+    struct loop_watch *watch;
+    curl_socket_t fd;
+    unsigned events;
+};
+
+#define MULTI_OK(call) INVARIANT((call) == CURLM_OK)
+
+/* ---- results ---- */
+
+static err result_err(const struct transfer *t, CURLcode result)
+{
+    long os_errno = 0;
+    if (t->reply.why != ERR_OK)
+        return t->reply.why;
+    switch ((int)result) { /* of a hundred, those that are not "no whole reply, and maybe later" */
+    case CURLE_FILESIZE_EXCEEDED:
+    case CURLE_OUT_OF_MEMORY:
+        return ERR_LIMIT;
+    case CURLE_PARTIAL_FILE:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_BAD_CONTENT_ENCODING:
+        return ERR_BAD;
+    case CURLE_RECV_ERROR: /* the kernel's, or broken chunks */
+        (void)curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &os_errno); /* stays 0 */
+        return t->reply.status != 0 && os_errno == 0 && !t->url.tls ? ERR_BAD : ERR_UNAVAILABLE;
+    default:
+        return ERR_UNAVAILABLE;
+    }
+}
+
+static err result_take(struct transfer *t, CURLcode result)
+{
+    struct http_call *call = t->call;
+    err why = result == CURLE_OK ? reply_finish(&t->reply, call->arena, &call->reply_headers,
+                                                &call->reply_headers_count, &call->reply_body)
+                                 : result_err(t, result);
+    if (why == ERR_OK) {
+        call->status = t->reply.status;
+        return ERR_OK;
+    }
+    const char *text = t->reply.fault != NULL ? t->reply.fault : t->error;
+    if (result == CURLE_ABORTED_BY_CALLBACK)
+        text = "the connection ended before the reply began";
+    err_note_set(&call->note, "%s: %s", t->url.host, text[0] != 0 ? text : curl_easy_strerror(result));
+    return why;
+}
+
+/* Nothing was sent: once more, on a connection of its own. */
+static void transfer_again(struct transfer *t)
+{
+    t->fresh = true;
+    t->stale = false;
+    t->error[0] = 0;
+    INVARIANT(curl_easy_setopt(t->easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK);
+    MULTI_OK(curl_multi_add_handle(t->client->multi, t->easy));
+}
+
+static void results_collect(struct http_client *c)
+{
+    int left;
+    for (CURLMsg *m = curl_multi_info_read(c->multi, &left); m != NULL; m = curl_multi_info_read(c->multi, &left)) {
+        INVARIANT(m->msg == CURLMSG_DONE);
+        CURLcode result = m->data.result;
+        char *private = NULL;
+        INVARIANT(curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &private) == CURLE_OK);
+        struct transfer *t = (void *)private;
+        MAGIC_CHECK(t, TRANSFER_MAGIC);
+        MULTI_OK(curl_multi_remove_handle(c->multi, t->easy));
+        if (result == CURLE_ABORTED_BY_CALLBACK && t->stale && !t->fresh)
+            transfer_again(t);
+        else
+            transfer_end(t, result_take(t, result));
+    }
+    client_more(c);
+}
+
+/* ---- sockets and the timer ---- */
+
+static unsigned events_of(int what)
+{
+    return (what & CURL_POLL_IN ? LOOP_READABLE : 0u) | (what & CURL_POLL_OUT ? LOOP_WRITABLE : 0u);
+}
+
+static void on_ready(void *ctx, unsigned events)
+{
+    struct socket_watch *w = ctx;
+    struct http_client *c = w->client;
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    int mask = (events & LOOP_READABLE ? CURL_CSELECT_IN : 0) | (events & LOOP_WRITABLE ? CURL_CSELECT_OUT : 0);
+    if (events & LOOP_ERROR)
+        mask = CURL_CSELECT_ERR | (w->events & LOOP_READABLE ? CURL_CSELECT_IN : 0) |
+               (w->events & LOOP_WRITABLE ? CURL_CSELECT_OUT : 0);
+    int running;
+    c->acting = w;
+    MULTI_OK(curl_multi_socket_action(c->multi, w->fd, mask, &running));
+    if ((events & LOOP_ERROR) && c->acting == w) /* the loop stopped it, but the library still counts on it */
+        loop_watch_start(w->watch, w->events);
+    c->acting = NULL;
+    results_collect(c);
+}
+
+static void watch_free(struct socket_watch *w)
+{
+    struct http_client *c = w->client;
+    if (c->acting == w)
+        c->acting = NULL;
+    if (w->prev != NULL)
+        w->prev->next = w->next;
+    else
+        c->watches = w->next;
+    if (w->next != NULL)
+        w->next->prev = w->prev;
+    loop_watch_free(&w->watch);
+    free(w);
+}
+
+static struct socket_watch *watch_new(struct http_client *c, curl_socket_t fd)
+{
+    struct socket_watch *w = malloc(sizeof *w);
+    INVARIANT(w != NULL);
+    *w = (struct socket_watch){ .client = c, .fd = fd, .next = c->watches };
+    w->watch = loop_watch_new(c->opts.loop, fd, on_ready, w);
+    if (c->watches != NULL)
+        c->watches->prev = w;
+    c->watches = w;
+    MULTI_OK(curl_multi_assign(c->multi, fd, w));
+    return w;
+}
+
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket_ctx)
+{
+    (void)easy;
+    struct http_client *c = ctx;
+    struct socket_watch *w = socket_ctx;
+    if (what == CURL_POLL_REMOVE) {
+        if (w != NULL)
+            watch_free(w);
+        return 0;
+    }
+    if (w == NULL)
+        w = watch_new(c, fd);
+    w->events = events_of(what);
+    loop_watch_start(w->watch, w->events);
+    return 0;
+}
+
+static int on_timeout(CURLM *multi, long timeout_ms, void *ctx)
+{
+    (void)multi;
+    struct http_client *c = ctx;
+    if (timeout_ms < 0)
+        loop_timer_stop(c->curl_timer);
+    else
+        loop_timer_start(c->curl_timer, timeout_ms, 0);
+    return 0;
+}
+
+static void on_curl_timer(void *ctx)
+{
+    struct http_client *c = ctx;
+    MAGIC_CHECK(c, CLIENT_MAGIC);
+    int running;
+    MULTI_OK(curl_multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &running));
+    results_collect(c);
+}
+
+static curl_socket_t on_open(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)purpose;
+    struct http_client *c = ctx;
+    if (c->sockets_count == CLIENT_SOCKETS_MAX)
+        return CURL_SOCKET_BAD;
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
+    if (fd >= 0)
+        c->sockets[c->sockets_count++] = (struct client_socket){ .fd = fd };
+    return fd;
+}
+
+static int on_close(void *ctx, curl_socket_t fd)
+{
+    struct http_client *c = ctx;
+    unsigned i = 0;
+    while (i < c->sockets_count && c->sockets[i].fd != fd)
+        i++;
+    INVARIANT(i < c->sockets_count);
+    c->sockets[i] = c->sockets[--c->sockets_count];
+    return close(fd);
+}
+
+/* ---- one request ---- */
+
+static uint16_t socket_port(curl_socket_t fd)
+{
+    struct sockaddr_storage at;
+    socklen_t at_n = sizeof at;
+    if (getsockname(fd, (struct sockaddr *)&at, &at_n) != 0)
+        return 0;
+    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&at)->sin6_port
+                                          : ((struct sockaddr_in *)(void *)&at)->sin_port);
+}
+
+/* Bytes nobody asked for, or an end, on the socket with that port of ours. Such a socket is emptied and shut, so that
+ * the library finds it closed when it considers it next. */
+static bool socket_is_stale(struct http_client *c, uint16_t port)
+{
+    bool stale = false;
+    for (unsigned i = 0; i < c->sockets_count; i++) {
+        struct client_socket *s = &c->sockets[i];
+        char bytes[512];
+        if (s->port == 0)
+            s->port = socket_port(s->fd);
+        if (s->port != port)
+            continue;
+        ssize_t n = recv(s->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        stale = true;
+        for (unsigned more = 0; n > 0 && more < 256; more++)
+            n = recv(s->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        (void)shutdown(s->fd, SHUT_RDWR); /* fails when it is closed already */
+    }
+    return stale;
+}
+
+static int on_prerequest(void *ctx, char *to_ip, char *own_ip, int to_port, int own_port)
+{
+    (void)to_ip, (void)own_ip, (void)to_port;
+    struct transfer *t = ctx;
+    long connects = 0;
+    (void)curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connects); /* 0 on a kept connection */
+    if (t->sends > 0 && (!t->safe || t->sends > 1))
+        return CURL_PREREQFUNC_ABORT;
+    if (connects == 0 && socket_is_stale(t->client, (uint16_t)own_port)) {
+        t->stale = true;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    t->sends++;
+    t->call->sent = true;
+    return CURL_PREREQFUNC_OK;
+}
+
+static size_t on_line(char *line, size_t size, size_t n, void *ctx)
+{
+    struct transfer *t = ctx;
+    return reply_line(&t->reply, (str){ .p = line, .n = size * n }) ? size * n : 0;
+}
+
+static size_t on_data(char *data, size_t size, size_t n, void *ctx)
+{
+    struct transfer *t = ctx;
+    return reply_data(&t->reply, (str){ .p = data, .n = size * n }) ? size * n : 0;
+}
+
+static void header_add(struct transfer *t, const char *line)
+{
+    struct curl_slist *more = curl_slist_append(t->headers, line);
+    INVARIANT(more != NULL);
+    t->headers = more;
+}
+
+/* Says where a body ends and what the connection does: the library's own business. */
+static bool is_framing(str name)
+{
+    static const str own[] = { STR_INIT("Content-Length"), STR_INIT("Transfer-Encoding"), STR_INIT("Connection"),
+                               STR_INIT("Expect"),         STR_INIT("Upgrade"),           STR_INIT("TE"),
+                               STR_INIT("Trailer"),        STR_INIT("Keep-Alive") };
+    for (size_t i = 0; i < COUNT_OF(own); i++)
+        if (str_eq_nocase(name, own[i]))
+            return true;
+    return false;
+}
+
+static void headers_build(struct transfer *t)
+{
+    const struct http_call *call = t->call;
+    bool has_type = false, has_encoding = false;
+    for (unsigned i = 0; i < call->headers_count; i++) {
+        str name = call->headers[i].name, value = str_trim(call->headers[i].value);
+        if (is_framing(name))
+            continue;
+        has_type = has_type || str_eq_nocase(name, STR("Content-Type"));
+        has_encoding = has_encoding || str_eq_nocase(name, STR("Accept-Encoding"));
+        size_t size = name.n + value.n + 3;
+        char *line = malloc(size);
+        INVARIANT(line != NULL);
+        /* "Name;" is the library's way to send an empty one; "Name:" takes a header away. */
+        if (value.n > 0)
+            (void)snprintf(line, size, "%.*s: %.*s", STR_ARG(name), STR_ARG(value)); /* it fits */
+        else
+            (void)snprintf(line, size, "%.*s;", STR_ARG(name)); /* it fits */
+        header_add(t, line);
+        free(line);
+    }
+    if (!has_encoding)
+        header_add(t, "Accept-Encoding: gzip, deflate");
+    if (!has_type)
+        header_add(t, "Content-Type:");
+    header_add(t, "Expect:");
+}
+
+#define SET(option, value) INVARIANT(curl_easy_setopt(t->easy, option, value) == CURLE_OK)
+
+static void easy_method(struct transfer *t)
+{
+    const struct http_call *call = t->call;
+    str method = str_of(call->method);
+    bool gives = call->body.p != NULL || str_eq(method, STR("POST")) || str_eq(method, STR("PUT"));
+    t->safe = str_eq(method, STR("GET")) || str_eq(method, STR("HEAD"));
+    if (str_eq(method, STR("HEAD"))) {
+        SET(CURLOPT_NOBODY, 1L);
+        return;
+    }
+    if (gives) {
+        SET(CURLOPT_POST, 1L);
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.n);
+        SET(CURLOPT_POSTFIELDS, call->body.p == NULL ? "" : call->body.p);
+    }
+    SET(CURLOPT_CUSTOMREQUEST, call->method);
+    if (call->reply_bytes_max > 0 && call->reply_bytes_max < INT64_MAX)
+        SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)call->reply_bytes_max);
+}
+
+static void easy_target(struct transfer *t)
+{
+    const struct call_url *u = &t->url;
+    char base[HTTP_HOST_BYTES_MAX + 32];
+    int n = snprintf(base, sizeof base, u->numeric6 ? "%s://[%s]:%u/" : "%s://%s:%u/", u->tls ? "https" : "http",
+                     u->host, u->port);
+    INVARIANT(n > 0 && (size_t)n < sizeof base);
+    bool rooted = str_starts(u->target, STR("/"));
+    t->target = malloc(u->target.n + 2);
+    INVARIANT(t->target != NULL);
+    (void)snprintf(t->target, u->target.n + 2, "%s%.*s", rooted ? "" : "/", STR_ARG(u->target)); /* it fits */
+    SET(CURLOPT_URL, base);
+    SET(CURLOPT_REQUEST_TARGET, t->target);
+    SET(CURLOPT_PATH_AS_IS, 1L);
+    if (t->host->addresses == NULL)
+        return;
+    t->resolve = curl_slist_append(NULL, t->host->addresses);
+    INVARIANT(t->resolve != NULL);
+    SET(CURLOPT_RESOLVE, t->resolve);
+}
+
+static void easy_connection(struct transfer *t)
+{
+    const struct http_client_opts *o = &t->client->opts;
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_timeout_ms);
+    SET(CURLOPT_MAXAGE_CONN, (long)CLIENT_KEPT_S_MAX);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    SET(CURLOPT_CAPATH, NULL); /* with a folder of certificates the library reads them anew for each connection */
+    if (o->ca_file != NULL)
+        SET(CURLOPT_CAINFO, o->ca_file);
+    if (o->user_agent != NULL)
+        SET(CURLOPT_USERAGENT, o->user_agent);
+    SET(CURLOPT_OPENSOCKETFUNCTION, on_open);
+    SET(CURLOPT_OPENSOCKETDATA, t->client);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    SET(CURLOPT_CLOSESOCKETDATA, t->client);
+    SET(CURLOPT_PREREQFUNCTION, on_prerequest);
+    SET(CURLOPT_PREREQDATA, t);
+}
+
+void transfer_run(struct transfer *t)
+{
+    reply_init(&t->reply, t->call->reply_bytes_max);
+    t->easy = curl_easy_init();
+    INVARIANT(t->easy != NULL);
+    easy_connection(t);
+    easy_target(t);
+    easy_method(t);
+    SET(CURLOPT_PRIVATE, t);
+    SET(CURLOPT_ERRORBUFFER, t->error);
+    SET(CURLOPT_HEADERFUNCTION, on_line);
+    SET(CURLOPT_HEADERDATA, t);
+    SET(CURLOPT_WRITEFUNCTION, on_data);
+    SET(CURLOPT_WRITEDATA, t);
+    headers_build(t);
+    SET(CURLOPT_HTTPHEADER, t->headers);
+    MULTI_OK(curl_multi_add_handle(t->client->multi, t->easy));
+}
+
+#undef SET
+
+void transfer_halt(struct transfer *t)
+{
+    MULTI_OK(curl_multi_remove_handle(t->client->multi, t->easy)); /* fine also when it was taken out before */
+    curl_easy_cleanup(t->easy);
+    curl_slist_free_all(t->headers);
+    curl_slist_free_all(t->resolve);
+    free(t->target);
+    reply_fini(&t->reply);
+}
+
+/* ---- the client's part ---- */
+
+void client_curl_open(struct http_client *c)
+{
+    INVARIANT(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+    c->curl_timer = loop_timer_new(c->opts.loop, on_curl_timer, c);
+    c->multi = curl_multi_init();
+    INVARIANT(c->multi != NULL);
+    MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket));
+    MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c));
+    MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timeout));
+    MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c));
+    MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)c->opts.connections_max));
+    MULTI_OK(curl_multi_setopt(c->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING));
+}
+
+void client_curl_close(struct http_client *c)
+{
+    MULTI_OK(curl_multi_cleanup(c->multi));
+    while (c->watches != NULL)
+        watch_free(c->watches);
+    INVARIANT(c->sockets_count == 0);
+    loop_timer_free(&c->curl_timer);
+    curl_global_cleanup();
+}
