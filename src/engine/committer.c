@@ -415,14 +415,13 @@ struct waiter {
     pthread_cond_t over;
     bool done;
     err why;
-    void *ctx;
-    err (*decide)(struct engine_txn *t, void *ctx);
+    const struct engine_update *update;
 };
 
 static err waiter_decide(struct engine_txn *t, void *ctx)
 {
     struct waiter *w = ctx;
-    return w->decide(t, w->ctx);
+    return w->update->decide(t, w->update->ctx);
 }
 
 static void waiter_done(void *ctx, err why)
@@ -435,12 +434,15 @@ static void waiter_done(void *ctx, err why)
     pthread_mutex_unlock(&w->lock);
 }
 
-err engine_update_wait(struct engine *e, err (*decide_fn)(struct engine_txn *t, void *ctx), void *ctx)
+err engine_submit_wait(struct engine *e, const struct engine_update *update)
 {
-    struct waiter w = { .decide = decide_fn, .ctx = ctx };
+    struct waiter w = { .update = update };
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.over, NULL);
-    struct engine_update u = { .decide = waiter_decide, .done = waiter_done, .ctx = &w };
+    struct engine_update u = *update;
+    u.decide = waiter_decide;
+    u.done = waiter_done;
+    u.ctx = &w;
     engine_submit(e, &u);
     pthread_mutex_lock(&w.lock);
     while (!w.done)
@@ -449,4 +451,10 @@ err engine_update_wait(struct engine *e, err (*decide_fn)(struct engine_txn *t, 
     pthread_mutex_destroy(&w.lock);
     pthread_cond_destroy(&w.over);
     return w.why;
+}
+
+err engine_update_wait(struct engine *e, err (*decide_fn)(struct engine_txn *t, void *ctx), void *ctx)
+{
+    struct engine_update u = { .decide = decide_fn, .ctx = ctx };
+    return engine_submit_wait(e, &u);
 }

@@ -143,7 +143,9 @@ struct engine_update {
     struct engine_update *next; /* the engine's */
 };
 void engine_submit(struct engine *e, struct engine_update *u);
-/* Submits and waits. Thread: any but the committer and the loop. For start-up, tools and tests. */
+/* Submits and waits; done is not called, and next is not the caller's. Thread: any but the committer and the loop. */
+MUST_CHECK err engine_submit_wait(struct engine *e, const struct engine_update *u);
+/* The same for one that has no more to say. For start-up, tools and tests. */
 MUST_CHECK err engine_update_wait(struct engine *e, err (*decide)(struct engine_txn *t, void *ctx), void *ctx);
 
 /* ---- opening and upkeep ---- */

@@ -1,0 +1,152 @@
+#include "queue/item.h"
+
+#include "base/buf.h"
+#include "queue/store.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+enum { BATCH_VERSION = 1, ITEM_VERSION = 1 };
+
+static uint64_t item_bytes(const struct item *it)
+{
+    return (uint64_t)ITEM_HEAD_BYTES + it->encoding.n + it->kind.n + it->reference.n + it->source_id.n + it->bytes.n;
+}
+
+static bool item_fields_fit(const struct item *it)
+{
+    return it->encoding.n <= ITEM_FIELD_BYTES_MAX && it->kind.n <= ITEM_FIELD_BYTES_MAX &&
+           it->reference.n <= ITEM_FIELD_BYTES_MAX && it->source_id.n <= ITEM_FIELD_BYTES_MAX &&
+           it->bytes.n <= QUEUE_BATCH_BYTES_MAX;
+}
+
+static char *put(char *at, str s)
+{
+    if (s.n > 0)
+        memcpy(at, s.p, s.n);
+    return at + s.n;
+}
+
+static char *item_encode(const struct item *it, char *at)
+{
+    *at = ITEM_VERSION;
+    put_be16(at + 1, (uint16_t)it->encoding.n);
+    put_be16(at + 3, (uint16_t)it->kind.n);
+    put_be16(at + 5, (uint16_t)it->reference.n);
+    put_be16(at + 7, (uint16_t)it->source_id.n);
+    put_be32(at + 9, (uint32_t)it->bytes.n);
+    put_be64(at + 13, (uint64_t)it->enqueue_at.ns);
+    at = put(at + ITEM_HEAD_BYTES, it->encoding);
+    at = put(at, it->kind);
+    at = put(at, it->reference);
+    at = put(at, it->source_id);
+    return put(at, it->bytes);
+}
+
+static uint64_t slots_end(unsigned count)
+{
+    return ITEM_BATCH_HEAD_BYTES + (uint64_t)count * ITEM_SLOT_BYTES;
+}
+
+err item_batch_encode(const struct item *items, unsigned count, struct arena *a, str *out)
+{
+    if (count == 0 || count > QUEUE_BATCH_ITEMS_MAX)
+        return ERR_LIMIT;
+    uint64_t n = slots_end(count);
+    for (unsigned i = 0; i < count; i++) {
+        if (!item_fields_fit(&items[i]))
+            return ERR_LIMIT;
+        n += item_bytes(&items[i]);
+    }
+    if (n > QUEUE_BATCH_BYTES_MAX)
+        return ERR_LIMIT;
+    char *bytes = arena_alloc(a, n);
+    if (bytes == NULL)
+        return ERR_LIMIT;
+    bytes[0] = BATCH_VERSION;
+    bytes[1] = 0;
+    put_be16(bytes + 2, (uint16_t)count);
+    char *at = bytes + slots_end(count);
+    for (unsigned i = 0; i < count; i++) {
+        char *slot = bytes + slots_end(i);
+        char *end = item_encode(&items[i], at);
+        put_be32(slot, (uint32_t)(end - bytes));
+        put_be64(slot + 4, XXH3_64bits_withSeed(at, (size_t)(end - at), i));
+        at = end;
+    }
+    *out = (str){ .p = bytes, .n = n };
+    return ERR_OK;
+}
+
+struct item_place item_slot_place(unsigned index)
+{
+    if (index == 0)
+        return (struct item_place){ .offset = 0, .n = ITEM_BATCH_HEAD_BYTES + ITEM_SLOT_BYTES };
+    return (struct item_place){ .offset = slots_end(index - 1), .n = ITEM_SLOTS_BYTES };
+}
+
+err item_slot_decode(str slots, unsigned index, unsigned count, uint64_t batch_bytes, struct item_span *out)
+{
+    struct item_place place = item_slot_place(index);
+    if (slots.n != place.n || index >= count || slots_end(count) > batch_bytes)
+        return ERR_CORRUPT;
+    uint64_t from = slots_end(count);
+    const char *slot = slots.p + slots.n - ITEM_SLOT_BYTES;
+    if (index > 0)
+        from = get_be32(slots.p);
+    else if (slots.p[0] != BATCH_VERSION || slots.p[1] != 0 || get_be16(slots.p + 2) != count)
+        return ERR_CORRUPT;
+    uint64_t end = get_be32(slot);
+    if (from < slots_end(count) || end < from || end - from < ITEM_HEAD_BYTES || end > batch_bytes)
+        return ERR_CORRUPT;
+    if (index == count - 1 && end != batch_bytes)
+        return ERR_CORRUPT;
+    *out = (struct item_span){ .offset = from, .n = end - from, .hash = get_be64(slot + 4) };
+    return ERR_OK;
+}
+
+bool item_fits(str item, unsigned index, uint64_t hash)
+{
+    return XXH3_64bits_withSeed(item.p, item.n, index) == hash;
+}
+
+err item_decode(str bytes, struct item *out)
+{
+    struct cursor c = { .rest = bytes };
+    uint8_t version = cursor_u8(&c);
+    size_t lengths[4];
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
+        lengths[i] = cursor_be16(&c);
+        if (lengths[i] > ITEM_FIELD_BYTES_MAX)
+            return ERR_CORRUPT;
+    }
+    size_t n = cursor_be32(&c);
+    struct item it = { .enqueue_at = { .ns = (int64_t)cursor_be64(&c) } };
+    it.encoding = cursor_bytes(&c, lengths[0]);
+    it.kind = cursor_bytes(&c, lengths[1]);
+    it.reference = cursor_bytes(&c, lengths[2]);
+    it.source_id = cursor_bytes(&c, lengths[3]);
+    it.bytes = cursor_bytes(&c, n);
+    if (version != ITEM_VERSION || !cursor_done(&c))
+        return ERR_CORRUPT;
+    *out = it;
+    return ERR_OK;
+}
+
+err item_batch_check(str bytes, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct item_place place = item_slot_place(i);
+        struct item_span span;
+        struct item it;
+        if (place.offset + place.n > bytes.n)
+            return ERR_CORRUPT;
+        str slots = str_take(str_skip(bytes, place.offset), place.n);
+        if (item_slot_decode(slots, i, count, bytes.n, &span) != ERR_OK)
+            return ERR_CORRUPT;
+        str item = str_take(str_skip(bytes, span.offset), span.n);
+        if (!item_fits(item, i, span.hash) || item_decode(item, &it) != ERR_OK)
+            return ERR_CORRUPT;
+    }
+    return count == 0 ? ERR_CORRUPT : ERR_OK;
+}

@@ -1,0 +1,62 @@
+/* store_local.h - the parts of a local store (queue_local_open in store.h). Private to store_local*.c.
+ *
+ *   store_local.c        opening, failing, recovering, dropping
+ *   store_local_write.c  ops -> rows
+ *   store_local_read.c   rows -> what the owner keeps in memory; bodies
+ *   store_local_check.c  whether all fits together */
+#ifndef QUEUE_STORE_LOCAL_H
+#define QUEUE_STORE_LOCAL_H
+
+#include "engine/engine.h"
+#include "queue/store_rows.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct local {
+    uint32_t magic;
+    struct queue_store store;
+    struct queue_local_opts opts;  /* name and dir are our copies */
+    pthread_rwlock_t gate;         /* held for writing while the engine is exchanged */
+    struct engine *engine;         /* NULL: could not be opened again */
+    atomic_bool failed;
+};
+#define LOCAL_MAGIC 0x57043007u
+
+struct local *local_of(struct queue_store *s);
+/* The engine, until local_leave; ERR_UNAVAILABLE while there is none that works. Never waits. */
+MUST_CHECK err local_enter(struct local *l, struct engine **out);
+void local_leave(struct local *l);
+
+void local_write(struct queue_store *s, struct queue_write *w);
+err local_own(struct queue_store *s, const struct queue_part *parts, unsigned count,
+              const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out, struct err_note *note);
+
+err local_record(struct queue_store *s, struct queue_part p, struct queue_part_record *out);
+err local_ready(struct queue_store *s, struct queue_part p, struct ksuid from,
+                bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx);
+err local_scheduled(struct queue_store *s, struct queue_part p, store_time at, struct ksuid from,
+                    bool (*each)(void *ctx, const struct queue_entry *e), void *ctx);
+err local_leases(struct queue_store *s, struct queue_part p, bool (*each)(void *ctx, const struct queue_lease *l),
+                 void *ctx);
+err local_keys(struct queue_store *s, struct queue_part p, bool (*each)(void *ctx, const struct queue_key *k),
+               void *ctx);
+err local_supersedes(struct queue_store *s, struct queue_part p,
+                     bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx);
+err local_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
+                struct queue_batch *out);
+err local_bodies(struct queue_store *s, struct queue_part p, const struct queue_place *at, unsigned count, bool now,
+                 struct arena *a, str *out);
+
+/* The row of a batch, wherever it stands. ERR_NOT_FOUND, ERR_CORRUPT, ERR_IO. */
+struct local_batch {
+    enum row_kind kind;
+    struct engine_blob blob;   /* until the next call on the view */
+    struct queue_batch batch;  /* the same for its order key; states are in states */
+    unsigned char states[QUEUE_BATCH_ITEMS_MAX];
+};
+MUST_CHECK err local_batch_find(struct engine_view *v, struct queue_part p, struct ksuid first,
+                                struct local_batch *out);
+MUST_CHECK err local_record_get(struct engine_view *v, struct queue_part p, struct queue_part_record *out);
+
+#endif
