@@ -25,9 +25,17 @@ ProtobufCMessage *wire_message_new(struct arena *a, const ProtobufCMessageDescri
 
 /* ---- protobuf ---- */
 
+struct room {
+    struct arena *arena;
+    bool full;
+};
+
 static void *allocate(void *ctx, size_t size)
 {
-    return arena_alloc(ctx, size);
+    struct room *room = ctx;
+    void *p = arena_alloc(room->arena, size);
+    room->full |= p == NULL;
+    return p;
 }
 
 static void leave(void *ctx, void *p)
@@ -35,52 +43,63 @@ static void leave(void *ctx, void *p)
     (void)ctx, (void)p; /* the arena ends as a whole */
 }
 
-static bool text_is_valid(const struct wire_field *f, const void *at)
+static bool text_is_valid(const ProtobufCBinaryData *b)
 {
-    const ProtobufCBinaryData *b = at;
-    return f->kind != WIRE_TEXT || utf8_valid((str){ .p = (const char *)b->data, .n = b->len });
+    return utf8_valid((str){ .p = (const char *)b->data, .n = b->len });
 }
 
-/* The first field with a text that is no UTF-8, or NULL. Nests as deep as the types do. */
-static const struct wire_field *find_invalid(const struct wire_message *m, const ProtobufCMessage *message)
+static const struct wire_field *settle(const struct wire_message *m, ProtobufCMessage *message);
+
+/* count values of one field: NULL, or the field in them that is wrong. */
+static const struct wire_field *settle_values(const struct wire_field *f, void *values, size_t count)
 {
-    for (unsigned i = 0; i < m->type->n_fields; i++) {
-        const ProtobufCFieldDescriptor *d = &m->type->fields[i];
-        const struct wire_field *f = &m->fields[i];
-        const void *at = (const char *)message + d->offset;
-        size_t count = 1;
-        if (f->kind != WIRE_TEXT && f->kind != WIRE_MESSAGE)
-            continue;
-        if (d->label == PROTOBUF_C_LABEL_REPEATED) {
-            count = *(const size_t *)(const void *)((const char *)message + d->quantifier_offset);
-            at = *(const void *const *)at;
-        }
-        for (size_t k = 0; k < count; k++) {
-            if (f->kind == WIRE_TEXT && !text_is_valid(f, (const ProtobufCBinaryData *)at + k))
-                return f;
-            const ProtobufCMessage *inner = f->kind == WIRE_MESSAGE ? ((const ProtobufCMessage *const *)at)[k] : NULL;
-            const struct wire_field *found = inner == NULL ? NULL : find_invalid(f->of, inner);
-            if (found != NULL)
-                return found;
-        }
+    for (size_t i = 0; i < count; i++) {
+        ProtobufCMessage *inner = f->kind == WIRE_TEXT ? NULL : ((ProtobufCMessage **)values)[i];
+        const struct wire_field *wrong = NULL;
+        if (f->kind == WIRE_TEXT)
+            wrong = text_is_valid((const ProtobufCBinaryData *)values + i) ? NULL : f;
+        else if (f->kind == WIRE_MESSAGE && inner != NULL)
+            wrong = settle(f->of, inner);
+        else if (inner != NULL)
+            inner->n_unknown_fields = 0; /* an instant */
+        if (wrong != NULL)
+            return wrong;
     }
     return NULL;
+}
+
+/* Forgets unknown fields; NULL, or the first field with a text that is no UTF-8. Nests as deep as the types do. */
+static const struct wire_field *settle(const struct wire_message *m, ProtobufCMessage *message)
+{
+    const struct wire_field *wrong = NULL;
+    message->n_unknown_fields = 0;
+    for (unsigned i = 0; i < m->type->n_fields && wrong == NULL; i++) {
+        const ProtobufCFieldDescriptor *d = &m->type->fields[i];
+        const struct wire_field *f = &m->fields[i];
+        void *at = (char *)message + d->offset;
+        if (f->kind != WIRE_TEXT && f->kind != WIRE_MESSAGE && f->kind != WIRE_TIME)
+            continue;
+        if (d->label == PROTOBUF_C_LABEL_REPEATED)
+            wrong = settle_values(f, *(void **)at, *(size_t *)(void *)((char *)message + d->quantifier_offset));
+        else
+            wrong = settle_values(f, at, 1);
+    }
+    return wrong;
 }
 
 static err protobuf_decode(struct arena *a, const struct wire_message *m, str bytes, ProtobufCMessage **out,
                            struct err_note *note)
 {
-    ProtobufCAllocator allocator = { .alloc = allocate, .free = leave, .allocator_data = a };
-    size_t total = a->total;
+    struct room room = { .arena = a };
+    ProtobufCAllocator allocator = { .alloc = allocate, .free = leave, .allocator_data = &room };
     ProtobufCMessage *message = protobuf_c_message_unpack(m->type, &allocator, bytes.n, (const uint8_t *)bytes.p);
+    if (message == NULL && room.full)
+        return ERR_LIMIT;
     if (message == NULL) {
-        /* It does not say which of the two it was: an arena that took nothing more is full. */
-        if (a->total > total && a->bytes_max - a->total < bytes.n)
-            return ERR_LIMIT;
         err_note_set(note, "protobuf: not a message of type %s", m->type->short_name);
         return ERR_BAD;
     }
-    const struct wire_field *wrong = find_invalid(m, message);
+    const struct wire_field *wrong = settle(m, message);
     if (wrong != NULL) {
         err_note_set(note, "protobuf: field %.*s is not UTF-8", STR_ARG(wrong->name));
         return ERR_BAD;
