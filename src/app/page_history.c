@@ -127,11 +127,10 @@ static void put_trace(struct buf *b, const struct page_trace *t)
     pagejson_time(b, "superseded_at", t->superseded_at);
     buf_put(b, STR(",\"superseded_by\":"));
     bool known = t->superseded_by.rev != 0;
-    buf_put(b, known ? STR("{") : STR("null"));
-    if (known) {
-        pagejson_name(b, t->superseded_by);
-        buf_put_c(b, '}');
-    }
+    if (known)
+        pagejson_successor(b, t->superseded_by);
+    else
+        buf_put(b, STR("null"));
     pagejson_time(b, "due_at", STORE_TIME_NEVER);
     buf_put(b, STR(",\"bytes\":{}"));
 }

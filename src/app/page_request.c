@@ -170,6 +170,18 @@ void pagejson_name(struct buf *b, struct page_name n)
     buf_printf(b, "\"rev\":%" PRIu64 ",\"tid\":\"%s\"", n.rev, tid);
 }
 
+/* A revision known to exist, of which no render is stored, has none to name. */
+void pagejson_successor(struct buf *b, struct page_name n)
+{
+    if (page_name_is_unmade(n)) {
+        buf_printf(b, "{\"rev\":%" PRIu64 ",\"tid\":null}", n.rev);
+        return;
+    }
+    buf_put_c(b, '{');
+    pagejson_name(b, n);
+    buf_put_c(b, '}');
+}
+
 void pagejson_render(struct buf *b, const struct page_render *r)
 {
     bool superseded = r->superseded_at.ns != STORE_TIME_NEVER.ns;
@@ -179,13 +191,10 @@ void pagejson_render(struct buf *b, const struct page_render *r)
     buf_printf(b, ",\"rendered_at\":\"%s\",\"state\":\"%s\"", text, page_state_name(r->state));
     pagejson_time(b, "superseded_at", r->superseded_at);
     buf_put(b, STR(",\"superseded_by\":"));
-    if (superseded) {
-        buf_put_c(b, '{');
-        pagejson_name(b, r->superseded_by);
-        buf_put_c(b, '}');
-    } else {
+    if (superseded)
+        pagejson_successor(b, r->superseded_by);
+    else
         buf_put(b, STR("null"));
-    }
     pagejson_time(b, "due_at", r->due_at);
     buf_put(b, STR(",\"bytes\":{"));
     for (unsigned i = 0; i < r->contents_count; i++)

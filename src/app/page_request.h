@@ -52,6 +52,8 @@ void app_page_answer_buf(struct http_exchange *x, int status, const struct buf *
 void pagejson_time(struct buf *b, const char *name, store_time t);
 /* "rev":7,"tid":"..." */
 void pagejson_name(struct buf *b, struct page_name n);
+/* {"rev":8,"tid":"..."}; tid null for a revision of which no render is stored. */
+void pagejson_successor(struct buf *b, struct page_name n);
 /* The members of a stored render, without braces (history items; CONTRACT 2). */
 void pagejson_render(struct buf *b, const struct page_render *r);
 

@@ -63,9 +63,11 @@ static unsigned check_renders(struct check *c, struct look *k)
         bool latest = is_never(row.r.superseded_at);
         if (alive++ > 0 && latest)
             damage(c, "a greater render is stored, yet it is not superseded", &name);
-        else if (alive == 1 && !latest && !k->bucket->plan.ttl_ever)
+        bool unmade = !latest && page_name_is_unmade(row.r.superseded_by);
+        if (alive == 1 && !latest && !unmade && !k->bucket->plan.ttl_ever)
             damage(c, "it is the greatest render, yet superseded", &name);
-        if (!latest && page_name_cmp(row.r.superseded_by, name) <= 0)
+        if (!latest && (unmade ? row.r.superseded_by.rev < name.rev
+                               : page_name_cmp(row.r.superseded_by, name) <= 0))
             damage(c, "it is superseded by a lesser render", &name);
     }
     look_walk_close(&w);

@@ -52,6 +52,9 @@ extern const struct page_name look_first, look_last;
 MUST_CHECK err look_greatest_name(const struct look *k, enum engine_space space, struct page_name low,
                                   struct page_name high, struct page_name *out);
 
+/* The least ticks, at least those given, that are greater than all of the revision's tids, stored or traced. */
+MUST_CHECK err look_next_ticks(const struct look *k, uint64_t rev, uint64_t *ticks);
+
 /* Decodes a row found by other means, and settles it. look->title must be its title. */
 MUST_CHECK err look_decode(const struct look *k, struct page_name name, const struct engine_row *found,
                            struct page_row *out);

@@ -167,7 +167,7 @@ static err purge_chunk(struct purge *p)
     return e;
 }
 
-/* The next render is latest again. */
+/* The next render is latest again, or waits for what is made elsewhere. */
 static err promote(struct purge *p)
 {
     struct page_row row;
@@ -176,7 +176,10 @@ static err promote(struct purge *p)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     if (row.r.superseded_at.ns == INT64_MAX)
         return ERR_OK;
-    retention_make_latest(policy_of(p->order), &row.r);
+    if (p->order->elsewhere)
+        row.r.superseded_by.tid = (struct tid){ 0 };
+    else
+        retention_make_latest(policy_of(p->order), &row.r);
     return title_update(p->title, &row);
 }
 

@@ -3,7 +3,8 @@
  * Model. A title of a domain has renders, ordered by (rev, tid); the greatest is the latest. A render is a
  * bundle of named contents stored, read, superseded and culled together. A put takes its sorted place:
  * greater than all, it is the latest and supersedes the one that was; else it is superseded at its arrival
- * by its next greater neighbour. Every change of a title is one engine update, decided over its rows.
+ * by its next greater neighbour, or by a newer revision known to exist elsewhere, of which no render is stored yet
+ * (a name with tid zero: then no stored render is the latest). Each change of a title is one engine update.
  *   due_at is when a render is gone: policy's (from superseded_at) or later by a request, a stash or a hold;
  * NEVER for what policy keeps. A row past due_at is not served, whether or not it was culled already. A cull
  * deletes the row and leaves a trace in the ledger for ledger_ttl. A purge leaves a fence: tids in
@@ -63,22 +64,20 @@ struct page_bucket_opts {
 
 struct pages;         /* all page buckets of a store */
 struct page_bucket;
-/* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the
- * background by pages_upkeep. seed: of minted tids. The engine is started; blocks.
- * A changed policy judges what is stored as of the change: nothing is gone earlier than that, what was gone stays
- * gone, and what latest or interval do not keep went out then (or when it did, if the policy before was one
- * of them). A bucket no longer given is culled by its last policy. Fails: ERR_BAD (a policy contradicts
- * itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
+/* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the background by
+ * pages_upkeep. seed: of minted tids. The engine is started; blocks. A changed policy judges what is stored as of the
+ * change: nothing is gone earlier than that, what was gone stays gone, and what latest or interval do not keep went
+ * out then (or when it did, if the policy before was one of them). A bucket no longer given is culled by its
+ * last policy. Fails: ERR_BAD (a policy contradicts itself), ERR_LIMIT, ERR_IO, ERR_CORRUPT. */
 MUST_CHECK err pages_new(struct engine *e, struct clock *clock, uint64_t seed, const struct page_bucket_opts *buckets,
                          unsigned count, struct pages **out, struct err_note *note);
 void pages_free(struct pages **pp);
 struct page_bucket *pages_find(struct pages *p, str bucket_name); /* NULL: unknown */
 const struct page_bucket_opts *page_bucket_opts_of(const struct page_bucket *b);
-/* The number a configured domain is stored under; the same on every start. Blocks: start-up only. */
+/* The number a configured domain is stored under, on every start. Blocks: start-up only. */
 MUST_CHECK err pages_domain(struct pages *p, str domain, uint32_t *out);
 
-/* The key of a title: valid UTF-8, NFC, 1 to PAGE_TITLE_BYTES_MAX bytes, no control bytes, not "." or "..".
- * ERR_BAD with a note. Result in the arena. */
+/* The key of a title: UTF-8, NFC, 1 to PAGE_TITLE_BYTES_MAX bytes, no control bytes, not "." or ".."; else ERR_BAD. */
 MUST_CHECK err page_title_key(struct arena *a, str title, str *out, struct err_note *note);
 
 /* ---- one stored render, as rows say it ---- */
@@ -88,7 +87,8 @@ struct page_content {
     uint32_t offset, headers_bytes, stored_bytes, raw_bytes; /* headers, then the stored frame, at offset in the blob */
     uint64_t sum;                                            /* XXH3-64 of headers and frame */
 };
-struct page_name { uint64_t rev; struct tid tid; };
+struct page_name { uint64_t rev; struct tid tid; }; /* tid zero: no render of rev was seen yet */
+static inline bool page_name_is_unmade(struct page_name n) { return n.tid.ticks == 0 && n.tid.low == 0; }
 struct page_render {
     struct page_name name;
     store_time stored_at;       /* arrival */
@@ -121,23 +121,20 @@ struct page_which {
     str title;                 /* a key */
     enum page_select select;
     struct page_name name;     /* rev for REV; rev and tid for EXACT */
-    store_time at;             /* SERVED_AT: the render that was latest then, of those still stored; CURRENT_AT: the
-                                  newest render of the greatest revision of which a render not newer than
-                                  at (by tid time) is known, stored or by its trace */
+    store_time at;             /* SERVED_AT: of those stored the one that was latest then; CURRENT_AT: the newest of the
+                                  greatest revision of which a render not newer than at is known or traced */
 };
-/* ERR_OK and *out; ERR_GONE and *trace (may be NULL; the newest known of what was asked for); ERR_NOT_FOUND;
- * ERR_CORRUPT; ERR_IO. Under policy ttl the latest may run out before renders put late: then there is none.
- * Cost: a few seeks; SERVED_AT and CURRENT_AT walk the title's renders down to the instant. */
+/* ERR_OK and *out; ERR_GONE and *trace (may be NULL; the newest of what was asked for); ERR_NOT_FOUND; ERR_CORRUPT;
+ * ERR_IO. Under policy ttl the latest may run out before renders put late: then there is none. Cost: a few seeks;
+ * SERVED_AT and CURRENT_AT walk the title's renders down to the instant. */
 MUST_CHECK err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
                          struct page_render *out, struct page_trace *trace);
 /* Must a read that names this revision extend its life first (then call page_extend)? */
 bool page_wants_extension(const struct page_bucket *b, const struct page_render *r, store_time now);
 
-/* Renders of a title, newest first, strictly after *after when it is not NULL; state filled in. Calls each
- * until it returns false. Rows past due are left out. */
+/* Renders of a title, newest first, strictly after *after (NULL: all); until each returns false. None past due. */
 MUST_CHECK err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
-                            const struct page_name *after, bool (*each)(void *ctx, const struct page_render *r),
-                            void *ctx);
+    const struct page_name *after, bool (*each)(void *ctx, const struct page_render *r), void *ctx);
 /* Titles of a domain in key order, after the given one. */
 MUST_CHECK err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
                            bool (*each)(void *ctx, str title, const struct page_render *latest), void *ctx);
@@ -152,8 +149,8 @@ struct page_explanation {
 MUST_CHECK err page_explain(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
                             struct page_explanation *out);
 
-/* One content of a found render: its stored headers ("name: value\n" lines) and its frame, into the arena,
- * verified. now: only from memory, ERR_AGAIN otherwise (then again on the pool). ERR_CORRUPT, ERR_LIMIT. */
+/* One content of a found render: its headers ("name: value\n" lines) and its frame, in the arena, verified. now: only
+ * from memory, ERR_AGAIN otherwise (then again on the pool). ERR_CORRUPT, ERR_LIMIT. */
 MUST_CHECK err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c,
                          struct arena *a, bool now, str *headers, str *frame);
 /* The frame as raw bytes (decompressed, or itself when identity), in the arena. ERR_CORRUPT, ERR_LIMIT. */
@@ -174,13 +171,15 @@ struct page_put {
     unsigned contents_count;
     struct page_put_content contents[PAGE_CONTENTS_MAX];
     int64_t stash_ns;           /* > 0: pin at once */
+    uint64_t behind;            /* > rev: this revision exists elsewhere, so what is put is not the latest */
+    bool asked;                 /* made on request: kept for historical_ttl from now when it is not the latest */
     page_allow_fn *allow;       /* NULL, or the caller's own condition; false: ERR_PRECONDITION, nothing stored */
     const void *allow_ctx;
     mono deadline;
     struct arena *arena;        /* for the frames; the caller's */
     void (*done)(struct page_put *p, err why);
     void *ctx;
-    /* out: ERR_OK; else ERR_CONFLICT, ERR_GONE (expired or purged: trace), ERR_BAD, and what the engine says */
+    /* out: ERR_OK; else ERR_CONFLICT, ERR_GONE (trace), ERR_BAD, and what the engine says */
     struct page_name stored;
     bool latest, applied, created; /* created: 201, else 200 */
     struct page_trace trace;
@@ -193,10 +192,12 @@ struct page_put {
     unsigned char digest[16], plain_digest[16];
     bool changed, superseded;
 };
-/* Compresses on the calling thread, then submits. Refuses at once (ERR_BAD, ERR_LIMIT; done not called) what is
- * wrong without looking: rev, names, tid too far ahead. plain_digest is of the contents with about="..."
- * attributes and the mw:TimeUuid meta taken out, by which identical renders are known. */
+/* Compresses on the calling thread, then submits. Refuses at once (ERR_BAD, ERR_LIMIT; done not called) what is wrong
+ * without looking: rev, names, tid too far ahead. Identical renders are known by plain_digest (bucket/bundle.h). */
 MUST_CHECK err page_put_start(struct page_bucket *b, struct page_put *p);
+/* The tid to put a render of rev under whose making began then, greater than all rev had. ERR_GONE: purged since. */
+MUST_CHECK err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_which *rev, store_time began,
+                         uint64_t random, struct tid *out);
 
 enum page_order_kind { ORDER_EXTEND, ORDER_STASH, ORDER_HOLD, ORDER_RELEASE, ORDER_PURGE };
 struct page_order {
@@ -204,13 +205,13 @@ struct page_order {
     enum page_order_kind kind;
     uint32_t domain;
     str title;
-    bool has_rev, has_tid;      /* HOLD, RELEASE, STASH, EXTEND without tid: the newest render of the revision
-                                   (RELEASE: all of it); PURGE: what the path names */
+    bool has_rev, has_tid;      /* PURGE: what is named; else without tid the newest of the revision (RELEASE: all) */
     struct page_name name;
     store_time until;           /* HOLD */
     page_allow_fn *allow;       /* NULL, or the caller's own condition; false: ERR_PRECONDITION, nothing changed */
     const void *allow_ctx;
     bool named;                 /* STASH: the read named its revision, so it extends life too */
+    bool elsewhere;             /* PURGE: no stored render becomes the latest in the place of one taken */
     mono deadline;
     void (*done)(struct page_order *o, err why);
     void *ctx;
@@ -226,25 +227,24 @@ struct page_order {
     bool changed, extended, more, settling;
     uint64_t purged_now;
     store_time fenced_at;
-    struct page_name from, next_from; /* purge: what is below was looked at */
+    struct page_name from, next_from; /* purge: what is below was looked at; one of many rows runs as several
+                                         updates, the fence in the first */
 };
-/* A purge of a title with more rows than one update may write runs as several, the fence in the first. */
 void page_order_start(struct page_bucket *b, struct page_order *o);
 
 /* ---- upkeep ---- */
-/* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch. *more: there
- * is more to do now; *next: when the next row falls due (NEVER: none). Blocks until on disk: a pool job. */
+/* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch. *more: there is more to
+ * do now; *next: when the next row falls due (NEVER: none). Blocks until on disk: a pool job. */
 MUST_CHECK err pages_upkeep(struct pages *p, bool *more, store_time *next);
 struct pages_stats { uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned; };
 void pages_stats_get(struct pages *p, struct pages_stats *out);
 
-/* Told, on the engine's thread, of every title that changed, after it is on disk and before done: caches
- * forget it. One listener. */
+/* Told, on the engine's thread, of every title that changed, after it is on disk and before done. One listener. */
 void pages_on_change(struct pages *p, void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title),
                      void *ctx);
 uint16_t page_bucket_number(const struct page_bucket *b);
 
-/* Verifies what rows must hold among each other: order, superseded_at, due rows both ways, ledger counts. Online. */
+/* Verifies what rows must hold among each other. Online. */
 MUST_CHECK err pages_check(struct pages *p, void (*found)(void *ctx, const char *what), void *ctx);
 
 #endif

@@ -1,8 +1,8 @@
 /* put.c - a render takes its sorted place.
  *
  * Invariants, after every update, over the renders of a title that are not gone:
- *   1 at most one has superseded_at NEVER, and it is the greatest; unless the greatest one that ever was ran
- *     out under policy ttl, there is exactly one;
+ *   1 at most one has superseded_at NEVER, and it is the greatest; there is exactly one, unless the greatest one
+ *     that ever was ran out under policy ttl, or the greatest is superseded by a revision not made yet;
  *   2 grouped policies: those with out_at NEVER are the newest `count` of their group;
  *   3 a row has a due row exactly when due_stored is not NEVER, and it is filed under due_stored.
  * A put reads the title's row, the fences over its name, the row of its name, the newest of its revision and of
@@ -20,6 +20,7 @@ struct insert {
     bool has_same;
     struct page_row latest;          /* the greatest that is not gone */
     bool has_latest;
+    bool greatest;                   /* the new one is greater than all that are not gone */
     struct page_row faller;          /* grouped: the one that falls out */
     bool has_faller;
 };
@@ -34,21 +35,46 @@ static err gone(struct page_put *p, enum page_state state, store_time at, const 
 
 /* ---- what is stored already ---- */
 
+/* Is a greater revision known now, or no longer? *row as the put says it. */
+static err correct_place(struct insert *in, struct page_row *row)
+{
+    const struct page_policy *policy = &in->put->bucket->plan.policy;
+    struct page_put *p = in->put;
+    bool latest = row->r.superseded_at.ns == INT64_MAX;
+    if (latest && p->behind > row->r.name.rev) {
+        retention_supersede(policy, &row->r, (struct page_name){ .rev = p->behind }, in->title.look.now);
+        p->changed = p->superseded = true;
+    } else if (!latest && p->behind == 0 && page_name_is_unmade(row->r.superseded_by)) {
+        struct page_row greatest;
+        err e = look_newest_alive(&in->title.look, look_first, look_last, &greatest);
+        if (e != ERR_OK)
+            return e;
+        if (page_name_cmp(greatest.r.name, row->r.name) == 0) {
+            retention_make_latest(policy, &row->r);
+            p->changed = true;
+        }
+    }
+    if (p->asked && retention_wants_extension(policy, &row->r, in->title.look.now)) {
+        retention_extend(policy, &row->r, in->title.look.now);
+        p->changed = true;
+    }
+    return ERR_OK;
+}
+
 static err answer_stored(struct insert *in, struct page_row *row)
 {
     struct page_put *p = in->put;
+    err e = correct_place(in, row);
+    store_time until = store_time_add(in->title.look.now, p->stash_ns);
+    if (e == ERR_OK && p->stash_ns > 0 && store_time_before(row->r.stash_until, until)) {
+        row->r.stash_until = until;
+        retention_repin(&p->bucket->plan.policy, &row->r, in->title.look.now);
+        p->changed = true;
+    }
     p->stored = row->r.name;
     p->latest = row->r.superseded_at.ns == INT64_MAX;
     p->applied = p->created = false;
-    if (p->stash_ns <= 0)
-        return ERR_OK;
-    store_time until = store_time_add(in->title.look.now, p->stash_ns);
-    if (!store_time_before(row->r.stash_until, until))
-        return ERR_OK;
-    row->r.stash_until = until;
-    retention_repin(&p->bucket->plan.policy, &row->r, in->title.look.now);
-    p->changed = true;
-    return title_update(&in->title, row);
+    return e == ERR_OK && p->changed ? title_update(&in->title, row) : e;
 }
 
 /* ERR_NOT_FOUND: nothing stored answers this put. */
@@ -103,8 +129,6 @@ static err check_fence(struct insert *in)
 static err mint(struct insert *in)
 {
     struct page_put *p = in->put;
-    struct page_name name = { .rev = p->rev };
-    static const enum engine_space spaces[] = { SPACE_RENDER, SPACE_LEDGER };
     bool fenced;
     store_time at;
     uint64_t ticks = tid_ticks(in->title.look.now);
@@ -113,13 +137,9 @@ static err mint(struct insert *in)
         return e;
     if (fenced && tid_ticks(at) >= ticks)
         ticks = tid_ticks(at) + 1;
-    for (unsigned i = 0; i < COUNT_OF(spaces); i++) {
-        e = look_greatest_name(&in->title.look, spaces[i], page_name_low(p->rev), page_name_high(p->rev), &name);
-        if (e != ERR_OK && e != ERR_NOT_FOUND)
-            return e;
-        if (e == ERR_OK && name.tid.ticks >= ticks)
-            ticks = name.tid.ticks + 1;
-    }
+    e = look_next_ticks(&in->title.look, p->rev, &ticks);
+    if (e != ERR_OK)
+        return e;
     in->row.r.name.tid = tid_make(ticks, rng_next(&p->bucket->pages->rng));
     return ERR_OK;
 }
@@ -135,7 +155,10 @@ static err place_among_all(struct insert *in)
     in->has_latest = e == ERR_OK;
     in->row.r.stored_at = k->now;
     retention_make_latest(policy, &in->row.r);
-    if (!in->has_latest || page_name_cmp(in->row.r.name, in->latest.r.name) > 0)
+    in->greatest = !in->has_latest || page_name_cmp(in->row.r.name, in->latest.r.name) > 0;
+    if (in->greatest && in->put->behind > in->put->rev)
+        retention_supersede(policy, &in->row.r, (struct page_name){ .rev = in->put->behind }, k->now);
+    if (in->greatest)
         return ERR_OK;
     e = look_oldest_alive(k, in->row.r.name, look_last, &greater); /* its own name is not there, or gone */
     if (e == ERR_OK)
@@ -190,6 +213,8 @@ static err place(struct insert *in)
     if (p->stash_ns > 0)
         in->row.r.stash_until = store_time_add(now, p->stash_ns);
     in->row.r.due_at = retention_due(policy, &in->row.r);
+    if (p->asked && retention_wants_extension(policy, &in->row.r, now))
+        retention_extend(policy, &in->row.r, now);
     if (store_time_before(now, in->row.r.due_at))
         return ERR_OK;
     return gone(p, PAGE_CULLED, now, "expired: the policy of this bucket cannot keep this render");
@@ -208,7 +233,7 @@ static err apply(struct insert *in)
 {
     struct page_put *p = in->put;
     bool latest = in->row.r.superseded_at.ns == INT64_MAX;
-    bool supersedes = latest && in->has_latest && in->latest.r.superseded_at.ns == INT64_MAX;
+    bool supersedes = in->greatest && in->has_latest && in->latest.r.superseded_at.ns == INT64_MAX;
     bool one = supersedes && in->has_faller && page_name_cmp(in->faller.r.name, in->latest.r.name) == 0;
     err e = ERR_OK;
     if (one)
