@@ -1,0 +1,85 @@
+#include "redis_server.h"
+
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { START_TRIES = 2000, TRY_NS = 5000000, ARGS_MAX = 32 };
+
+static int try_connect(uint16_t port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port),
+                              .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    int failed = connect(fd, (const struct sockaddr *)&at, sizeof at);
+    close(fd);
+    return failed;
+}
+
+static uint16_t free_port(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t n = sizeof at;
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &n), 0);
+    close(fd);
+    return ntohs(at.sin_port);
+}
+
+static void run(const struct redis_server *s, const char *const *extra)
+{
+    char port[8];
+    snprintf(port, sizeof port, "%u", s->port);
+    const char *args[ARGS_MAX] = { "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", s->dir, "--save", "",
+                                   "--appendonly", "no", "--loglevel", "warning", "--logfile", "log" };
+    unsigned count = 15;
+    while (extra != NULL && *extra != NULL)
+        args[count++] = *extra++;
+    execvp(args[0], (char *const *)(uintptr_t)args);
+    _exit(127);
+}
+
+void redis_server_start(struct redis_server *s, uint16_t port, const char *const *extra)
+{
+    snprintf(s->dir, sizeof s->dir, "/tmp/redis-test-XXXXXX");
+    assert_non_null(mkdtemp(s->dir));
+    s->port = port != 0 ? port : free_port();
+    s->pid = fork();
+    assert_true(s->pid >= 0);
+    if (s->pid == 0)
+        run(s, extra);
+    for (int i = 0; i < START_TRIES; i++) {
+        if (try_connect(s->port) == 0)
+            return;
+        assert_int_equal(waitpid(s->pid, NULL, WNOHANG), 0); /* it ended: is redis-server installed? */
+        nanosleep(&(struct timespec){ .tv_nsec = TRY_NS }, NULL);
+    }
+    fail_msg("redis-server does not answer");
+}
+
+void redis_server_signal(const struct redis_server *s, int signal_number)
+{
+    assert_int_equal(kill(s->pid, signal_number), 0);
+}
+
+void redis_server_end(struct redis_server *s)
+{
+    char log[96];
+    (void)kill(s->pid, SIGKILL);
+    assert_int_equal(waitpid(s->pid, NULL, 0), s->pid);
+    snprintf(log, sizeof log, "%s/log", s->dir);
+    (void)unlink(log); /* it may not have written any */
+    assert_int_equal(rmdir(s->dir), 0);
+}

@@ -1,0 +1,488 @@
+/* Goal: the client keeps its promises on a real server that dies, stops, forgets, refuses and comes back: every command
+ * ends once, nothing is sent while it is down, and it is up again by itself.
+ * Method: a redis-server of our own; the loop on a thread of its own; steps are posted to it and waited for. */
+#include "base/log.h"
+#include "loop/loop.h"
+#include "loop/sysclock.h"
+#include "redis/redis.h"
+#include "redis_server.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { WAIT_S = 30, TEXT = 256 };
+
+/* What happened, under the lock. */
+struct world {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    struct loop *loop;
+    struct sysclock *clock;
+    struct redis *redis;
+    unsigned ups, downs, messages, done, refused;
+    unsigned by_code[ERR_CODES];
+    char run_id[TEXT], payload[TEXT], text[TEXT], note[TEXT];
+    int64_t integer;
+    bool posted;
+};
+
+static void keep(char dst[TEXT], str s)
+{
+    snprintf(dst, TEXT, "%.*s", STR_ARG(s));
+}
+
+static void on_state(void *ctx, bool up, str run_id)
+{
+    struct world *w = ctx;
+    pthread_mutex_lock(&w->lock);
+    w->ups += up;
+    w->downs += !up;
+    if (up)
+        keep(w->run_id, run_id);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void on_message(void *ctx, str channel, str payload)
+{
+    struct world *w = ctx;
+    (void)channel;
+    pthread_mutex_lock(&w->lock);
+    w->messages++;
+    keep(w->payload, payload);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void on_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+{
+    struct world *w = ctx;
+    pthread_mutex_lock(&w->lock);
+    w->done++;
+    w->by_code[why]++;
+    if (why == ERR_OK) {
+        const struct redis_reply *r = redis_type(reply) == REDIS_ARRAY && redis_count(reply) > 0 ? redis_at(reply, 0)
+                                                                                               : reply;
+        keep(w->text, redis_text(r));
+        w->integer = redis_integer(r);
+    } else {
+        keep(w->note, str_of(note->text));
+    }
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static bool wait_more(struct world *w, const struct timespec *until)
+{
+    return pthread_cond_timedwait(&w->changed, &w->lock, until) == 0;
+}
+
+/* Until *counter is at least wanted. */
+static void wait_for(struct world *w, const unsigned *counter, unsigned wanted)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S;
+    pthread_mutex_lock(&w->lock);
+    bool fine = true;
+    while (fine && *counter < wanted)
+        fine = wait_more(w, &until);
+    pthread_mutex_unlock(&w->lock);
+    assert_true(fine);
+}
+
+static unsigned seen(struct world *w, const unsigned *counter)
+{
+    pthread_mutex_lock(&w->lock);
+    unsigned n = *counter;
+    pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+/* ---- steps on the loop ---- */
+
+struct step {
+    struct world *w;
+    const char *const *args; /* of a command, ended by NULL; or of script number `script` */
+    int script;
+    unsigned times;
+};
+
+static void run_step(void *ctx)
+{
+    struct step *s = ctx;
+    str args[8];
+    unsigned count = 0;
+    for (; s->args != NULL && s->args[count] != NULL; count++)
+        args[count] = str_of(s->args[count]);
+    for (unsigned i = 0; i < s->times; i++) {
+        err why = s->script < 0 ? redis_command(s->w->redis, args, count, on_done, s->w)
+                                : redis_run(s->w->redis, (unsigned)s->script, args[0], args + 1, count - 1, on_done, s->w);
+        pthread_mutex_lock(&s->w->lock);
+        if (why != ERR_OK) {
+            s->w->refused++;
+            s->w->by_code[why]++;
+        }
+        pthread_mutex_unlock(&s->w->lock);
+    }
+    pthread_mutex_lock(&s->w->lock);
+    s->w->posted = true;
+    pthread_cond_broadcast(&s->w->changed);
+    pthread_mutex_unlock(&s->w->lock);
+}
+
+static void post_and_wait(struct world *w, void (*fn)(void *), void *ctx)
+{
+    pthread_mutex_lock(&w->lock);
+    w->posted = false;
+    pthread_mutex_unlock(&w->lock);
+    loop_post(w->loop, fn, ctx);
+    pthread_mutex_lock(&w->lock);
+    while (!w->posted)
+        pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void ask(struct world *w, const char *const *args, unsigned times)
+{
+    post_and_wait(w, run_step, &(struct step){ .w = w, .args = args, .script = -1, .times = times });
+}
+
+static void ask_script(struct world *w, unsigned script, const char *const *args)
+{
+    post_and_wait(w, run_step, &(struct step){ .w = w, .args = args, .script = (int)script, .times = 1 });
+}
+
+#define ASK(w, ...) ask((w), (const char *const[]){ __VA_ARGS__, NULL }, 1)
+
+static void *run_loop(void *arg)
+{
+    loop_run(arg);
+    return NULL;
+}
+
+static const struct redis_script scripts[] = {
+    { "set", "redis.call('SET', KEYS[1], ARGV[1]) return {redis.call('GET', KEYS[1]), 7}" },
+    { "tell", "return redis.call('PUBLISH', KEYS[1], ARGV[1])" },
+};
+
+/* opts: address and limits; the rest is filled in. */
+static void world_begin(struct world *w, struct redis_opts opts)
+{
+    memset(w, 0, sizeof *w);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    w->loop = loop_new(2);
+    w->clock = sysclock_new();
+    opts.loop = w->loop;
+    opts.clock = sysclock_clock(w->clock);
+    opts.seed = 1;
+    opts.retry_min_ms = 10;
+    opts.retry_max_ms = 100;
+    if (opts.timeout_ms == 0)
+        opts.timeout_ms = 5000;
+    opts.connect_timeout_ms = 5000;
+    opts.channels[0] = "me";
+    opts.channels[1] = "all";
+    opts.channels_count = 2;
+    memcpy(opts.scripts, scripts, sizeof scripts);
+    opts.scripts_count = COUNT_OF(scripts);
+    opts.message = on_message;
+    opts.state = on_state;
+    opts.ctx = w;
+    w->redis = redis_new(&opts);
+    assert_int_equal(pthread_create(&w->thread, NULL, run_loop, w->loop), 0);
+}
+
+static void stop_redis(void *ctx)
+{
+    struct world *w = ctx;
+    redis_stop(w->redis);
+    loop_stop(w->loop);
+}
+
+static void world_end(struct world *w)
+{
+    loop_post(w->loop, stop_redis, w);
+    assert_int_equal(pthread_join(w->thread, NULL), 0);
+    redis_free(&w->redis);
+    loop_free(&w->loop);
+    sysclock_free(&w->clock);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+}
+
+static struct redis_opts at(const struct redis_server *s)
+{
+    return (struct redis_opts){ .address = { .host = "127.0.0.1", .port = s->port } };
+}
+
+/* ---- tests ---- */
+
+static void commands_and_scripts_are_answered_in_order(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    world_begin(&w, at(&s));
+    wait_for(&w, &w.ups, 1);
+    assert_int_equal(strlen(w.run_id), 40);
+    assert_true(redis_is_up(w.redis));
+    ask_script(&w, 0, (const char *const[]){ "k", "v", NULL });
+    wait_for(&w, &w.done, 1);
+    assert_string_equal(w.text, "v");
+    ask(&w, (const char *const[]){ "INCR", "n", NULL }, 5000); /* more than one read holds */
+    wait_for(&w, &w.done, 5001);
+    assert_int_equal(w.integer, 5000);
+    ASK(&w, "GET", "nothing");
+    wait_for(&w, &w.done, 5002);
+    assert_string_equal(w.text, "");
+    ASK(&w, "LPUSH", "k", "x"); /* k is no list */
+    wait_for(&w, &w.done, 5003);
+    assert_int_equal(w.by_code[ERR_BAD], 1);
+    assert_non_null(strstr(w.note, "WRONGTYPE"));
+    assert_int_equal(w.by_code[ERR_OK], 5002);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void a_forgotten_script_is_sent_in_full(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    world_begin(&w, at(&s));
+    wait_for(&w, &w.ups, 1);
+    ASK(&w, "SCRIPT", "FLUSH");
+    ask_script(&w, 0, (const char *const[]){ "k", "again", NULL });
+    wait_for(&w, &w.done, 2);
+    assert_string_equal(w.text, "again");
+    assert_int_equal(w.by_code[ERR_OK], 2);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void messages_arrive_and_echoes_do_not(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    struct redis_opts opts = at(&s);
+    opts.echo_ms = 20;
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    for (unsigned i = 0; i < 50; i++) /* many echoes pass meanwhile */
+        ask_script(&w, 1, (const char *const[]){ i % 2 == 0 ? "me" : "all", "hello", NULL });
+    wait_for(&w, &w.messages, 50);
+    assert_int_equal(seen(&w, &w.messages), 50);
+    assert_string_equal(w.payload, "hello");
+    assert_int_equal(seen(&w, &w.downs), 0);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void a_killed_server_fails_what_is_in_flight_and_is_found_again(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    uint16_t port = s.port;
+    world_begin(&w, at(&s));
+    wait_for(&w, &w.ups, 1);
+    char first[TEXT];
+    keep(first, str_of(w.run_id));
+    redis_server_signal(&s, SIGSTOP);
+    ask(&w, (const char *const[]){ "INCR", "n", NULL }, 100);
+    redis_server_end(&s);
+    wait_for(&w, &w.done, 100);
+    assert_int_equal(w.by_code[ERR_UNAVAILABLE], 100);
+    wait_for(&w, &w.downs, 1);
+    assert_false(redis_is_up(w.redis));
+    ASK(&w, "GET", "n");
+    assert_int_equal(w.refused, 1);
+    redis_server_start(&s, port, NULL);
+    wait_for(&w, &w.ups, 2);
+    assert_string_not_equal(first, w.run_id);
+    ASK(&w, "GET", "n");
+    wait_for(&w, &w.done, 101);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void a_standing_server_times_out(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    struct redis_opts opts = at(&s);
+    opts.timeout_ms = 50;
+    opts.echo_ms = 60000;
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    redis_server_signal(&s, SIGSTOP);
+    ask(&w, (const char *const[]){ "INCR", "n", NULL }, 3);
+    wait_for(&w, &w.done, 3);
+    assert_int_equal(w.by_code[ERR_TIMEOUT], 3);
+    wait_for(&w, &w.downs, 1);
+    redis_server_signal(&s, SIGCONT);
+    wait_for(&w, &w.ups, 2);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void a_lost_subscription_is_noticed(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    world_begin(&w, at(&s));
+    wait_for(&w, &w.ups, 1);
+    ASK(&w, "CLIENT", "KILL", "TYPE", "pubsub");
+    wait_for(&w, &w.downs, 1);
+    wait_for(&w, &w.ups, 2);
+    ask_script(&w, 1, (const char *const[]){ "all", "still here", NULL });
+    wait_for(&w, &w.messages, 1);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void passwords_and_users_are_sent(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, (const char *const[]){ "--requirepass", "secret", "--user", "app", "on", ">pw", "~*",
+                                                     "&*", "+@all", NULL });
+    struct redis_opts opts = at(&s);
+    snprintf(opts.address.password, sizeof opts.address.password, "%s", "secret");
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    ask_script(&w, 1, (const char *const[]){ "me", "x", NULL });
+    wait_for(&w, &w.messages, 1);
+    world_end(&w);
+    snprintf(opts.address.user, sizeof opts.address.user, "%s", "app");
+    snprintf(opts.address.password, sizeof opts.address.password, "%s", "pw");
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    ASK(&w, "ACL", "WHOAMI");
+    wait_for(&w, &w.done, 1);
+    assert_string_equal(w.text, "app");
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void tried_often_enough(struct world *w)
+{
+    wait_for(w, &w->refused, 1);
+    assert_int_equal(seen(w, &w->ups), 0);
+}
+
+static void a_wrong_password_never_comes_up(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, (const char *const[]){ "--requirepass", "secret", NULL });
+    struct redis_opts opts = at(&s);
+    snprintf(opts.address.password, sizeof opts.address.password, "%s", "guess");
+    world_begin(&w, opts);
+    for (unsigned i = 0; i < 20; i++) {
+        ASK(&w, "PING");
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL); /* gives it time to do wrong */
+    }
+    tried_often_enough(&w);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void a_full_server_refuses_and_stays(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, (const char *const[]){ "--maxmemory", "1", "--maxmemory-policy", "noeviction", NULL });
+    world_begin(&w, at(&s));
+    wait_for(&w, &w.ups, 1);
+    ASK(&w, "SET", "k", "v");
+    wait_for(&w, &w.done, 1);
+    assert_int_equal(w.by_code[ERR_FULL], 1);
+    ask_script(&w, 1, (const char *const[]){ "all", "telling works", NULL });
+    wait_for(&w, &w.messages, 1);
+    assert_int_equal(seen(&w, &w.downs), 0);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void what_is_in_flight_is_bounded(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    struct redis_opts opts = at(&s);
+    opts.pending_max = 10;
+    opts.echo_ms = 60000;
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    ask(&w, (const char *const[]){ "INCR", "n", NULL }, 15);
+    wait_for(&w, &w.done, 10);
+    assert_int_equal(w.by_code[ERR_LIMIT], 5);
+    assert_int_equal(w.by_code[ERR_OK], 10);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+static void it_can_be_stopped_at_any_time(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    redis_server_start(&s, 0, NULL);
+    for (unsigned i = 0; i < 40; i++) {
+        struct world w;
+        struct redis_opts opts = at(&s);
+        if (i % 2 == 0)
+            snprintf(opts.address.host, sizeof opts.address.host, "%s", "localhost"); /* looked up on the pool */
+        world_begin(&w, opts);
+        nanosleep(&(struct timespec){ .tv_nsec = (long)i * 100000 }, NULL);
+        if (i % 3 == 0)
+            ASK(&w, "PING");
+        world_end(&w);
+        assert_true(w.done + w.refused == (i % 3 == 0));
+    }
+    redis_server_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_and_scripts_are_answered_in_order),
+        cmocka_unit_test(a_forgotten_script_is_sent_in_full),
+        cmocka_unit_test(messages_arrive_and_echoes_do_not),
+        cmocka_unit_test(a_killed_server_fails_what_is_in_flight_and_is_found_again),
+        cmocka_unit_test(a_standing_server_times_out),
+        cmocka_unit_test(a_lost_subscription_is_noticed),
+        cmocka_unit_test(passwords_and_users_are_sent),
+        cmocka_unit_test(a_wrong_password_never_comes_up),
+        cmocka_unit_test(a_full_server_refuses_and_stays),
+        cmocka_unit_test(what_is_in_flight_is_bounded),
+        cmocka_unit_test(it_can_be_stopped_at_any_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
