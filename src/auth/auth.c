@@ -16,7 +16,7 @@ err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *n
     opts->entropy(&seed, sizeof seed);
     *a = (struct auth){ .magic = AUTH_MAGIC, .engine = opts->engine, .clock = opts->clock,
                         .entropy = opts->entropy, .enabled = opts->enabled, .cache = grants_cache_new(seed) };
-    err why = a->enabled ? auth_bootstrap(a) : ERR_OK;
+    err why = auth_bootstrap(a);
     if (why != ERR_OK) {
         err_note_set(note, "the rows of users and keys cannot be made: %s", err_name(why));
         auth_free(&a);
@@ -103,7 +103,7 @@ err auth_check(struct auth *a, str authorization, const char *permission, str sp
     if (has_key && !secret_valid(key))
         return denied(AUTH_KEY_INVALID, why);
     uint64_t bit = 0;
-    bool known = permission != NULL && permission_bit(permission, &bit);
+    bool known = permission != NULL && permission_bit(str_of(permission), &bit);
     struct secret_hash hash;
     if (has_key)
         hash = secret_hash(key);

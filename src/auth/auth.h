@@ -1,36 +1,50 @@
 /* auth.h - who may do what: users, keys, roles, bindings in namespaces; one authority for all routes.
  *
- * Model. A key belongs to a user and has a scope, a namespace. A role is a named set of permissions; a
- * binding gives a user a role in a namespace. A request asks for one permission in one namespace: content
- * routes in the namespace named as the domain, admin routes in `_system`. Bindings in `_system` count
- * everywhere. A key scoped to another namespace than `_system` opens that one only (and what its user may do
- * in `_system` itself). A request without a key is made by the user `anonymous`.
- *   A new store has the standard roles and one binding, anonymous -> Admin, the open door: until it is
- * taken away every request is allowed, and the server listens on loopback only.
+ * Model. A key belongs to a user and may have a scope, a namespace. A role is a named set of permissions in a
+ * namespace; a binding gives a user a role in a namespace. A request asks for one permission in one namespace:
+ * content routes in the namespace named as the domain, queue routes in that of the queue, admin routes in
+ * `_system`. Bindings in `_system` count everywhere. A key with a scope opens that namespace only (and what its
+ * user may do in `_system` itself). A request without a key is made by the user `anonymous`.
+ *   A store that is opened with checks for the first time gets the standard roles and one binding, anonymous ->
+ * Admin, the open door: until it is taken away every request is allowed, and the server listens on loopback only.
+ * A door that was closed stays closed. `_system` is always there; with checks off, nothing else is.
  *   Keys are `qtr-<tag>-<entropy>` (32 random bytes in base62); stored is their SHA-256, compared in constant
  * time, shown is `qtr-<tag>-` and eight characters. What a key may do is cached; every change made through
  * this object empties the cache before it returns. Expiry is judged at every check.
- * Source: Querator's ADR 25 as its transport tests pin it.
+ * Source: Querator's ADR 25 as its transport tests pin it; the notes on changes and lists give its sentences.
  *
  * Rows in SPACE_AUTH: rows.h. Thread: any; changes wait for the disk: a pool job or start-up. */
 #ifndef AUTH_AUTH_H
 #define AUTH_AUTH_H
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/err.h"
 #include "base/str.h"
 #include "base/times.h"
 
 enum {
-    AUTH_NAME_BYTES_MAX = 255,     /* of a namespace or user */
+    AUTH_NAME_BYTES_MAX = 256,     /* of a namespace; of a user made with its key */
+    AUTH_USER_BYTES_MAX = 128,     /* of a user's name */
+    AUTH_MAIL_BYTES_MAX = 256,     /* email, external id */
     AUTH_ROLE_BYTES_MAX = 128,
+    AUTH_KEY_NAME_BYTES_MAX = 128,
+    AUTH_TEXT_BYTES_MAX = 2000,    /* description of a namespace */
     AUTH_TAG_BYTES_MAX = 16,
     AUTH_ID_BYTES = 27,            /* KSUID text */
     AUTH_KEY_BYTES_MAX = 4 + AUTH_TAG_BYTES_MAX + 1 + 43,
     AUTH_PREFIX_BYTES_MAX = 4 + AUTH_TAG_BYTES_MAX + 1 + 8,
-    AUTH_KEYS_MAX = 100000,        /* in one store */
-    AUTH_ROLES_OF_KEY_MAX = 8,     /* given at once to a new key */
+    AUTH_SPACES_MAX = 100000,      /* in one store; so many users and keys, too */
+    AUTH_USERS_MAX = 100000,
+    AUTH_KEYS_MAX = 100000,
+    AUTH_ROLES_MAX = 100000,
+    AUTH_KEYS_OF_USER_MAX = 1000,
     AUTH_GRANTS_MAX = 256,         /* bindings of one user */
+    AUTH_ROLES_OF_KEY_MAX = 8,     /* given at once to a new key */
+    AUTH_PERMISSIONS_MAX = 64,     /* that there are */
+    AUTH_PAGE_DEFAULT = 1000,      /* rows of a list without a limit */
+    AUTH_PAGE_MAX = 65536,
+    AUTH_PAGE_BYTES_MAX = 8 << 20, /* a list stops here, with at least one row */
     AUTH_CACHE_MAX = 4096,         /* keys whose rights are remembered */
 };
 #define AUTH_SYSTEM "_system"
@@ -44,8 +58,8 @@ struct auth_opts {
     void (*entropy)(void *dst, size_t n);     /* unguessable bytes */
     bool enabled;                             /* false: every check passes */
 };
-/* Owner: caller; engine and clock outlive it. When enabled it writes what a new store lacks, so the engine
- * must be started. Fails: what the engine says, ERR_CORRUPT. */
+/* Owner: caller; engine and clock outlive it. It writes what a new store lacks, so the engine must be started.
+ * Fails: what the engine says, ERR_CORRUPT. */
 MUST_CHECK err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *note);
 void auth_free(struct auth **ap);
 bool auth_enabled(const struct auth *a);
@@ -75,12 +89,12 @@ MUST_CHECK err auth_check(struct auth *a, str authorization, const char *permiss
                           enum auth_reason *why);
 bool auth_is_bearer(str authorization);
 
-/* ---- keys ---- */
+/* ---- keys with a user of their own: what `token` makes ---- */
 struct auth_key_new {
     str name;                               /* of its user, which is made with it; empty: "key-<id>" */
     str roles[AUTH_ROLES_OF_KEY_MAX];       /* names of roles in space or `_system` */
     unsigned roles_count;                   /* 0 is refused */
-    str space;                              /* scope and where the roles are bound; empty: `_system` */
+    str space;                              /* scope and where the roles are bound; empty: none, `_system` */
     str tag;                                /* empty: the namespace's, else "live" */
     store_time expires_at;                  /* NEVER: does not */
 };
@@ -88,12 +102,13 @@ struct auth_key {
     char id[AUTH_ID_BYTES + 1];
     char prefix[AUTH_PREFIX_BYTES_MAX + 1]; /* what may be shown */
     char user[AUTH_NAME_BYTES_MAX + 1];     /* its user's name */
-    char space[AUTH_NAME_BYTES_MAX + 1];
+    char space[AUTH_NAME_BYTES_MAX + 1];    /* `_system` when it has no scope */
     char roles[AUTH_NAME_BYTES_MAX + 1];    /* of its user in space: "read,purge", cut when longer */
     store_time created_at, expires_at;
 };
-/* Makes a user, its bindings and its key in one update. secret: the whole key, given out here and never
- * again; NUL-terminated. Fails: ERR_BAD (names, unknown role), ERR_CONFLICT (user name taken), ERR_LIMIT. */
+/* Makes a user, its bindings and its key in one update; the namespace, too, when it is not there. secret: the
+ * whole key, given out here and never again; NUL-terminated. Fails: ERR_BAD (names, unknown role), ERR_CONFLICT
+ * (user name taken), ERR_LIMIT. */
 MUST_CHECK err auth_key_create(struct auth *a, const struct auth_key_new *n, struct auth_key *out,
                                char secret[AUTH_KEY_BYTES_MAX + 1], struct err_note *note);
 /* Every key in order of its hash; until each returns false. */
@@ -103,9 +118,81 @@ MUST_CHECK err auth_key_list(struct auth *a, bool (*each)(void *ctx, const struc
 MUST_CHECK err auth_key_delete(struct auth *a, str id, struct err_note *note);
 
 /* ---- the open door ---- */
-/* Does anonymous hold any binding? true too on a store that has no auth rows yet. */
+/* Does anonymous hold any binding? true too on a store that was never opened with checks. */
 MUST_CHECK err auth_door_open(struct auth *a, bool *open);
 /* Takes every binding from anonymous (open false) or gives it Admin (true). */
 MUST_CHECK err auth_door_set(struct auth *a, bool open, struct err_note *note);
+
+/* ---- one by one: Querator's namespaces, users, keys, roles and bindings ----
+ * Fails: ERR_BAD, ERR_CONFLICT and ERR_LIMIT (its 400), ERR_NOT_FOUND (its 453), with its sentence in note; what
+ * the engine says. The _check functions look at the words alone: to be asked before who asks is. The others look
+ * again. Texts in are borrowed; ids out are NUL-terminated. An empty space means AUTH_SYSTEM where it may be empty.
+ * Lists: rows in order of their key from pivot on (inclusive, need not exist; empty: the first), in the arena. */
+struct auth_page { str pivot; unsigned limit; /* 0: AUTH_PAGE_DEFAULT */ };
+
+struct auth_space { str name, description, tag; store_time created_at; };
+MUST_CHECK err auth_space_name_check(str name, struct err_note *note);
+MUST_CHECK err auth_space_check(const struct auth_space *s, struct err_note *note);
+MUST_CHECK err auth_space_create(struct auth *a, const struct auth_space *s, struct err_note *note);
+/* Replaces description and tag, by nothing as well. */
+MUST_CHECK err auth_space_update(struct auth *a, const struct auth_space *s, struct err_note *note);
+/* in_use: it has queues, which the caller knows. Bindings, roles, queues are refused in this order. */
+MUST_CHECK err auth_space_delete(struct auth *a, str name, bool in_use, struct err_note *note);
+/* ERR_NOT_FOUND: "namespace does not exist; 'X' was not found". */
+MUST_CHECK err auth_space_find(struct auth *a, str name, struct err_note *note);
+MUST_CHECK err auth_space_list(struct auth *a, const struct auth_page *page, struct arena *arena,
+                               struct auth_space **out, unsigned *count);
+
+struct auth_user { str id, name, external_id, email; store_time created_at, updated_at; };
+MUST_CHECK err auth_user_check(const struct auth_user *u, struct err_note *note);
+MUST_CHECK err auth_user_create(struct auth *a, const struct auth_user *u, char id[AUTH_ID_BYTES + 1],
+                                struct err_note *note);
+/* And its keys and bindings, at once. */
+MUST_CHECK err auth_user_delete(struct auth *a, str id, struct err_note *note);
+MUST_CHECK err auth_user_list(struct auth *a, const struct auth_page *page, struct arena *arena,
+                              struct auth_user **out, unsigned *count);
+
+struct auth_apikey {
+    str id, user_id, name, prefix;       /* id and prefix: out only */
+    str scope;                           /* empty: none */
+    str tag;                             /* in only; empty: the scope's, else "live" */
+    store_time created_at, expires_at;   /* NEVER */
+};
+struct auth_secret {
+    char id[AUTH_ID_BYTES + 1], key[AUTH_KEY_BYTES_MAX + 1], prefix[AUTH_PREFIX_BYTES_MAX + 1];
+};
+MUST_CHECK err auth_apikey_check(const struct auth_apikey *k, struct err_note *note);
+MUST_CHECK err auth_apikey_create(struct auth *a, const struct auth_apikey *k, struct auth_secret *out,
+                                  struct err_note *note);
+/* The key alone. ERR_NOT_FOUND (its 401): "api key does not exist". */
+MUST_CHECK err auth_apikey_delete(struct auth *a, str id, struct err_note *note);
+/* Of one user, or of all (user_id empty). */
+MUST_CHECK err auth_apikey_list(struct auth *a, str user_id, const struct auth_page *page, struct arena *arena,
+                                struct auth_apikey **out, unsigned *count);
+
+struct auth_role {
+    str id, space, name;
+    const str *permissions; /* of Admin, only those that Querator knows are shown; it has all */
+    unsigned permissions_count;
+    store_time created_at;
+};
+MUST_CHECK err auth_role_check(const struct auth_role *r, struct err_note *note);
+/* Standard roles are refused by name, wherever, before anything is looked up. */
+MUST_CHECK err auth_role_create(struct auth *a, const struct auth_role *r, char id[AUTH_ID_BYTES + 1],
+                                struct err_note *note);
+MUST_CHECK err auth_role_update(struct auth *a, const struct auth_role *r, struct err_note *note);
+MUST_CHECK err auth_role_delete(struct auth *a, str space, str name, struct err_note *note);
+MUST_CHECK err auth_role_list(struct auth *a, str space, const struct auth_page *page, struct arena *arena,
+                              struct auth_role **out, unsigned *count);
+
+struct auth_binding { str id, space, user_id, role_id; store_time created_at; };
+struct auth_binding_new { str space, role_name, user_id; };
+MUST_CHECK err auth_binding_check(const struct auth_binding_new *n, struct err_note *note);
+MUST_CHECK err auth_binding_create(struct auth *a, const struct auth_binding_new *n, char id[AUTH_ID_BYTES + 1],
+                                   struct err_note *note);
+MUST_CHECK err auth_binding_delete(struct auth *a, const struct auth_binding_new *n, struct err_note *note);
+/* Of one user in space, or of all (user_id empty). */
+MUST_CHECK err auth_binding_list(struct auth *a, str space, str user_id, const struct auth_page *page,
+                                 struct arena *arena, struct auth_binding **out, unsigned *count);
 
 #endif

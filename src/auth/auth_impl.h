@@ -17,8 +17,8 @@ struct auth {
     struct grants_cache *cache;
 };
 
-/* Writes what a new store lacks: `_system`, anonymous with the open door, the standard roles. An older
- * store gets the roles of this version; a door that was closed stays closed. */
+/* Writes what a store lacks: `_system`; with checks, anonymous with the open door and the standard roles as
+ * this version has them. A door that was closed stays closed. */
 MUST_CHECK err auth_bootstrap(struct auth *a);
 
 #endif

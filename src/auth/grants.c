@@ -10,22 +10,27 @@
 
 static err role_bits(struct engine_view *v, str space, str role, uint64_t *bits)
 {
-    const str spaces[] = { space, STR(AUTH_SYSTEM) };
-    for (size_t i = 0; i < COUNT_OF(spaces); i++) {
-        struct rowkey k;
-        row_key_of_role(&k, spaces[i], role);
-        struct engine_row row;
-        err why = engine_get(v, SPACE_AUTH, rowkey_str(&k), &row);
-        if (why == ERR_NOT_FOUND)
-            continue;
-        struct row_role r;
-        if (why == ERR_OK)
-            why = row_get_role(row.value, &r);
-        if (why == ERR_OK)
-            *bits |= r.bits;
-        return why;
-    }
-    return ERR_OK; /* a binding to a role that is gone gives nothing */
+    struct rowkey k;
+    struct engine_row row;
+    struct row_role r;
+    row_key2(&k, 'r', space, role);
+    err why = engine_get(v, SPACE_AUTH, rowkey_str(&k), &row);
+    if (why == ERR_OK)
+        why = row_get_role(row.value, &r);
+    if (why == ERR_OK)
+        *bits = r.bits;
+    return why == ERR_NOT_FOUND ? ERR_OK : why; /* a binding to a role that is gone gives nothing */
+}
+
+/* What a binding's row says, copied into a: the next call on the view lets go of it. */
+static err read_binding(const struct engine_row *row, struct arena *a, str *space, struct row_binding *b)
+{
+    str key = arena_copy(a, row->key), value = arena_copy(a, row->value), texts[3];
+    if (key.p == NULL || value.p == NULL)
+        return ERR_LIMIT;
+    err why = row_key_texts(key, 'b', a, texts, COUNT_OF(texts));
+    *space = texts[1];
+    return why != ERR_OK ? why : row_get_binding(value, b);
 }
 
 static err add_grant(struct grants *g, str space, uint64_t bits)
@@ -45,23 +50,22 @@ static err add_grant(struct grants *g, str space, uint64_t bits)
 static err load_bindings(struct engine_view *v, str user_id, struct arena *a, struct grants *g)
 {
     struct rowkey from, until;
-    row_key_of_bindings(&from, user_id);
-    row_key_of_bindings(&until, user_id);
+    row_key1(&from, 'b', user_id);
+    until = from;
     rowkey_prefix_end(&until);
     struct engine_cursor *c = engine_cursor_open(
         v, &(struct engine_range){ .space = SPACE_AUTH, .from = rowkey_str(&from), .until = rowkey_str(&until) });
     err why = ERR_OK;
-    struct engine_row row;
     for (unsigned i = 0; i < AUTH_GRANTS_MAX && why == ERR_OK; i++) {
-        why = engine_cursor_next(c, &row);
-        str space = STR_NONE, role = STR_NONE, key = STR_NONE;
+        struct engine_row row;
+        struct row_binding b;
+        str space = STR_NONE;
         uint64_t bits = 0;
-        if (why == ERR_OK) {
-            key = arena_copy(a, row.key); /* the next call on the view lets go of it */
-            why = key.p == NULL ? ERR_LIMIT : row_binding_names(key, a, &space, &role);
-        }
+        why = engine_cursor_next(c, &row);
         if (why == ERR_OK)
-            why = role_bits(v, space, role, &bits);
+            why = read_binding(&row, a, &space, &b);
+        if (why == ERR_OK)
+            why = role_bits(v, b.role_space, b.role_name, &bits);
         if (why == ERR_OK)
             why = add_grant(g, space, bits);
     }
@@ -85,7 +89,7 @@ static err load_key(struct engine_view *v, const struct secret_hash *h, struct a
         return ERR_NOT_FOUND;
     g->expires_at = secret.expires_at;
     *user_id = arena_copy(a, secret.user_id);
-    return user_id->p != NULL && str_to_cstr(secret.space, g->scope, sizeof g->scope) ? ERR_OK : ERR_CORRUPT;
+    return user_id->p != NULL && str_to_cstr(secret.scope, g->scope, sizeof g->scope) ? ERR_OK : ERR_CORRUPT;
 }
 
 err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out)
@@ -93,7 +97,6 @@ err grants_load(struct engine *e, const struct secret_hash *h, struct grants **o
     struct grants *g = calloc(1, sizeof *g + AUTH_GRANTS_MAX * sizeof g->of[0]);
     INVARIANT(g != NULL);
     g->expires_at = STORE_TIME_NEVER;
-    INVARIANT(str_to_cstr(STR(AUTH_SYSTEM), g->scope, sizeof g->scope));
     struct arena a;
     arena_init(&a, 1u << 20);
     str user_id = STR(AUTH_ANONYMOUS);
@@ -115,7 +118,7 @@ err grants_load(struct engine *e, const struct secret_hash *h, struct grants **o
 bool grants_allow(const struct grants *g, uint64_t bit, str space)
 {
     const str all = STR(AUTH_SYSTEM), scope = str_of(g->scope);
-    if (!str_eq(scope, all) && !str_eq(scope, space) && !str_eq(space, all))
+    if (scope.n > 0 && !str_eq(scope, space) && !str_eq(space, all))
         return false;
     for (unsigned i = 0; i < g->count; i++) {
         str where = str_of(g->of[i].space);

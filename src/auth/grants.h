@@ -7,7 +7,7 @@
 
 struct grant { char space[AUTH_NAME_BYTES_MAX + 1]; uint64_t bits; };
 struct grants {
-    char scope[AUTH_NAME_BYTES_MAX + 1];
+    char scope[AUTH_NAME_BYTES_MAX + 1]; /* empty: none */
     store_time expires_at;
     unsigned count;
     struct grant of[];      /* one each namespace */

@@ -2,8 +2,6 @@
 
 #include "auth/auth.h"
 
-#include <string.h>
-
 enum role_of { OWNER = 1, VIEWER = 2, READ = 4, WRITE = 8, PURGE = 16, ADMIN = 32 }; /* Admin has all */
 
 /* The bit of a permission is its place here. */
@@ -17,34 +15,59 @@ static const struct { const char *name; unsigned roles; } permissions[] = {
     { "role.create", OWNER }, { "role.update", OWNER }, { "role.delete", OWNER }, { "role.list", OWNER },
     { "rolebinding.create", OWNER }, { "rolebinding.delete", OWNER }, { "rolebinding.list", OWNER },
     { "system.health", OWNER | VIEWER | ADMIN }, { "system.metrics", OWNER | VIEWER | ADMIN },
+    /* the last of Querator's is system.metrics; from here on they are ours */
     { "page.read", READ | WRITE | ADMIN }, { "page.write", WRITE | ADMIN }, { "page.purge", PURGE | ADMIN },
     { "table.read", READ | WRITE | ADMIN }, { "table.write", WRITE | ADMIN },
     { "admin.read", ADMIN }, { "admin.write", ADMIN }, { "admin.check", ADMIN }, { "admin.backup", ADMIN },
 };
-_Static_assert(COUNT_OF(permissions) <= 64, "one bit each");
+enum { OF_QUEUES = 29 };
+_Static_assert(COUNT_OF(permissions) <= AUTH_PERMISSIONS_MAX, "one bit each");
 
-bool permission_bit(const char *name, uint64_t *bit)
+bool permission_bit(str name, uint64_t *bit)
 {
     for (unsigned i = 0; i < COUNT_OF(permissions); i++)
-        if (strcmp(permissions[i].name, name) == 0) {
+        if (str_eq(str_of(permissions[i].name), name)) {
             *bit = (uint64_t)1 << i;
             return true;
         }
     return false;
 }
 
+unsigned permission_names(uint64_t bits, str *names)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < COUNT_OF(permissions); i++)
+        if ((bits & (uint64_t)1 << i) != 0)
+            names[n++] = str_of(permissions[i].name);
+    return n;
+}
+
+uint64_t permission_of_queues(void)
+{
+    return ((uint64_t)1 << OF_QUEUES) - 1;
+}
+
 bool auth_permission_known(const char *permission)
 {
     uint64_t bit;
-    return permission_bit(permission, &bit);
+    return permission_bit(str_of(permission), &bit);
+}
+
+static const struct { const char *name; unsigned role; } names[STANDARD_ROLES] = {
+    { "Admin", 0 }, { "NamespaceOwner", OWNER }, { "PublicViewer", VIEWER }, { "read", READ },
+    { "write", WRITE }, { "purge", PURGE }, { "admin", ADMIN },
+};
+
+bool standard_role_named(str name)
+{
+    for (unsigned r = 0; r < STANDARD_ROLES; r++)
+        if (str_eq(str_of(names[r].name), name))
+            return true;
+    return false;
 }
 
 void standard_roles(struct standard_role out[STANDARD_ROLES])
 {
-    static const struct { const char *name; unsigned role; } names[STANDARD_ROLES] = {
-        { "Admin", 0 }, { "NamespaceOwner", OWNER }, { "PublicViewer", VIEWER }, { "read", READ },
-        { "write", WRITE }, { "purge", PURGE }, { "admin", ADMIN },
-    };
     for (unsigned r = 0; r < STANDARD_ROLES; r++) {
         out[r] = (struct standard_role){ .name = names[r].name };
         for (unsigned i = 0; i < COUNT_OF(permissions); i++)

@@ -4,15 +4,19 @@
 #ifndef AUTH_PERMISSION_H
 #define AUTH_PERMISSION_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/str.h"
 
 /* False: no such permission. */
-bool permission_bit(const char *name, uint64_t *bit);
+bool permission_bit(str name, uint64_t *bit);
+/* The names of a set, in the order of the table; names has room for AUTH_PERMISSIONS_MAX. Returns how many. */
+unsigned permission_names(uint64_t bits, str *names);
+/* Those that Querator knows: a list of Admin shows them alone. */
+uint64_t permission_of_queues(void);
 
 struct standard_role { const char *name; uint64_t bits; };
 enum { STANDARD_ROLES = 7 };
 /* Admin, NamespaceOwner, PublicViewer, and for content read, write, purge, admin. */
+bool standard_role_named(str name);
 void standard_roles(struct standard_role out[STANDARD_ROLES]);
 
 #endif

@@ -8,41 +8,27 @@ static void key_begin(struct rowkey *k, char kind)
     rowkey_put_u8(k, (uint8_t)kind);
 }
 
-static void key_texts(struct rowkey *k, char kind, const str *texts, unsigned count)
+void row_key_of_all(struct rowkey *k, char kind)
 {
     key_begin(k, kind);
-    for (unsigned i = 0; i < count; i++)
-        rowkey_put_text(k, texts[i]);
 }
 
-void row_key_of_namespace(struct rowkey *k, str name)
+void row_key1(struct rowkey *k, char kind, str a)
 {
-    key_texts(k, 'n', &name, 1);
+    key_begin(k, kind);
+    rowkey_put_text(k, a);
 }
 
-void row_key_of_user(struct rowkey *k, str id)
+void row_key2(struct rowkey *k, char kind, str a, str b)
 {
-    key_texts(k, 'u', &id, 1);
+    row_key1(k, kind, a);
+    rowkey_put_text(k, b);
 }
 
-void row_key_of_user_name(struct rowkey *k, str name)
+void row_key3(struct rowkey *k, char kind, str a, str b, str c)
 {
-    key_texts(k, 'U', &name, 1);
-}
-
-void row_key_of_role(struct rowkey *k, str space, str name)
-{
-    key_texts(k, 'r', (const str[]){ space, name }, 2);
-}
-
-void row_key_of_bindings(struct rowkey *k, str user_id)
-{
-    key_texts(k, 'b', &user_id, 1);
-}
-
-void row_key_of_binding(struct rowkey *k, str user_id, str space, str role)
-{
-    key_texts(k, 'b', (const str[]){ user_id, space, role }, 3);
+    row_key2(k, kind, a, b);
+    rowkey_put_text(k, c);
 }
 
 void row_key_of_secret(struct rowkey *k, const struct secret_hash *h)
@@ -51,56 +37,33 @@ void row_key_of_secret(struct rowkey *k, const struct secret_hash *h)
     rowkey_put_raw(k, (str){ .p = (const char *)h->bytes, .n = ROW_HASH_KEY_BYTES });
 }
 
-void row_key_of_secrets(struct rowkey *k)
-{
-    key_begin(k, 'k');
-}
-
-void row_key_of_id(struct rowkey *k, str id)
-{
-    key_texts(k, 'i', &id, 1);
-}
-
-void row_key_of_owned(struct rowkey *k, str user_id, str id)
-{
-    key_texts(k, 'o', (const str[]){ user_id, id }, 2);
-}
-
-void row_key_of_owner(struct rowkey *k, str user_id)
-{
-    key_texts(k, 'o', &user_id, 1);
-}
-
-void row_key_of_count(struct rowkey *k)
+void row_key_of_count(struct rowkey *k, char kind)
 {
     key_begin(k, 'c');
+    rowkey_put_u8(k, (uint8_t)kind);
 }
 
-err row_binding_names(str key, struct arena *a, str *space, str *role)
+err row_key_texts(str key, char kind, struct arena *a, str *texts, unsigned count)
 {
     struct cursor c = { .rest = key };
-    uint8_t kind = cursor_u8(&c);
-    (void)rowkey_get_text(&c, a); /* the user, whom the caller knows */
-    str s = rowkey_get_text(&c, a), r = rowkey_get_text(&c, a);
-    if (kind != 'b' || !cursor_done(&c))
-        return ERR_CORRUPT;
-    *space = s;
-    *role = r;
-    return ERR_OK;
+    bool known = cursor_u8(&c) == (uint8_t)kind;
+    for (unsigned i = 0; i < count; i++)
+        texts[i] = rowkey_get_text(&c, a);
+    return known && cursor_done(&c) ? ERR_OK : ERR_CORRUPT;
 }
 
 /* ---- values ---- */
 
 static void put_text(struct buf *b, str s)
 {
-    INVARIANT(s.n <= UINT8_MAX);
-    buf_put_u8(b, (uint8_t)s.n);
+    INVARIANT(s.n <= UINT16_MAX);
+    buf_put_be16(b, (uint16_t)s.n);
     buf_put(b, s);
 }
 
 static str get_text(struct cursor *c)
 {
-    return cursor_bytes(c, cursor_u8(c));
+    return cursor_bytes(c, cursor_be16(c));
 }
 
 static void put_time(struct buf *b, store_time t)
@@ -113,35 +76,53 @@ static store_time get_time(struct cursor *c)
     return (store_time){ .ns = (int64_t)cursor_be64(c) };
 }
 
-static bool is_whole(const struct cursor *c, uint8_t version)
-{
-    return version == ROW_VERSION && cursor_done(c);
-}
-
-void row_put_secret(struct buf *b, const struct row_secret *r)
-{
-    buf_put_u8(b, ROW_VERSION);
-    buf_put(b, (str){ .p = (const char *)r->hash.bytes, .n = SECRET_HASH_BYTES });
-    put_text(b, r->id);
-    put_text(b, r->user_id);
-    put_text(b, r->space);
-    put_text(b, r->prefix);
-    put_time(b, r->created_at);
-    put_time(b, r->expires_at);
-}
-
-err row_get_secret(str value, struct row_secret *r)
+/* A value is whole when its version is known and nothing is left over. */
+static struct cursor begin(str value, bool *known)
 {
     struct cursor c = { .rest = value };
-    uint8_t version = cursor_u8(&c);
-    str hash = cursor_bytes(&c, SECRET_HASH_BYTES);
-    str id = get_text(&c), user_id = get_text(&c), space = get_text(&c), prefix = get_text(&c);
-    store_time created_at = get_time(&c), expires_at = get_time(&c);
-    if (!is_whole(&c, version) || id.n != AUTH_ID_BYTES || prefix.n > AUTH_PREFIX_BYTES_MAX)
+    *known = cursor_u8(&c) == ROW_VERSION;
+    return c;
+}
+
+void row_put_space(struct buf *b, const struct row_space *r)
+{
+    buf_put_u8(b, ROW_VERSION);
+    put_text(b, r->tag);
+    put_time(b, r->created_at);
+}
+
+err row_get_space(str value, struct row_space *r)
+{
+    bool known;
+    struct cursor c = begin(value, &known);
+    str tag = get_text(&c);
+    store_time created_at = get_time(&c);
+    if (!known || !cursor_done(&c) || tag.n > AUTH_TAG_BYTES_MAX)
         return ERR_CORRUPT;
-    *r = (struct row_secret){ .id = id, .user_id = user_id, .space = space, .prefix = prefix,
-                              .created_at = created_at, .expires_at = expires_at };
-    memcpy(r->hash.bytes, hash.p, SECRET_HASH_BYTES);
+    *r = (struct row_space){ .tag = tag, .created_at = created_at };
+    return ERR_OK;
+}
+
+void row_put_user(struct buf *b, const struct row_user *r)
+{
+    buf_put_u8(b, ROW_VERSION);
+    put_text(b, r->name);
+    put_text(b, r->email);
+    put_text(b, r->external_id);
+    put_time(b, r->created_at);
+    put_time(b, r->updated_at);
+}
+
+err row_get_user(str value, struct row_user *r)
+{
+    bool known;
+    struct cursor c = begin(value, &known);
+    str name = get_text(&c), email = get_text(&c), external_id = get_text(&c);
+    store_time created_at = get_time(&c), updated_at = get_time(&c);
+    if (!known || !cursor_done(&c))
+        return ERR_CORRUPT;
+    *r = (struct row_user){ .name = name, .email = email, .external_id = external_id,
+                            .created_at = created_at, .updated_at = updated_at };
     return ERR_OK;
 }
 
@@ -156,33 +137,99 @@ void row_put_role(struct buf *b, const struct row_role *r)
 
 err row_get_role(str value, struct row_role *r)
 {
-    struct cursor c = { .rest = value };
-    uint8_t version = cursor_u8(&c);
+    bool known;
+    struct cursor c = begin(value, &known);
     str id = get_text(&c);
     uint64_t bits = cursor_be64(&c);
     uint8_t standard = cursor_u8(&c);
     store_time created_at = get_time(&c);
-    if (!is_whole(&c, version) || standard > 1)
+    if (!known || !cursor_done(&c) || standard > 1 || id.n != AUTH_ID_BYTES)
         return ERR_CORRUPT;
     *r = (struct row_role){ .id = id, .bits = bits, .standard = standard == 1, .created_at = created_at };
     return ERR_OK;
 }
 
-void row_put_name(struct buf *b, const struct row_name *r)
+void row_put_binding(struct buf *b, const struct row_binding *r)
 {
     buf_put_u8(b, ROW_VERSION);
-    put_text(b, r->name);
+    put_text(b, r->id);
+    put_text(b, r->role_space);
+    put_text(b, r->role_name);
     put_time(b, r->created_at);
 }
 
-err row_get_name(str value, struct row_name *r)
+err row_get_binding(str value, struct row_binding *r)
 {
-    struct cursor c = { .rest = value };
-    uint8_t version = cursor_u8(&c);
-    str name = get_text(&c);
+    bool known;
+    struct cursor c = begin(value, &known);
+    str id = get_text(&c), role_space = get_text(&c), role_name = get_text(&c);
     store_time created_at = get_time(&c);
-    if (!is_whole(&c, version))
+    if (!known || !cursor_done(&c) || id.n != AUTH_ID_BYTES)
         return ERR_CORRUPT;
-    *r = (struct row_name){ .name = name, .created_at = created_at };
+    *r = (struct row_binding){ .id = id, .role_space = role_space, .role_name = role_name,
+                               .created_at = created_at };
+    return ERR_OK;
+}
+
+void row_put_bound(struct buf *b, const struct row_bound *r)
+{
+    buf_put_u8(b, ROW_VERSION);
+    put_text(b, r->user_id);
+    put_text(b, r->role_id);
+}
+
+err row_get_bound(str value, struct row_bound *r)
+{
+    bool known;
+    struct cursor c = begin(value, &known);
+    str user_id = get_text(&c), role_id = get_text(&c);
+    if (!known || !cursor_done(&c))
+        return ERR_CORRUPT;
+    *r = (struct row_bound){ .user_id = user_id, .role_id = role_id };
+    return ERR_OK;
+}
+
+void row_put_secret(struct buf *b, const struct row_secret *r)
+{
+    buf_put_u8(b, ROW_VERSION);
+    buf_put(b, (str){ .p = (const char *)r->hash.bytes, .n = SECRET_HASH_BYTES });
+    put_text(b, r->id);
+    put_text(b, r->user_id);
+    put_text(b, r->scope);
+    put_text(b, r->prefix);
+    put_text(b, r->name);
+    put_time(b, r->created_at);
+    put_time(b, r->expires_at);
+}
+
+err row_get_secret(str value, struct row_secret *r)
+{
+    bool known;
+    struct cursor c = begin(value, &known);
+    str hash = cursor_bytes(&c, SECRET_HASH_BYTES);
+    str id = get_text(&c), user_id = get_text(&c), scope = get_text(&c), prefix = get_text(&c), name = get_text(&c);
+    store_time created_at = get_time(&c), expires_at = get_time(&c);
+    if (!known || !cursor_done(&c) || id.n != AUTH_ID_BYTES || prefix.n > AUTH_PREFIX_BYTES_MAX)
+        return ERR_CORRUPT;
+    *r = (struct row_secret){ .id = id, .user_id = user_id, .scope = scope, .prefix = prefix, .name = name,
+                              .created_at = created_at, .expires_at = expires_at };
+    memcpy(r->hash.bytes, hash.p, SECRET_HASH_BYTES);
+    return ERR_OK;
+}
+
+void row_put_text(struct buf *b, str s)
+{
+    buf_put_u8(b, ROW_VERSION);
+    put_text(b, s);
+}
+
+err row_get_text(str value, str *s)
+{
+    bool known;
+    struct cursor c = begin(value, &known);
+    str text = get_text(&c);
+    if (!known || !cursor_done(&c))
+        return ERR_CORRUPT;
+    *s = text;
     return ERR_OK;
 }

@@ -41,6 +41,17 @@ bool secret_tag_valid(str tag)
     return true;
 }
 
+err tag_check(str tag, const char *field, struct err_note *note)
+{
+    if (tag.n == 0 || secret_tag_valid(tag))
+        return ERR_OK;
+    if (tag.n > AUTH_TAG_BYTES_MAX)
+        err_note_set(note, "%s is invalid; cannot be greater than %d characters", field, AUTH_TAG_BYTES_MAX);
+    else
+        err_note_set(note, "%s is invalid; must be lowercase alphanumeric only", field);
+    return ERR_BAD;
+}
+
 void secret_format(str tag, const unsigned char random[SECRET_RANDOM_BYTES], char out[AUTH_KEY_BYTES_MAX + 1])
 {
     INVARIANT(secret_tag_valid(tag));
@@ -80,9 +91,4 @@ struct secret_hash secret_hash(str key)
 bool secret_hash_eq(const struct secret_hash *a, const struct secret_hash *b)
 {
     return CRYPTO_memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
-}
-
-void secret_id(store_time now, const unsigned char random[SECRET_ID_RANDOM_BYTES], char out[AUTH_ID_BYTES + 1])
-{
-    ksuid_format(ksuid_at(now, get_be64(random), get_be64(random + 8)), out);
 }

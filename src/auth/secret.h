@@ -1,18 +1,19 @@
-/* secret.h - the text of keys and ids, and the hash by which a key is known. Private to auth.
+/* secret.h - the text of keys, and the hash by which a key is known. Private to auth.
  *
  * Key: `qtr-<tag>-<entropy>`, tag 1 to 16 of [0-9a-z], entropy at least 43 of [0-9A-Za-z]: 32 random bytes in
- * base62, left padded. Id: a KSUID, 4 bytes of seconds since 2014-05-13T16:53:20Z and 16 random ones, in 27
- * digits of base62, so that ids of later seconds sort later. Pure. Thread: any. */
+ * base62, left padded. Pure. Thread: any. */
 #ifndef AUTH_SECRET_H
 #define AUTH_SECRET_H
 
 #include "auth/auth.h"
 
-enum { SECRET_HASH_BYTES = 32, SECRET_RANDOM_BYTES = 32, SECRET_ID_RANDOM_BYTES = 16, SECRET_TEXT_BYTES_MAX = 128 };
+enum { SECRET_HASH_BYTES = 32, SECRET_RANDOM_BYTES = 32, SECRET_TEXT_BYTES_MAX = 128 };
 
 struct secret_hash { unsigned char bytes[SECRET_HASH_BYTES]; };
 
 bool secret_tag_valid(str tag);
+/* Empty, or a tag; else ERR_BAD and "<field> is invalid; ...". */
+MUST_CHECK err tag_check(str tag, const char *field, struct err_note *note);
 /* INVARIANT: the tag is valid. */
 void secret_format(str tag, const unsigned char random[SECRET_RANDOM_BYTES], char out[AUTH_KEY_BYTES_MAX + 1]);
 /* What may be shown of it: `qtr-<tag>-` and eight characters. */
@@ -22,6 +23,5 @@ bool secret_valid(str key);
 struct secret_hash secret_hash(str key);
 /* In constant time. */
 bool secret_hash_eq(const struct secret_hash *a, const struct secret_hash *b);
-void secret_id(store_time now, const unsigned char random[SECRET_ID_RANDOM_BYTES], char out[AUTH_ID_BYTES + 1]);
 
 #endif

@@ -1,4 +1,5 @@
-/* utf8.h - validity, spaces and normal form of titles and names (UTF-8 by RFC 3629, NFC by Unicode through libunistring). */
+/* utf8.h - validity, spaces and normal form of titles and names (UTF-8 by RFC 3629, the rest by Unicode through
+ * libunistring). */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 

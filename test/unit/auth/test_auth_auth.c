@@ -1,151 +1,53 @@
 /* Goal: keys open what their roles say, where they say, until they expire or are deleted; nothing else opens.
  * Method: the authority on an engine in memory that runs every decision twice; a clock that stands. */
-#include "auth/auth.h"
+#include "authtest.h"
 
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
-#include "base/rng.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static struct rng entropy_rng;
-
-static void fake_entropy(void *dst, size_t n)
-{
-    unsigned char *p = dst;
-    for (size_t i = 0; i < n; i++)
-        p[i] = (unsigned char)rng_next(&entropy_rng);
-}
-
-/* A clock that stands where it is put. */
-struct still_clock { struct clock clock; int64_t ns; };
-
-static store_time still_store(struct clock *c)
-{
-    return (store_time){ .ns = CONTAINER_OF(c, struct still_clock, clock)->ns };
-}
-
-static mono still_mono(struct clock *c)
-{
-    return (mono){ .ns = CONTAINER_OF(c, struct still_clock, clock)->ns };
-}
-
-struct fixture {
-    struct still_clock clock;
-    struct engine *engine;
-    struct auth *auth;
-};
-
-static void restart(struct fixture *f, bool enabled)
-{
-    struct err_note note;
-    auth_free(&f->auth);
-    struct auth_opts opts = { .engine = f->engine, .clock = &f->clock.clock, .entropy = fake_entropy,
-                              .enabled = enabled };
-    assert_int_equal(auth_new(&opts, &f->auth, &note), ERR_OK);
-}
-
-static int set_up(void **state)
-{
-    static struct fixture f;
-    f = (struct fixture){ .engine = NULL };
-    rng_init(&entropy_rng, 7);
-    f.clock = (struct still_clock){ .clock = { .store_now = still_store, .mono_now = still_mono },
-                                    .ns = 1800000000 * NS_PER_S };
-    f.engine = engine_mem_new(&f.clock.clock);
-    restart(&f, true);
-    *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    auth_free(&f->auth);
-    engine_close(&f->engine);
-    return 0;
-}
-
-/* A header field with the key; of the last call alone. */
-static str bearer(const char *key)
-{
-    static char field[300];
-    assert_true(snprintf(field, sizeof field, "Bearer %s", key) < (int)sizeof field);
-    return str_of(field);
-}
-
-/* AUTH_FINE, or why not. */
-static enum auth_reason ask(struct fixture *f, str field, const char *permission, str space)
-{
-    enum auth_reason why = AUTH_FINE;
-    err got = auth_check(f->auth, field, permission, space, &why);
-    if (got == ERR_OK)
-        return AUTH_FINE;
-    assert_int_equal(got, ERR_DENIED);
-    assert_int_not_equal(why, AUTH_FINE);
-    return why;
-}
-
-struct made { struct auth_key key; char secret[AUTH_KEY_BYTES_MAX + 1]; };
-
-static struct made make(struct fixture *f, const char *role, const char *space, store_time expires_at)
-{
-    struct made m;
-    struct err_note note;
-    struct auth_key_new n = { .roles = { str_of(role) }, .roles_count = 1, .space = str_of(space),
-                              .expires_at = expires_at };
-    if (auth_key_create(f->auth, &n, &m.key, m.secret, &note) != ERR_OK)
-        fail_msg("%s", note.text);
-    return m;
-}
-
-static void lock(struct fixture *f)
-{
-    struct err_note note;
-    assert_int_equal(auth_door_set(f->auth, false, &note), ERR_OK);
-}
-
 static void a_new_store_is_an_open_door(void **state)
 {
-    struct fixture *f = *state;
+    struct authtest *f = *state;
     bool open = false;
     assert_int_equal(auth_door_open(f->auth, &open), ERR_OK);
     assert_true(open);
-    assert_int_equal(ask(f, STR_NONE, "page.purge", STR("en")), AUTH_FINE);
-    assert_int_equal(ask(f, STR_NONE, "queue.produce", STR("")), AUTH_FINE);
+    assert_int_equal(authtest_ask(f, STR_NONE, "page.purge", STR("en")), AUTH_FINE);
+    assert_int_equal(authtest_ask(f, STR_NONE, "queue.produce", STR("")), AUTH_FINE);
 }
 
 static void a_closed_door_stays_closed_over_restarts(void **state)
 {
-    struct fixture *f = *state;
+    struct authtest *f = *state;
     bool open = true;
-    lock(f);
-    assert_int_equal(ask(f, STR_NONE, "page.read", STR("en")), AUTH_NO_KEY);
+    authtest_lock(f);
+    assert_int_equal(authtest_ask(f, STR_NONE, "page.read", STR("en")), AUTH_NO_KEY);
     uint64_t rows = engine_mem_rows(f->engine, SPACE_AUTH);
-    restart(f, true);
+    authtest_restart(f, true);
     assert_int_equal(auth_door_open(f->auth, &open), ERR_OK);
     assert_false(open);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_AUTH), rows);
     struct err_note note;
     assert_int_equal(auth_door_set(f->auth, true, &note), ERR_OK);
-    assert_int_equal(ask(f, STR_NONE, "page.read", STR("en")), AUTH_FINE);
+    assert_int_equal(authtest_ask(f, STR_NONE, "page.read", STR("en")), AUTH_FINE);
 }
 
 static void nothing_is_asked_when_everything_is_open(void **state)
 {
-    struct fixture *f = *state;
-    lock(f);
-    restart(f, false);
-    assert_int_equal(ask(f, STR_NONE, "page.purge", STR("en")), AUTH_FINE);
-    assert_int_equal(ask(f, STR("Bearer nonsense"), "page.purge", STR("en")), AUTH_FINE);
-    assert_int_equal(ask(f, STR("Basic eA=="), "page.purge", STR("en")), AUTH_NOT_BEARER);
+    struct authtest *f = *state;
+    authtest_lock(f);
+    authtest_restart(f, false);
+    assert_int_equal(authtest_ask(f, STR_NONE, "page.purge", STR("en")), AUTH_FINE);
+    assert_int_equal(authtest_ask(f, STR("Bearer nonsense"), "page.purge", STR("en")), AUTH_FINE);
+    assert_int_equal(authtest_ask(f, STR("Basic eA=="), "page.purge", STR("en")), AUTH_NOT_BEARER);
 }
 
 static void a_key_has_the_form_of_the_contract(void **state)
 {
-    struct fixture *f = *state;
-    struct made m = make(f, "read", NULL, STORE_TIME_NEVER);
+    struct authtest *f = *state;
+    struct authtest_made m = authtest_make(f, "read", NULL, STORE_TIME_NEVER);
     assert_int_equal(strlen(m.secret), 4 + 4 + 1 + 43);
     assert_memory_equal(m.secret, "qtr-live-", 9);
     assert_memory_equal(m.key.prefix, m.secret, 9 + 8);
@@ -165,50 +67,53 @@ static void roles_are_sets_of_permissions(void **state)
         { "admin", "page.purge", "queue.lease" }, { "NamespaceOwner", "queue.lease", "page.read" },
         { "PublicViewer", "system.health", "queue.stats" }, { "Admin", "namespace.update", "no.such" },
     };
-    struct fixture *f = *state;
-    lock(f);
+    struct authtest *f = *state;
+    authtest_lock(f);
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct made m = make(f, cases[i].role, NULL, STORE_TIME_NEVER);
-        assert_int_equal(ask(f, bearer(m.secret), cases[i].may, STR("en")), AUTH_FINE);
-        assert_int_equal(ask(f, bearer(m.secret), cases[i].may_not, STR("en")), AUTH_FORBIDDEN);
-        assert_int_equal(ask(f, bearer(m.secret), cases[i].may_not, STR("")), AUTH_FORBIDDEN);
+        struct authtest_made m = authtest_make(f, cases[i].role, NULL, STORE_TIME_NEVER);
+        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may, STR("en")), AUTH_FINE);
+        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may_not, STR("en")), AUTH_FORBIDDEN);
+        assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), cases[i].may_not, STR("")), AUTH_FORBIDDEN);
     }
 }
 
 static void a_key_of_a_domain_opens_that_domain_alone(void **state)
 {
-    struct fixture *f = *state;
-    lock(f);
-    struct made m = make(f, "write", "en.example.test", STORE_TIME_NEVER);
-    assert_int_equal(ask(f, bearer(m.secret), "page.write", STR("en.example.test")), AUTH_FINE);
-    assert_int_equal(ask(f, bearer(m.secret), "page.write", STR("de.example.test")), AUTH_FORBIDDEN);
-    assert_int_equal(ask(f, bearer(m.secret), "page.write", STR("en.example.tes")), AUTH_FORBIDDEN);
-    assert_int_equal(ask(f, bearer(m.secret), "page.write", STR("")), AUTH_FORBIDDEN);
-    assert_int_equal(ask(f, bearer(m.secret), "apikey.create", STR(AUTH_SYSTEM)), AUTH_FORBIDDEN);
+    struct authtest *f = *state;
+    authtest_lock(f);
+    struct authtest_made m = authtest_make(f, "write", "en.example.test", STORE_TIME_NEVER);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("en.example.test")), AUTH_FINE);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("de.example.test")), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("en.example.tes")), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.write", STR("")), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "apikey.create", STR(AUTH_SYSTEM)), AUTH_FORBIDDEN);
 }
 
 static void keys_that_are_none_are_told_apart(void **state)
 {
-    struct fixture *f = *state;
-    struct made m = make(f, "read", NULL, STORE_TIME_NEVER);
+    struct authtest *f = *state;
+    struct authtest_made m = authtest_make(f, "read", NULL, STORE_TIME_NEVER);
     char other[AUTH_KEY_BYTES_MAX + 1];
     memcpy(other, m.secret, sizeof other);
     other[20] = other[20] == 'a' ? 'b' : 'a';
-    assert_int_equal(ask(f, bearer(other), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
-    assert_int_equal(ask(f, bearer("qtr-live-short"), "page.read", STR("en")), AUTH_KEY_INVALID);
-    assert_int_equal(ask(f, bearer("xtr-live-0123456789012345678901234567890123456789012"), "page.read", STR("en")),
+    assert_int_equal(authtest_ask(f, authtest_bearer(other), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
+    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-live-short"), "page.read", STR("en")), AUTH_KEY_INVALID);
+    assert_int_equal(authtest_ask(f, authtest_bearer("xtr-live-0123456789012345678901234567890123456789012"), "page.read",
+                                  STR("en")),
                      AUTH_KEY_INVALID);
-    assert_int_equal(ask(f, bearer("qtr-LIVE-0123456789012345678901234567890123456789012"), "page.read", STR("en")),
+    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-LIVE-0123456789012345678901234567890123456789012"), "page.read",
+                                  STR("en")),
                      AUTH_KEY_INVALID);
-    assert_int_equal(ask(f, bearer("qtr-live-012345678901234567890123456789012345678901!"), "page.read", STR("en")),
+    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-live-012345678901234567890123456789012345678901!"), "page.read",
+                                  STR("en")),
                      AUTH_KEY_INVALID);
-    assert_int_equal(ask(f, STR("Basic eA=="), "page.read", STR("en")), AUTH_NOT_BEARER);
-    assert_int_equal(ask(f, STR("Bearer"), "page.read", STR("en")), AUTH_NOT_BEARER);
-    assert_int_equal(ask(f, STR("Bearer "), "page.read", STR("en")), AUTH_NOT_BEARER);
-    assert_int_equal(ask(f, STR(""), "page.read", STR("en")), AUTH_NOT_BEARER);
+    assert_int_equal(authtest_ask(f, STR("Basic eA=="), "page.read", STR("en")), AUTH_NOT_BEARER);
+    assert_int_equal(authtest_ask(f, STR("Bearer"), "page.read", STR("en")), AUTH_NOT_BEARER);
+    assert_int_equal(authtest_ask(f, STR("Bearer "), "page.read", STR("en")), AUTH_NOT_BEARER);
+    assert_int_equal(authtest_ask(f, STR(""), "page.read", STR("en")), AUTH_NOT_BEARER);
     char lower[300];
     assert_true(snprintf(lower, sizeof lower, "bearer   %s", m.secret) < (int)sizeof lower);
-    assert_int_equal(ask(f, str_of(lower), "page.read", STR("en")), AUTH_FINE);
+    assert_int_equal(authtest_ask(f, str_of(lower), "page.read", STR("en")), AUTH_FINE);
     assert_true(auth_is_bearer(str_of(lower)));
     assert_false(auth_is_bearer(STR("Digest x")));
     assert_false(auth_is_bearer(STR_NONE));
@@ -216,29 +121,29 @@ static void keys_that_are_none_are_told_apart(void **state)
 
 static void a_key_ends_when_it_expires_also_from_the_cache(void **state)
 {
-    struct fixture *f = *state;
-    lock(f);
-    struct made m = make(f, "read", NULL, (store_time){ .ns = f->clock.ns + 10 });
-    assert_int_equal(ask(f, bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
+    struct authtest *f = *state;
+    authtest_lock(f);
+    struct authtest_made m = authtest_make(f, "read", NULL, (store_time){ .ns = f->clock.ns + 10 });
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
     f->clock.ns += 9;
-    assert_int_equal(ask(f, bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
     f->clock.ns += 1;
-    assert_int_equal(ask(f, bearer(m.secret), "page.read", STR("en")), AUTH_KEY_EXPIRED);
-    restart(f, true);
-    assert_int_equal(ask(f, bearer(m.secret), "page.read", STR("en")), AUTH_KEY_EXPIRED);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_KEY_EXPIRED);
+    authtest_restart(f, true);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_KEY_EXPIRED);
 }
 
 static void a_deleted_key_opens_nothing_and_leaves_nothing(void **state)
 {
-    struct fixture *f = *state;
+    struct authtest *f = *state;
     struct err_note note;
-    lock(f);
-    (void)make(f, "read", NULL, STORE_TIME_NEVER); /* makes the row of the count */
+    authtest_lock(f);
+    (void)authtest_make(f, "read", NULL, STORE_TIME_NEVER); /* makes the row of the count */
     uint64_t rows = engine_mem_rows(f->engine, SPACE_AUTH);
-    struct made m = make(f, "write", NULL, STORE_TIME_NEVER);
-    assert_int_equal(ask(f, bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
+    struct authtest_made m = authtest_make(f, "write", NULL, STORE_TIME_NEVER);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_FINE);
     assert_int_equal(auth_key_delete(f->auth, str_of(m.key.id), &note), ERR_OK);
-    assert_int_equal(ask(f, bearer(m.secret), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_AUTH), rows);
     assert_int_equal(auth_key_delete(f->auth, str_of(m.key.id), &note), ERR_NOT_FOUND);
     assert_int_equal(auth_key_delete(f->auth, STR(""), &note), ERR_NOT_FOUND);
@@ -256,11 +161,11 @@ static bool list_each(void *ctx, const struct auth_key *k)
 
 static void a_listing_shows_no_secrets(void **state)
 {
-    struct fixture *f = *state;
+    struct authtest *f = *state;
     struct listing l = { .count = 0 };
     assert_int_equal(auth_key_list(f->auth, list_each, &l), ERR_OK);
     assert_int_equal(l.count, 0);
-    struct made m = make(f, "purge", "en", (store_time){ .ns = f->clock.ns + 5 });
+    struct authtest_made m = authtest_make(f, "purge", "en", (store_time){ .ns = f->clock.ns + 5 });
     assert_int_equal(auth_key_list(f->auth, list_each, &l), ERR_OK);
     assert_int_equal(l.count, 1);
     assert_string_equal(l.last.id, m.key.id);
@@ -270,7 +175,7 @@ static void a_listing_shows_no_secrets(void **state)
     assert_string_equal(l.last.prefix, m.key.prefix);
     assert_int_equal(l.last.expires_at.ns, m.key.expires_at.ns);
     assert_int_equal(l.last.created_at.ns, f->clock.ns);
-    (void)make(f, "purge", "en", STORE_TIME_NEVER);
+    (void)authtest_make(f, "purge", "en", STORE_TIME_NEVER);
     l.count = 0;
     assert_int_equal(auth_key_list(f->auth, list_each, &l), ERR_OK);
     assert_int_equal(l.count, 2);
@@ -278,8 +183,8 @@ static void a_listing_shows_no_secrets(void **state)
 
 static void nothing_on_disk_holds_the_key(void **state)
 {
-    struct fixture *f = *state;
-    struct made m = make(f, "read", NULL, STORE_TIME_NEVER);
+    struct authtest *f = *state;
+    struct authtest_made m = authtest_make(f, "read", NULL, STORE_TIME_NEVER);
     struct engine_view *v = engine_view_begin(f->engine);
     struct engine_cursor *c = engine_cursor_open(v, &(struct engine_range){ .space = SPACE_AUTH });
     struct engine_row row;
@@ -296,7 +201,7 @@ static void nothing_on_disk_holds_the_key(void **state)
 
 static void wrong_wishes_are_refused_and_write_nothing(void **state)
 {
-    struct fixture *f = *state;
+    struct authtest *f = *state;
     struct auth_key k;
     struct err_note note;
     char secret[AUTH_KEY_BYTES_MAX + 1];
@@ -325,9 +230,9 @@ static void wrong_wishes_are_refused_and_write_nothing(void **state)
 
 static void damaged_rows_deny_instead_of_allowing(void **state)
 {
-    struct fixture *f = *state;
-    lock(f);
-    struct made m = make(f, "read", NULL, STORE_TIME_NEVER);
+    struct authtest *f = *state;
+    authtest_lock(f);
+    struct authtest_made m = authtest_make(f, "read", NULL, STORE_TIME_NEVER);
     struct engine_view *v = engine_view_begin(f->engine);
     struct engine_cursor *c = engine_cursor_open(
         v, &(struct engine_range){ .space = SPACE_AUTH, .from = STR("k"), .until = STR("l") });
@@ -341,10 +246,10 @@ static void damaged_rows_deny_instead_of_allowing(void **state)
     engine_view_end(&v);
     value[5] ^= 1; /* another key's hash */
     engine_mem_damage(f->engine, SPACE_AUTH, k, broken);
-    assert_int_equal(ask(f, bearer(m.secret), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
+    assert_int_equal(authtest_ask(f, authtest_bearer(m.secret), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
     engine_mem_damage(f->engine, SPACE_AUTH, k, str_take(broken, broken.n - 1));
     enum auth_reason why;
-    assert_int_equal(auth_check(f->auth, bearer(m.secret), "page.read", STR("en"), &why), ERR_CORRUPT);
+    assert_int_equal(auth_check(f->auth, authtest_bearer(m.secret), "page.read", STR("en"), &why), ERR_CORRUPT);
 }
 
 static void every_reason_has_its_words(void **state)
@@ -355,7 +260,7 @@ static void every_reason_has_its_words(void **state)
     assert_string_equal(auth_reason_text(AUTH_KEY_UNKNOWN), "api key does not exist");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, authtest_up, authtest_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

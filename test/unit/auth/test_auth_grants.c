@@ -24,8 +24,8 @@ static void scope_and_bindings_both_limit(void **state)
     static const struct grant of[] = { { "en", 1 }, { "de", 2 }, { AUTH_SYSTEM, 4 } };
     static const struct { const char *scope, *space; uint64_t allowed; } cases[] = {
         { "en", "en", 1 | 4 },        { "en", "de", 0 },          { "en", AUTH_SYSTEM, 4 }, { "en", "fr", 0 },
-        { AUTH_SYSTEM, "en", 1 | 4 }, { AUTH_SYSTEM, "de", 2 | 4 }, { AUTH_SYSTEM, "fr", 4 },
-        { AUTH_SYSTEM, AUTH_SYSTEM, 4 }, { "fr", "fr", 4 },
+        { "", "en", 1 | 4 },          { "", "de", 2 | 4 },        { "", "fr", 4 },          { "", AUTH_SYSTEM, 4 },
+        { "fr", "fr", 4 },            { AUTH_SYSTEM, "en", 0 },   { AUTH_SYSTEM, AUTH_SYSTEM, 4 },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct grants *g = grants_of(cases[i].scope, COUNT_OF(of), of);

@@ -1,4 +1,4 @@
-/* Goal: keys and ids have their form, differ, and compare by all of their hash. Method: known numbers. */
+/* Goal: keys have their form, differ, and compare by all of their hash. Method: known numbers. */
 #include "auth/secret.h"
 
 #include "../cmocka_all.h"
@@ -23,19 +23,6 @@ static void zero_and_all_ones_are_padded_and_fit(void **state)
     secret_prefix(str_of(key), prefix);
     assert_int_equal(strlen(prefix), 9 + 8);
     assert_memory_equal(prefix, key, 17);
-}
-
-static void an_id_is_a_ksuid(void **state)
-{
-    (void)state;
-    /* The example of segmentio/ksuid's README: time 107608047, payload B5A1CD34B5F99D1154FB6853345C9735. */
-    const unsigned char payload[SECRET_ID_RANDOM_BYTES] = { 0xb5, 0xa1, 0xcd, 0x34, 0xb5, 0xf9, 0x9d, 0x11,
-                                                            0x54, 0xfb, 0x68, 0x53, 0x34, 0x5c, 0x97, 0x35 };
-    char id[AUTH_ID_BYTES + 1];
-    secret_id((store_time){ .ns = (1400000000 + 107608047) * NS_PER_S }, payload, id);
-    assert_string_equal(id, "0ujtsYcgvSTl8PAuAdqWYSMnLOv");
-    secret_id((store_time){ .ns = 0 }, payload, id); /* before its epoch: clamped */
-    assert_memory_equal(id, "00000", 5);
 }
 
 static void hashes_differ_in_any_byte(void **state)
@@ -78,7 +65,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_and_all_ones_are_padded_and_fit),
-        cmocka_unit_test(an_id_is_a_ksuid),
         cmocka_unit_test(hashes_differ_in_any_byte),
         cmocka_unit_test(only_keys_are_valid),
     };

@@ -1,0 +1,26 @@
+/* authtest.h - the authority on an engine in memory that runs every decision twice, and a clock that stands. */
+#ifndef TEST_AUTHTEST_H
+#define TEST_AUTHTEST_H
+
+#include "auth/auth.h"
+
+struct engine;
+struct authtest_clock { struct clock clock; int64_t ns; };
+struct authtest {
+    struct authtest_clock clock;
+    struct engine *engine;
+    struct auth *auth;
+};
+/* cmocka's set up and tear down; *state is a struct authtest, with checks on. */
+int authtest_up(void **state);
+int authtest_down(void **state);
+void authtest_restart(struct authtest *f, bool enabled);
+/* A header field with the key; of the last call alone. */
+str authtest_bearer(const char *key);
+/* AUTH_FINE, or why not. */
+enum auth_reason authtest_ask(struct authtest *f, str field, const char *permission, str space);
+struct authtest_made { struct auth_key key; char secret[AUTH_KEY_BYTES_MAX + 1]; };
+struct authtest_made authtest_make(struct authtest *f, const char *role, const char *space, store_time expires_at);
+void authtest_lock(struct authtest *f);
+
+#endif
