@@ -59,6 +59,13 @@ void client_setup(const struct client *c, CURL *curl, const struct curl_slist *h
     }
 }
 
+void client_follow(CURL *curl)
+{
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
+    curl_easy_setopt(curl, CURLOPT_MAXREDIRS, (long)CLIENT_REDIRECTS_MAX);
+    curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+}
+
 /* ---- paths ---- */
 
 void client_path_segment(struct buf *out, str segment)
@@ -111,7 +118,7 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
     return r->answer->body.failed ? 0 : bytes;
 }
 
-static void keep_field(str line, str name, char *dst)
+void client_field_keep(str line, str name, char dst[CLIENT_FIELD_BYTES_MAX])
 {
     if (line.n <= name.n || !str_eq_nocase(str_take(line, name.n), name))
         return;
@@ -126,8 +133,11 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
 {
     struct receiving *r = ctx;
     str line = { .p = p, .n = size * n };
-    keep_field(line, STR("etag:"), r->answer->etag);
-    keep_field(line, STR("content-type:"), r->answer->content_type);
+    if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
+        r->answer->etag[0] = r->answer->content_type[0] = r->answer->cache_status[0] = '\0';
+    client_field_keep(line, STR("etag:"), r->answer->etag);
+    client_field_keep(line, STR("content-type:"), r->answer->content_type);
+    client_field_keep(line, STR("cache-status:"), r->answer->cache_status);
     return line.n;
 }
 
@@ -157,10 +167,8 @@ static struct curl_slist *request_headers(const struct client_request *r)
                                                                                 : "application/json");
         list = curl_slist_append(list, line);
     }
-    if (r->accept != NULL) {
-        snprintf(line, sizeof line, "%s", r->accept);
-        list = curl_slist_append(list, line);
-    }
+    if (r->header != NULL)
+        list = curl_slist_append(list, r->header);
     INVARIANT(list != NULL);
     return list;
 }
@@ -194,6 +202,8 @@ err client_send(struct client *c, const struct client_request *r, struct client_
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.n);
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, r->body.p != NULL ? r->body.p : "");
     }
+    if (r->follow)
+        client_follow(c->curl);
     if (r->patient)
         curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, 0L);
     curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, r->method);
@@ -207,6 +217,33 @@ err client_send(struct client *c, const struct client_request *r, struct client_
 void client_answer_fini(struct client_answer *a)
 {
     buf_fini(&a->body);
+}
+
+bool client_etag_read(const char *etag, uint64_t *rev, str *tid)
+{
+    str tag = str_of(etag);
+    if (str_starts(tag, STR("W/")))
+        tag = str_skip(tag, 2);
+    if (tag.n >= 2 && tag.p[0] == '"')
+        tag = (str){ .p = tag.p + 1, .n = tag.n - 2 };
+    str number = str_split(&tag, '/');
+    if (tag.p != NULL && tag.n > 0 && str_to_u64(number, rev)) {
+        *tid = str_split(&tag, '/');
+        return true;
+    }
+    *rev = 0;
+    *tid = STR("");
+    return false;
+}
+
+bool client_was_stored(const char *cache_status)
+{
+    str status = str_of(cache_status);
+    (void)str_split(&status, ';'); /* whose cache */
+    while (status.n > 0)
+        if (str_eq(str_trim(str_split(&status, ';')), STR("hit")))
+            return true;
+    return false;
 }
 
 /* ---- what went wrong ---- */

@@ -1,6 +1,6 @@
 /* client.h - one request at a time to a Palimpsest server, over libcurl. Private to cli.
  *
- * Never follows redirects, uses no proxy, sends paths as they are. Thread: one. */
+ * Follows redirects only where a request says so, uses no proxy, sends paths as they are. Thread: one. */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
@@ -18,6 +18,7 @@ enum {
     CLIENT_CONNECT_TIMEOUT_S = 10,
     CLIENT_STALL_TIMEOUT_S = 300,         /* without a byte */
     CLIENT_FIELD_BYTES_MAX = 512,         /* of a header kept */
+    CLIENT_REDIRECTS_MAX = 3,
 };
 
 struct client {
@@ -30,6 +31,8 @@ MUST_CHECK enum cli_exit client_open(struct client *c, const struct cli_call *ca
 void client_close(struct client *c);
 /* Options all requests share, for handles of others too. headers: NULL or extra fields, borrowed. */
 void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers);
+/* Redirects are followed, CLIENT_REDIRECTS_MAX of them. libcurl keeps the token from other hosts. */
+void client_follow(CURL *curl);
 
 /* Paths start with '/'. The path of something in the client's domain and bucket: "/localhost/v1/page". */
 void client_path_bucket(const struct client *c, struct buf *out);
@@ -44,20 +47,28 @@ struct client_request {
     bool has_body;
     str body;
     const char *content_type;
-    const char *accept;           /* Accept-Encoding is never sent */
+    const char *header;           /* one more, "Name: value"; Accept-Encoding is never sent */
+    bool follow;                  /* redirects, of a title to how the wiki writes it */
     FILE *to;                     /* where a 2xx body goes; NULL: into the answer */
     bool patient;                 /* may take hours without a byte: no stall time-out */
 };
 struct client_answer {
     long status;
     struct buf body;
-    char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX];
+    char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
 };
 /* ERR_OK for every answer that arrived whole, whatever its status. Owner: client_answer_fini, also after an
  * error. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_LIMIT, ERR_IO with a note. */
 MUST_CHECK err client_send(struct client *c, const struct client_request *r, struct client_answer *out,
                            struct err_note *note);
 void client_answer_fini(struct client_answer *a);
+
+/* What an entity tag names, weak or not. tid is borrowed from etag. false, and 0 and "": it names no render. */
+bool client_etag_read(const char *etag, uint64_t *rev, str *tid);
+/* A header line "name: value" whose name it is: value without its ends into dst, "" when it is too long. */
+void client_field_keep(str line, str name, char dst[CLIENT_FIELD_BYTES_MAX]);
+/* Was it answered from the store? By its Cache-Status. */
+bool client_was_stored(const char *cache_status);
 
 /* Sends, and prints what went wrong; true: a 2xx answer. */
 bool client_ask(struct client *c, const struct client_request *r, struct client_answer *out);

@@ -28,17 +28,11 @@ static void query_of(const struct client *c, const struct cli_call *call, struct
 static void print_json(const struct cli_call *call, const struct client_answer *a)
 {
     str body = buf_str(&a->body);
-    str tag = str_of(a->etag);
-    if (str_starts(tag, STR("W/")))
-        tag = str_skip(tag, 2);
-    if (tag.n >= 2 && tag.p[0] == '"')
-        tag = (str){ .p = tag.p + 1, .n = tag.n - 2 };
-    str tid = tag;
-    str rev = str_split(&tid, '/');
-    uint64_t number = 0;
-    (void)str_to_u64(rev, &number); /* 0 when the server has no revisions to tell */
+    str tid;
+    uint64_t number;
+    (void)client_etag_read(a->etag, &number, &tid); /* 0 when the server has no revisions to tell */
     json_t *doc = json_pack("{s:s, s:I, s:s%, s:s, s:I}", "title", call->operands[0], "rev", (json_int_t)number,
-                            "tid", tid.p != NULL ? tid.p : "", tid.n, "content_type", a->content_type, "bytes",
+                            "tid", tid.p, tid.n, "content_type", a->content_type, "bytes",
                             (json_int_t)body.n);
     if (u8_check((const uint8_t *)body.p, body.n) == NULL)
         json_object_set_new(doc, "body", json_stringn(body.p != NULL ? body.p : "", body.n));
@@ -49,7 +43,7 @@ static void print_json(const struct cli_call *call, const struct client_answer *
 static bool ask_into(struct client *c, str path, FILE *to)
 {
     struct client_answer a;
-    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .to = to }, &a);
+    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .to = to, .follow = true }, &a);
     client_answer_fini(&a);
     return ok;
 }
@@ -84,7 +78,7 @@ static bool get_to_file(struct client *c, str path, const char *file)
 static bool get_json(struct client *c, const struct cli_call *call, str path)
 {
     struct client_answer a;
-    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path }, &a);
+    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .follow = true }, &a);
     if (ok)
         print_json(call, &a);
     client_answer_fini(&a);

@@ -18,7 +18,9 @@ void import_skipped(struct import *im, str title, uint64_t rev, const char *why)
         fputs("\r\033[K", stderr);
     fputs("palimpsest: left out: ", stderr);
     out_text(stderr, title);
-    fprintf(stderr, " revision %llu: ", (unsigned long long)rev);
+    if (rev > 0)
+        fprintf(stderr, " revision %llu", (unsigned long long)rev);
+    fputs(": ", stderr);
     out_text(stderr, str_of(why));
     fputc('\n', stderr);
 }
@@ -58,7 +60,7 @@ err import_resume(struct import *im, struct err_note *note)
 void import_begin(struct import *im, const char *progress_what, const char *progress_unit)
 {
     im->uploads = uploads_new(&(struct uploads_opts){ .client = &im->client, .clock = im->clock,
-        .parallel = im->parallel, .first = im->resume.done + 1, .refused = on_refused, .ctx = im });
+        .parallel = im->parallel, .first = im->resume.done + 1, .fresh = im->fresh, .refused = on_refused, .ctx = im });
     out_progress_begin(&im->progress, progress_what, progress_unit, clock_mono(im->clock));
     if (im->quiet)
         im->progress.shown = false;

@@ -19,6 +19,7 @@ struct import {
     struct out_progress progress;
     unsigned parallel;
     bool quiet;
+    bool fresh;            /* of uploads_opts */
 };
 /* Reads the options all imports take (--parallel, --state, --restart, --quiet). what names this import among
  * all that go to this server; empty: nothing is kept unless --state says where. Prints what is wrong.
@@ -34,7 +35,7 @@ void import_step(struct import *im, uint64_t done, uint64_t total);
 MUST_CHECK err import_finish(struct import *im, err e, struct err_note *note);
 void import_close(struct import *im);
 
-/* Tells on stderr that something is left out, unless quiet. */
+/* Tells on stderr that something is left out, unless quiet. rev 0: it has none. */
 void import_skipped(struct import *im, str title, uint64_t rev, const char *why);
 /* Appends the absolute name of path. */
 void import_absolute(const char *path, struct buf *out);

@@ -16,7 +16,8 @@ struct job {
     uint64_t rev;
     struct tid tid;
     CURL *curl;          /* in the air; NULL: not */
-    bool answered, accepted;
+    bool ask, answered, accepted;
+    char etag[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
     unsigned tries;
     mono not_before;
 };
@@ -25,11 +26,11 @@ struct uploads {
     uint32_t magic;
     struct uploads_opts opts;
     CURLM *multi;
-    struct curl_slist *headers;
+    struct curl_slist *headers, *ask_headers;
     CURL *idle[UPLOAD_PARALLEL_MAX];
     unsigned idle_count, flying;
     struct job *head, *tail;
-    unsigned jobs_count;
+    unsigned jobs_count, failed_in_row;
     size_t jobs_bytes;
     uint64_t last_number, done_through;
     struct upload_counts counts;
@@ -50,6 +51,8 @@ struct uploads *uploads_new(const struct uploads_opts *opts)
     u->headers = curl_slist_append(NULL, "Content-Type: application/json");
     u->headers = curl_slist_append(u->headers, "Expect:");
     INVARIANT(u->multi != NULL && u->headers != NULL);
+    if (opts->fresh)
+        u->ask_headers = curl_slist_append(NULL, "Cache-Control: no-cache");
     for (unsigned i = 0; i < opts->parallel; i++) {
         u->idle[u->idle_count++] = curl_easy_init();
         INVARIANT(u->idle[i] != NULL);
@@ -92,6 +95,7 @@ void uploads_free(struct uploads **up)
         curl_easy_cleanup(u->idle[i]);
     curl_multi_cleanup(u->multi);
     curl_slist_free_all(u->headers);
+    curl_slist_free_all(u->ask_headers);
     u->magic = 0;
     free(u);
     *up = NULL;
@@ -137,14 +141,19 @@ void upload_bundle_json(const struct upload_item *item, struct buf *out)
 
 static void put_url(const struct client *c, const struct upload_item *item, struct buf *out)
 {
-    char rev[24], tid[TID_TEXT_BYTES + 1];
-    snprintf(rev, sizeof rev, "%llu", (unsigned long long)item->rev);
-    tid_format(item->tid, tid);
     str server = str_of(c->server);
     while (str_ends(server, STR("/")))
         server.n--;
     buf_put(out, server);
-    client_path_render(c, out, STR("all"), item->title, (const char *const[]){ rev, tid });
+    if (item->ask) {
+        client_path_render(c, out, STR("html"), item->title, NULL);
+        buf_put(out, STR("?redirect=false"));
+    } else {
+        char rev[24], tid[TID_TEXT_BYTES + 1];
+        snprintf(rev, sizeof rev, "%llu", (unsigned long long)item->rev);
+        tid_format(item->tid, tid);
+        client_path_render(c, out, STR("all"), item->title, (const char *const[]){ rev, tid });
+    }
     buf_put_c(out, '\0');
 }
 
@@ -153,6 +162,7 @@ static struct job *job_new(const struct uploads *u, const struct upload_item *it
     struct job *j = calloc(1, sizeof *j);
     INVARIANT(j != NULL);
     j->magic = JOB_MAGIC;
+    j->ask = item->ask;
     j->rev = item->rev;
     j->tid = item->tid;
     j->title_n = item->title.n < NAME_BYTES ? item->title.n : NAME_BYTES;
@@ -164,10 +174,10 @@ static struct job *job_new(const struct uploads *u, const struct upload_item *it
     buf_init(&j->body, UPLOAD_BODY_BYTES_MAX);
     buf_init(&j->url, 16384);
     buf_init(&j->answer, 65536);
-    if (item->parts_count > 0) {
+    if (item->parts_count > 0 && !item->ask)
         upload_bundle_json(item, &j->body);
+    if (item->parts_count > 0 || item->ask)
         put_url(u->opts.client, item, &j->url);
-    }
     return j;
 }
 
@@ -194,6 +204,18 @@ static size_t on_answer(char *p, size_t size, size_t n, void *ctx)
     return size * n;
 }
 
+static size_t on_header(char *p, size_t size, size_t n, void *ctx)
+{
+    struct job *j = ctx;
+    MAGIC_CHECK(j, JOB_MAGIC);
+    str line = { .p = p, .n = size * n };
+    if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
+        j->etag[0] = j->cache_status[0] = '\0';
+    client_field_keep(line, STR("etag:"), j->etag);
+    client_field_keep(line, STR("cache-status:"), j->cache_status);
+    return line.n;
+}
+
 static void fly(struct uploads *u, struct job *j)
 {
     CURL *curl = u->idle[--u->idle_count];
@@ -201,11 +223,17 @@ static void fly(struct uploads *u, struct job *j)
     j->tries++;
     buf_clear(&j->answer);
     curl_easy_reset(curl);
-    client_setup(u->opts.client, curl, u->headers);
+    client_setup(u->opts.client, curl, j->ask ? u->ask_headers : u->headers);
     curl_easy_setopt(curl, CURLOPT_URL, j->url.p);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)j->body.n);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, j->body.p);
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PUT");
+    if (j->ask) {
+        client_follow(curl);
+        curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+        curl_easy_setopt(curl, CURLOPT_HEADERDATA, j);
+    } else {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)j->body.n);
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, j->body.p);
+        curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PUT");
+    }
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, j);
     curl_easy_setopt(curl, CURLOPT_PRIVATE, j);
@@ -288,6 +316,55 @@ static void take_status(struct uploads *u, struct job *j, long status)
     }
 }
 
+static void take_made(struct uploads *u, struct job *j)
+{
+    str tid;
+    j->answered = true;
+    u->failed_in_row = 0;
+    j->accepted = client_etag_read(j->etag, &j->rev, &tid) && tid_parse(tid, &j->tid);
+    if (client_was_stored(j->cache_status))
+        u->counts.already++;
+    else
+        u->counts.stored++;
+}
+
+/* One title whose render cannot be made is left out; many of them are a broken origin. */
+static void take_unmade(struct uploads *u, struct job *j, const char *why)
+{
+    if (j->tries < UPLOAD_ASK_TRIES) {
+        again_or_fail(u, j, why);
+        return;
+    }
+    refuse(u, j, why);
+    if (++u->failed_in_row >= UPLOAD_ASK_FAILED_IN_ROW_MAX)
+        fail(u, ERR_UNAVAILABLE, why);
+}
+
+static void take_asked(struct uploads *u, struct job *j, long status)
+{
+    struct client_answer a = { .status = status, .body = j->answer };
+    struct err_note note;
+    client_explain_failure(&a, &note);
+    switch (status) {
+    case 200:
+        take_made(u, j);
+        return;
+    case 401:
+        fail(u, ERR_DENIED, note.text);
+        return;
+    case 500:
+    case 502:
+    case 504:
+        take_unmade(u, j, note.text);
+        return;
+    default:
+        if (status >= 400 && status < 500 && status != 429)
+            refuse(u, j, note.text);
+        else
+            again_or_fail(u, j, note.text);
+    }
+}
+
 static void take_messages(struct uploads *u)
 {
     int left;
@@ -303,7 +380,9 @@ static void take_messages(struct uploads *u)
         long status = 0;
         curl_easy_getinfo(m->easy_handle, CURLINFO_RESPONSE_CODE, &status);
         land(u, j);
-        if (code == CURLE_OK)
+        if (code == CURLE_OK && j->ask)
+            take_asked(u, j, status);
+        else if (code == CURLE_OK)
             take_status(u, j, status);
         else
             again_or_fail(u, j, curl_easy_strerror(code));
@@ -385,7 +464,7 @@ err uploads_put(struct uploads *u, const struct upload_item *item, struct err_no
     u->tail = j;
     u->jobs_count++;
     u->jobs_bytes += j->body.n;
-    if (item->parts_count == 0)
+    if (item->parts_count == 0 && !item->ask)
         j->answered = true;
     else if (item->title.n > NAME_BYTES || buf_status(&j->url) != ERR_OK)
         refuse(u, j, "the title is too long");

@@ -1,6 +1,7 @@
-/* upload.h - many PUTs in flight at once, in order within each title. Private to cli.
+/* upload.h - many requests in flight at once, in order within each title. Private to cli.
  *
- * Model. Renders are handed over in an order and numbered from 1. At most .parallel are in the air, at most
+ * Model. An item is a render to PUT, or the newest render of a title to ask for, which a server with an origin makes
+ * when it is missing. Renders are handed over in an order and numbered from 1. At most .parallel are in the air, at most
  * UPLOAD_WINDOW wait; of one title never more than one is in the air, so the server sees a title's renders
  * in the order given. What the server cannot do now (5xx, no connection) is tried again UPLOAD_TRIES
  * times with growing pauses; what it refuses for good (400, 409, 410, 413) is counted and told; anything
@@ -19,6 +20,8 @@ enum {
     UPLOAD_PARTS_MAX = 4,
     UPLOAD_TRIES = 8,
     UPLOAD_PAUSE_MS_MAX = 5000,
+    UPLOAD_ASK_TRIES = 2,              /* of a render that cannot be made */
+    UPLOAD_ASK_FAILED_IN_ROW_MAX = 20, /* that many titles of which none can be: it is not the titles */
 };
 
 struct upload_part { const char *content, *type; str bytes; }; /* bytes: valid UTF-8 */
@@ -29,6 +32,7 @@ struct upload_item {
     str mark;                    /* the caller's; comes back in upload_last */
     struct upload_part parts[UPLOAD_PARTS_MAX];
     unsigned parts_count;        /* 0: nothing to send, the number is used up all the same */
+    bool ask;                    /* asks for html of title instead; rev, tid and parts say nothing */
 };
 
 struct uploads;
@@ -37,6 +41,7 @@ struct uploads_opts {
     struct clock *clock;
     unsigned parallel;           /* 1 to UPLOAD_PARALLEL_MAX */
     uint64_t first;              /* number of the first item */
+    bool fresh;                  /* what is asked for is made anew */
     void (*refused)(void *ctx, str title, uint64_t rev, const char *why);
     void *ctx;
 };
@@ -50,7 +55,7 @@ MUST_CHECK err uploads_put(struct uploads *u, const struct upload_item *item, st
 /* Waits until everything taken is answered. */
 MUST_CHECK err uploads_finish(struct uploads *u, struct err_note *note);
 
-struct upload_counts { uint64_t stored, already, refused, bytes_sent; };
+struct upload_counts { uint64_t stored, already, refused, bytes_sent; }; /* stored: of what was asked for, made */
 struct upload_counts uploads_counts(const struct uploads *u);
 /* Every item with a number up to this is answered for good. */
 uint64_t uploads_done_through(const struct uploads *u);

@@ -1,0 +1,156 @@
+#include "cli/prewarm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct walk {
+    const struct prewarm_wiki *wiki;
+    struct client client;
+    int64_t namespaces[PREWARM_NAMESPACES_MAX];
+    unsigned namespaces_count;
+    char from[PREWARM_TITLE_BYTES_MAX + 1]; /* allpages starts here; "": at the first */
+};
+
+str prewarm_bare_title(str title, int64_t namespace_id)
+{
+    if (namespace_id == 0)
+        return title;
+    str rest = title;
+    (void)str_split(&rest, ':');
+    return rest;
+}
+
+static void put_query(struct buf *path, const char *name, str value)
+{
+    struct buf segment;
+    buf_init(&segment, 16384);
+    client_path_segment(&segment, value);
+    buf_printf(path, "&%s=", name);
+    buf_put(path, str_skip(buf_str(&segment), 1));
+    buf_fini(&segment);
+}
+
+/* One answer of api.php. NULL: with a note. Owner: caller, json_decref. */
+static json_t *ask(struct walk *w, str query, struct err_note *note)
+{
+    struct buf path;
+    buf_init(&path, 32768);
+    buf_put(&path, STR("?action=query&format=json&formatversion=2"));
+    buf_put(&path, query);
+    struct client_answer a;
+    json_t *doc = NULL;
+    err e = client_send(&w->client, &(struct client_request){ .method = "GET", .path = buf_str(&path) }, &a, note);
+    if (e == ERR_OK && a.status != 200) {
+        err_note_set(note, "%s: answered %ld", w->wiki->api, a.status);
+    } else if (e == ERR_OK) {
+        doc = json_loadb(a.body.p != NULL ? a.body.p : "", a.body.n, 0, NULL);
+        const char *info = json_string_value(json_object_get(json_object_get(doc, "error"), "info"));
+        if (info != NULL || json_object_get(doc, "query") == NULL) {
+            err_note_set(note, "%s: %s", w->wiki->api, info != NULL ? info : "no api.php of a MediaWiki answers here");
+            json_decref(doc);
+            doc = NULL;
+        }
+    }
+    client_answer_fini(&a);
+    buf_fini(&path);
+    return doc;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static err read_namespaces(struct walk *w, struct err_note *note)
+{
+    json_t *doc = ask(w, STR("&meta=siteinfo&siprop=namespaces%7Cstatistics"), note);
+    if (doc == NULL)
+        return ERR_UNAVAILABLE;
+    const json_t *query = json_object_get(doc, "query");
+    const char *key;
+    json_t *namespace;
+    json_object_foreach(json_object_get(query, "namespaces"), key, namespace) {
+        int64_t id = json_integer_value(json_object_get(namespace, "id"));
+        bool wanted = id >= 0 && (w->wiki->namespace_only < 0 || w->wiki->namespace_only == id);
+        if (wanted && w->namespaces_count < PREWARM_NAMESPACES_MAX)
+            w->namespaces[w->namespaces_count++] = id;
+    }
+    json_int_t pages = json_integer_value(json_object_get(json_object_get(query, "statistics"), "pages"));
+    json_decref(doc);
+    if (w->namespaces_count == 0) {
+        err_note_set(note, "%s: no such namespace: %lld", w->wiki->api, (long long)w->wiki->namespace_only);
+        return ERR_BAD;
+    }
+    qsort(w->namespaces, w->namespaces_count, sizeof w->namespaces[0], by_number);
+    if (w->wiki->namespace_only < 0 && pages > 0)
+        w->wiki->counted(w->wiki->ctx, (uint64_t)pages);
+    return ERR_OK;
+}
+
+static err hand_over(struct walk *w, const json_t *page, str mark, struct err_note *note)
+{
+    char key[PREWARM_TITLE_BYTES_MAX + 1];
+    const json_t *title = json_object_get(page, "title");
+    str text = { .p = json_string_value(title), .n = json_string_length(title) };
+    if (text.n == 0 || !str_to_cstr(text, key, sizeof key)) {
+        err_note_set(note, "%s: a page without a title, or with one over %d bytes", w->wiki->api,
+                     PREWARM_TITLE_BYTES_MAX);
+        return ERR_BAD;
+    }
+    for (char *p = key; *p != '\0'; p++)
+        if (*p == ' ')
+            *p = '_';
+    if (str_eq(str_of(key), w->wiki->from_title) && str_eq(mark, w->wiki->from_mark))
+        return ERR_OK; /* the run before ended with it */
+    return w->wiki->each(w->wiki->ctx, str_of(key), mark, note);
+}
+
+static err list_namespace(struct walk *w, int64_t id, struct err_note *note)
+{
+    char mark[24];
+    snprintf(mark, sizeof mark, "%lld", (long long)id);
+    for (;;) {
+        struct buf query;
+        buf_init(&query, 16384);
+        buf_put(&query, STR("&list=allpages&aplimit=max"));
+        put_query(&query, "apnamespace", str_of(mark));
+        if (w->from[0] != '\0')
+            put_query(&query, "apfrom", str_of(w->from));
+        json_t *doc = ask(w, buf_str(&query), note);
+        buf_fini(&query);
+        if (doc == NULL)
+            return ERR_UNAVAILABLE;
+        err e = ERR_OK;
+        size_t i;
+        json_t *page;
+        json_array_foreach(json_object_get(json_object_get(doc, "query"), "allpages"), i, page)
+            if (e == ERR_OK)
+                e = hand_over(w, page, str_of(mark), note);
+        const json_t *more = json_object_get(json_object_get(doc, "continue"), "apcontinue");
+        bool goes_on = e == ERR_OK && json_is_string(more) &&
+                       str_to_cstr(str_of(json_string_value(more)), w->from, sizeof w->from);
+        json_decref(doc);
+        if (!goes_on)
+            return e;
+    }
+}
+
+err prewarm_wiki_list(const struct prewarm_wiki *wiki, struct err_note *note)
+{
+    struct walk w = { .wiki = wiki, .client = { .server = wiki->api, .curl = curl_easy_init() } };
+    INVARIANT(w.client.curl != NULL);
+    int64_t from = -1;
+    err e = read_namespaces(&w, note);
+    if (wiki->from_title.n > 0 && str_to_i64(wiki->from_mark, &from))
+        (void)str_to_cstr(prewarm_bare_title(wiki->from_title, from), w.from, sizeof w.from); /* else from the first */
+    for (unsigned i = 0; i < w.namespaces_count && e == ERR_OK; i++) {
+        if (w.namespaces[i] < from)
+            continue;
+        if (w.namespaces[i] > from)
+            w.from[0] = '\0';
+        e = list_namespace(&w, w.namespaces[i], note);
+    }
+    client_close(&w.client);
+    return e;
+}
