@@ -1,0 +1,89 @@
+"""VisualEditor as a person meets it: opened by its address, typed into, saved with its buttons."""
+import json
+
+TARGET = 'const t = window.ve && ve.init && ve.init.target; const s = t && t.getSurface && t.getSurface();'
+# Loaded, and what it loaded can be typed into.
+READY = TARGET + """ return !!( s && t.active && !t.activating && !t.switchingDeferred_ && s.getModel().getDocument() &&
+    !document.querySelector( '.ve-init-mw-desktopArticleTarget-loading-overlay' ) );"""
+SAVE = '.oo-ui-tool-name-showSave.oo-ui-widget-enabled a.ve-ui-toolbar-saveButton'
+DOCUMENT = '.ve-init-mw-target-surface .ve-ce-attachedRootNode'
+
+
+class Editor:
+    def __init__(self, browser, wiki):
+        self.browser, self.wiki = browser, wiki
+
+    def open(self, title, **query):
+        """Opens title for editing; query: more of the address, as section=1 or oldid=7."""
+        more = ''.join(f'&{name}={value}' for name, value in query.items())
+        self.browser.go(f'{self.wiki.base}/w/index.php?title={title}&veaction=edit&vehidebetadialog=1{more}')
+        self._wait_mode('visual')
+
+    def _wait_mode(self, mode):
+        self.browser.until(READY, 'VisualEditor has loaded')
+        self.browser.until(TARGET + f'return s.getMode() === {json.dumps(mode)};', f'the editor is in mode {mode}')
+        # The notice that nobody is logged in covers what is to be clicked.
+        self.browser.until("""const close = [...document.querySelectorAll( '.oo-ui-popupWidget-head a' )]
+            .filter( e => e.getClientRects().length );
+            close.forEach( e => e.click() );
+            return !close.length;""", 'the notices are closed')
+
+    def etag(self):
+        return self.browser.js(TARGET + 'return t.etag;')
+
+    def text(self):
+        """The text of the document in the editor."""
+        return self.browser.js(TARGET + 'return s.getModel().getDocument().data.getText( true );')
+
+    def type_behind(self, text, typed):
+        """Puts the cursor behind text, which stands once in the document, with the mouse's way in, and types."""
+        self.browser.click(DOCUMENT)
+        self.browser.js(TARGET + """
+            const data = s.getModel().getDocument().data;
+            let at = -1;
+            for ( let i = 0; i + arguments[ 0 ].length <= data.getLength() && at < 0; i++ ) {
+                let n = 0;
+                while ( n < arguments[ 0 ].length && data.getCharacterData( i + n ) === arguments[ 0 ][ n ] ) { n++; }
+                if ( n === arguments[ 0 ].length ) { at = i + n; }
+            }
+            if ( at < 0 ) { throw new Error( 'not in the document: ' + arguments[ 0 ] ); }
+            s.getModel().setLinearSelection( new ve.Range( at ) );
+            s.getView().focus();""", text)
+        self.browser.type(typed)
+        self.browser.until(TARGET + 'return s.getModel().getDocument().data.getText( true ).includes( '
+                           f'{json.dumps(typed)} );', f'{typed!r} stands in the document')
+
+    def switch(self, mode):
+        """To 'source' or back to 'visual' with the pencil's menu."""
+        self.browser.click('.ve-ui-toolbar-group-editMode .oo-ui-popupToolGroup-handle')
+        self.browser.click(f'.oo-ui-tool-name-editMode{mode.capitalize()} a')
+        self._wait_mode(mode)
+
+    def save(self, summary='typed'):
+        """Saves with the dialog's button. Returns when the page shows the saved revision, with its number."""
+        self.open_save_dialog()
+        self.press_save()
+        return self.wait_saved()
+
+    def open_save_dialog(self):
+        self.browser.until(f"return !!document.querySelector( '{SAVE}' );", 'the page can be saved')
+        self.before = self.browser.js("return [ mw.config.get( 'wgCurRevisionId' ), performance.timeOrigin ];")
+        self.browser.click(SAVE)
+        self.browser.until("""const d = document.querySelector( '.ve-ui-mwSaveDialog' );
+            return !!d && d.closest( '.oo-ui-window-ready' ) !== null || !!document.querySelector(
+            '.ve-ui-mwSaveDialog.oo-ui-window-ready' );""", 'the dialog is open')
+
+    def press_save(self):
+        self.browser.click('.ve-ui-mwSaveDialog .oo-ui-processDialog-actions-primary a')
+
+    def wait_saved(self):
+        return self.browser.until(f"""
+            const e = document.querySelector( '.ve-ui-mwSaveDialog .oo-ui-processDialog-errors' );
+            if ( e && e.getClientRects().length ) {{ return 'error: ' + e.innerText; }}
+            const active = window.ve && ve.init && ve.init.target && ve.init.target.active;
+            const now = mw.config.get( 'wgCurRevisionId' );
+            return !active && now > {self.before[0]} ? now : 0;""", 'the page is saved')
+
+    def requests(self):
+        """What the page asked over the network since it was opened."""
+        return self.browser.js("return performance.getEntriesByType( 'resource' ).map( e => e.name );")
