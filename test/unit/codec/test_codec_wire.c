@@ -66,11 +66,14 @@ static void wrong_json_is_refused(void **state)
         "{\"queue_name\":\"a\",\"queue_name\":\"a\"}", "{\"queue_name\":\"a\",\"queueName\":null}", "{\"nope\":1}",
         "{\"Queue_name\":\"a\"}", "{\"items\":{}}", "{\"items\":[null]}", "{\"items\":[{}", "{\"items\":[{},]}",
         "{\"items\":[[]]}", "{\"queue_name\":\"\\x\"}", "{\"queue_name\":\"\\u12\"}", "{\"queue_name\":\"\\ud800\"}",
-        "{\"queue_name\":\"\\udc00\"}", "{\"queue_name\":\"\\ud800\\u0041\"}", "{\"queue_name\":\"a", "{\"queue_name\":\"a\\",
+        "{\"queue_name\":\"\\udc00\"}", "{\"queue_name\":\"\\ud800\\u0041\"}",
+        "{\"queue_name\":\"a", "{\"queue_name\":\"a\\",
         "{\"queue_name\":\"\n\"}", "{\"queue_name\":\"\xff\"}", "{\"items\":[{\"bytes\":\"A\"}]}",
-        "{\"items\":[{\"bytes\":\"AA=\"}]}", "{\"items\":[{\"bytes\":\"A-+A\"}]}", "{\"items\":[{\"bytes\":\"AA==A\"}]}",
+        "{\"items\":[{\"bytes\":\"AA=\"}]}", "{\"items\":[{\"bytes\":\"A-+A\"}]}",
+        "{\"items\":[{\"bytes\":\"AA==A\"}]}",
         "{\"items\":[{\"enqueue_at\":\"2026-01-01\"}]}", "{\"items\":[{\"enqueue_at\":\"2026-01-01T00:00:60Z\"}]}",
-        "{\"items\":[{\"enqueue_at\":\"2026-01-01 00:00:00Z\"}]}", "{\"items\":[{\"enqueue_at\":\"0000-01-01T00:00:00Z\"}]}",
+        "{\"items\":[{\"enqueue_at\":\"2026-01-01 00:00:00Z\"}]}",
+        "{\"items\":[{\"enqueue_at\":\"0000-01-01T00:00:00Z\"}]}",
         "{\"items\":[{\"enqueue_at\":\"2026-01-01T00:00:00.1234567890Z\"}]}", "{\"items\":[{\"enqueue_at\":1}]}",
         "{\"items\":[{\"enqueue_at\":\"0001-01-01T00:00:00+00:01\"}]}", "{\"items\":[{\"enqueue_at\":\"\"}]}",
         "{/**/}", "{'queue_name':'a'}", "{\"queue_name\":\"a\" \"items\":[]}",
@@ -105,7 +108,8 @@ static void whole_numbers_may_be_quoted_and_have_exponents(void **state)
         { "0e99999999999999999999", 0 }, { "0.000", 0 }, { "10000000000000000000000000000e-27", 10 },
     };
     static const char *const bad[] = {
-        "1.5", "2147483648", "-2147483649", "1e10", "1e99999999999", "01", "+1", ".5", "1.", "1e", "--1", "\"\"", "\" 1\"",
+        "1.5", "2147483648", "-2147483649", "1e10", "1e99999999999", "01", "+1", ".5", "1.", "1e", "--1", "\"\"",
+        "\" 1\"",
         "\"1 \"", "\"x\"", "true", "0x1", "1e-1", "100000000000000000000000000001e-28", "NaN", "Infinity", "[1]",
     };
     int32_t value = -1;
