@@ -1,11 +1,11 @@
 /* upload.h - many requests in flight at once, in order within each title. Private to cli.
  *
  * Model. An item is a render to PUT, or the newest render of a title to ask for, which a server with an origin makes
- * when it is missing. Renders are handed over in an order and numbered from 1. At most .parallel are in the air, at most
- * UPLOAD_WINDOW wait; of one title never more than one is in the air, so the server sees a title's renders
- * in the order given. What the server cannot do now (5xx, no connection) is tried again UPLOAD_TRIES
- * times with growing pauses; what it refuses for good (400, 409, 410, 413) is counted and told; anything
- * else ends the upload. Thread: one; libcurl's multi interface, no threads of ours. */
+ * when it is missing. Renders are handed over in an order and numbered from 1. At most .parallel are in the air, at
+ * most UPLOAD_WINDOW wait; of one title never more than one is in the air, so the server sees a title's renders in
+ * the order given. What the server cannot do now (5xx, no connection) is tried again UPLOAD_TRIES times with growing
+ * pauses; what it refuses for good (400, 409, 410, 413) is counted and told; anything else ends the upload. Thread:
+ * one; libcurl's multi interface, no threads of ours. */
 #ifndef CLI_UPLOAD_H
 #define CLI_UPLOAD_H
 
