@@ -130,9 +130,9 @@ const struct cli_verb cli_verbs[] = {
       .operands_min = 1, .operands_max = 2, .client = true, .run = verb_render },
     { .name = "prewarm", .usage = "[FILE|-]", .summary = "render many pages before they are asked for",
       .prose = "Asks the server for the newest render of each title in FILE, one a line, or of each page of a wiki, "
-               "so that it makes those it does not hold. A page that cannot be rendered is told and left out; when many "
-               "in a row cannot be, it ends.\n\nA run goes on where the last one to the same server ended; from standard "
-               "input only with --state.",
+               "so that it makes those it does not hold. A page that cannot be rendered is told and left out; when "
+               "many in a row cannot be, it ends.\n\nA run goes on where the last one to the same server ended; from"
+               " standard input only with --state.",
       .options = prewarm_options, .operands_max = 1, .client = true, .run = verb_prewarm },
     { .name = "import git", .usage = "[PATH]", .summary = "import the history of a repository's documents",
       .prose = "Makes each commit that touches a text document in the repository at PATH (the current one) a revision "
