@@ -7,8 +7,8 @@
  * to error_max_ms, +-20 %). Nothing else is kept: a value's place is the store.
  *   A flight that nobody waits for goes on to its end (it fills the store), unless keep_idle is false: then it is
  * told to stop.
- *   Across servers: struct flight_shared is a table of functions beneath; with NULL flights are of this process.
- * Callers see no difference but in detail.
+ *   Across servers: struct flight_shared (shared.h) stands beneath, for makers that say how their value travels;
+ * callers see no difference but in detail.
  * Source: the Redis coalescing article, "Design"; waiter generations after Varnish cache_hash.c; bounds after
  * Unbound mesh.h. Invariants S1-S8, L1-L4 of notes flights.md 2.6 as far as one process goes.
  *
@@ -56,6 +56,7 @@ struct flight_opts {
     unsigned errors_max;           /* errors remembered [4096] */
     int64_t make_timeout_ms;       /* then every waiter gets ERR_TIMEOUT [30 s] */
     int64_t error_base_ms, error_max_ms; /* [500 ms, 30 s] */
+    struct flight_shared *shared;  /* shared.h: flights across servers; NULL: of this process */
 };
 /* 0 in opts: the default in brackets. Owner: caller. Dies when out of memory. Thread: the loop's, or before it runs. */
 struct flights *flights_new(const struct flight_opts *opts);
@@ -67,6 +68,25 @@ bool flights_idle(struct flights *fs);
 /* Idle, and the loop ran at least one turn since (or its loop_run has returned). Thread: the loop's. */
 void flights_free(struct flights **fsp);
 
+/* What came from elsewhere; borrowed, valid inside accept. */
+struct flight_arrival {
+    str bytes, version;        /* version: the token of who made it */
+    int64_t fresh_ms, stale_ms, age_ms; /* left; stale_ms from now as well; since it was put */
+    bool refresh;              /* somebody should make a new one; peek was set */
+};
+struct buf;
+/* How the value of a flight travels to other servers. */
+struct flight_share {
+    unsigned char id[16];      /* flight_share_id */
+    int64_t fresh_ms, stale_ms; /* of a value made here; stale_ms beyond fresh_ms */
+    double early;              /* XFetch's beta; 0: not before its time */
+    bool peek;                 /* what is stale, or soon will be, is answered and not led for */
+    bool not_alone;            /* without Redis: ERR_UNAVAILABLE instead of making it here */
+    /* The bytes of a value made here. ERR_LIMIT: it does not travel. */
+    err (*encode)(const struct flight_value *v, struct buf *out, void *ctx);
+    /* A value made elsewhere: take it in and call flight_finish exactly once, from any thread, inside too. */
+    void (*accept)(struct flight *f, const struct flight_arrival *a, void *ctx);
+};
 /* How a missing value is made. start: begin it, then call flight_finish exactly once, from any thread, inside start
  * too. cancel: nobody wants it any more or its time is up: finish soon; NULL: it cannot be stopped; it may
  * cross a finish under way on another thread. release: once, after all that, or when it never started; it
@@ -79,7 +99,14 @@ struct flight_maker {
     bool keep_idle;
     bool fresh;     /* join only a flight that begins from here on (no-cache): one already in the air began too early;
                        the new one begins when that has ended */
+    bool travels;   /* share is filled in */
+    struct flight_share share;
 };
+/* The fence of the lease under which it is made, in microseconds of Redis's clock: orders values of one key across
+ * servers; 0: made without. */
+uint64_t flight_fence(const struct flight *f);
+/* The token of that lease, which is the version of its value; empty: made without. */
+str flight_version(const struct flight *f);
 str flight_key(const struct flight *f);
 /* Deadline of the computation. */
 mono flight_deadline(const struct flight *f);
@@ -101,7 +128,7 @@ struct flight_waiter {
 };
 /* Joins the flight for key, or starts one with maker. Refuses (done not called; maker->release is called): ERR_LIMIT
  * (also a key over FLIGHT_KEY_BYTES_MAX), ERR_SHUTDOWN. maker is copied; when a flight is in the air already its
- * release is called at once, on this thread. done is never called inside; from another thread than the loop's it may have
+ * release is called at once, on this thread. done is never called inside; from another thread than the loop it may have
  * been called when this returns. key is copied. */
 MUST_CHECK err flight_join(struct flights *fs, str key, const struct flight_maker *maker, struct flight_waiter *w);
 /* The waiter's client has gone: true: done will not be called; false: it is being called or was. */

@@ -32,7 +32,7 @@ struct origin_opts {
     const char *domain;          /* the name the origin knows */
     int64_t timeout_ms;          /* of one request [30 s] */
     unsigned concurrency;        /* requests at once [8] */
-    unsigned retries;            /* of what is safe, after 5xx or a cut [1] */
+    unsigned retries;            /* of what is safe, after 500, 502, 504 or a cut; 0: none */
     size_t reply_bytes_max;      /* [32 MiB] */
     int64_t siteinfo_ttl_ms;     /* [1 h] */
 };
@@ -123,7 +123,7 @@ struct transform_request {
     str content_type, reply;
     int64_t retry_after_s;
     struct err_note note;
-    struct render_work *work;  /* the module's */
+    struct transform_work *work; /* the module's */
 };
 void transform_start(struct transform_request *t);   /* threads as render_start */
 void transform_cancel(struct transform_request *t);
@@ -144,22 +144,24 @@ struct siteinfo_waiter {
     void *ctx;
     struct siteinfo_waiter *next;                /* the module's */
     struct origin *origin;
+    enum render_why why;
 };
 /* got is called once, on the loop, later: FINE: origin_siteinfo has it; else why it cannot be had. Thread: any. */
 void origin_siteinfo_wait(struct origin *o, struct siteinfo_waiter *w);
 struct title_key {
     str key;                   /* underscores, normalised, without fragment; in the arena */
     int64_t namespace_id;      /* < 0: no page can have it (Special, Media) */
-    bool changed;              /* not what the client wrote: a candidate for 301. A namespace written as any of its
-                                  names, with their letters and underscores, is no change, though key has the local one */
+    bool changed;              /* not what the client wrote: a candidate for 301. A namespace written as any
+                                  of its names, letter for letter, is no change, though key has the local one */
 };
 /* title is decoded. ERR_BAD with a note: no title of this wiki (also: of another wiki); ERR_LIMIT: arena full. */
 MUST_CHECK err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct title_key *out,
                                struct err_note *note);
 /* Of the reply to meta=siteinfo, formatversion 2. Owner: caller. ERR_BAD. */
 MUST_CHECK err siteinfo_json_parse(str json, struct siteinfo **out, struct err_note *note);
-/* URL of a page in the wiki ("https://host/wiki/Title"); empty when unknown. ERR_LIMIT has p NULL. */
-str siteinfo_page_url(const struct siteinfo *s, struct arena *a, str key);
+/* "https://host" of the wiki itself, for canonical URLs; its language code. Empty when unknown; borrowed from s. */
+str siteinfo_server(const struct siteinfo *s);
+str siteinfo_language(const struct siteinfo *s);
 
 /* ---- HTML heads; pure, linear, the first HEAD_BYTES_MAX bytes only ---- */
 enum { HEAD_BYTES_MAX = 65536 };

@@ -1,0 +1,210 @@
+#include "render/api.h"
+
+#include "codec/json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+str api_query(struct arena *a, const struct api_asked *asked)
+{
+    static const char what[] = "prop=info%7Crevisions&rvprop=ids%7Ctimestamp%7Cuser%7Cuserid%7Csha1%7Ccomment%7Ctags";
+    if (asked->rev != 0)
+        return arena_printf(a, "%s&revids=%" PRIu64, what, asked->rev);
+    str title = http_encode(a, asked->title);
+    if (title.p == NULL)
+        return STR_NONE;
+    return arena_printf(a, "%s&titles=%%1F%.*s", what, STR_ARG(title)); /* U+001F first: a | is not a second title */
+}
+
+static enum render_why refuse(struct err_note *note, enum render_why why, const char *what)
+{
+    err_note_set(note, "%s", what);
+    return why;
+}
+
+static bool flag(const json_t *object, const char *key)
+{
+    bool value;
+    return json_body_bool(object, key, &value, NULL) == ERR_OK && value;
+}
+
+static str text(const json_t *object, const char *key)
+{
+    str s;
+    return json_body_str(object, key, &s, NULL) == ERR_OK ? s : STR("");
+}
+
+static int64_t number(const json_t *object, const char *key)
+{
+    int64_t n;
+    return json_body_i64(object, key, INT32_MIN, INT64_MAX, &n, NULL) == ERR_OK ? n : 0;
+}
+
+/* ---- the title ---- */
+
+static bool same_key(struct arena *a, const struct siteinfo *s, str key, str wiki_title)
+{
+    struct title_key normal;
+    bool same = key.n == wiki_title.n;
+    for (size_t i = 0; same && i < key.n; i++)
+        same = key.p[i] == wiki_title.p[i] || (key.p[i] == '_' && wiki_title.p[i] == ' ');
+    if (same || s == NULL)
+        return same;
+    return title_normalise(s, a, wiki_title, &normal, NULL) == ERR_OK && str_eq(normal.key, key);
+}
+
+static str as_key(struct arena *a, str wiki_title)
+{
+    char *key = arena_cstr(a, wiki_title);
+    for (size_t i = 0; key != NULL && i < wiki_title.n; i++)
+        if (key[i] == ' ')
+            key[i] = '_';
+    return (str){ .p = key, .n = key == NULL ? 0 : wiki_title.n };
+}
+
+/* ---- the revision ---- */
+
+static str array_text(struct arena *a, const json_t *array)
+{
+    if (!json_is_array(array))
+        return arena_copy(a, STR("[]"));
+    char *dump = json_dumps(array, JSON_COMPACT);
+    INVARIANT(dump != NULL);
+    str copy = arena_copy(a, str_of(dump));
+    free(dump);
+    return copy;
+}
+
+static bool ends_hidden(const char *key)
+{
+    return str_ends(str_of(key), STR("hidden"));
+}
+
+static str restrictions(struct arena *a, const json_t *revision)
+{
+    json_t *names = json_array();
+    INVARIANT(names != NULL);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)revision, key, value)
+        if (ends_hidden(key) && json_is_true(value))
+            INVARIANT(json_array_append_new(names, json_string(key)) == 0);
+    str s = array_text(a, names);
+    json_decref(names);
+    return s;
+}
+
+static bool copy_texts(struct arena *a, struct render_meta *m)
+{
+    str *const all[] = { &m->user_text, &m->comment, &m->timestamp, &m->page_language, &m->content_model };
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        *all[i] = arena_copy(a, *all[i]);
+        if (all[i]->p == NULL)
+            return false;
+    }
+    return m->title.p != NULL && m->tags_json.p != NULL && m->restrictions_json.p != NULL;
+}
+
+static bool fill(struct arena *a, const json_t *page, const json_t *revision, struct render_meta *out)
+{
+    bool user_hidden = flag(revision, "userhidden"), comment_hidden = flag(revision, "commenthidden");
+    int64_t rev = number(revision, "revid"), parent = number(revision, "parentid"), id = number(page, "pageid");
+    int64_t user = number(revision, "userid");
+    struct render_meta m = {
+        .title = as_key(a, text(page, "title")),
+        .page_id = id > 0 ? (uint64_t)id : 0,
+        .rev = rev > 0 ? (uint64_t)rev : 0,
+        .parent_rev = parent > 0 ? (uint64_t)parent : 0,
+        .namespace_id = number(page, "ns"),
+        .user_text = user_hidden ? STR("") : text(revision, "user"),
+        .comment = comment_hidden ? STR("") : text(revision, "comment"),
+        .timestamp = text(revision, "timestamp"),
+        .page_language = text(page, "pagelanguage"),
+        .content_model = text(page, "contentmodel"),
+        .user_id = user_hidden || user < 0 ? 0 : (uint64_t)user,
+        .tags_json = array_text(a, json_object_get(revision, "tags")),
+        .restrictions_json = restrictions(a, revision),
+        .redirect = flag(page, "redirect"),
+        .text_hidden = flag(revision, "texthidden") || flag(revision, "sha1hidden"),
+        .user_hidden = user_hidden,
+        .comment_hidden = comment_hidden,
+        .latest = rev > 0 && rev == number(page, "lastrevid"),
+    };
+    if (!copy_texts(a, &m))
+        return false;
+    *out = m;
+    return true;
+}
+
+static const json_t *revision_of(const json_t *page)
+{
+    const json_t *revisions = NULL;
+    if (json_body_array(page, "revisions", &revisions, NULL) != ERR_OK || json_array_size(revisions) == 0)
+        return NULL;
+    const json_t *revision = json_array_get(revisions, 0);
+    return json_is_object(revision) ? revision : NULL;
+}
+
+static enum render_why read_page(struct arena *a, const json_t *page, const struct api_asked *asked,
+                                 const struct siteinfo *s, struct render_meta *out, struct err_note *note)
+{
+    enum render_why none = asked->rev != 0 ? RENDER_NO_REVISION : RENDER_NO_PAGE;
+    const json_t *revision = revision_of(page);
+    if (flag(page, "missing") || flag(page, "invalid") || flag(page, "special") || revision == NULL)
+        return refuse(note, none, "the wiki has no such page or revision");
+    if (asked->title.n > 0 && !same_key(a, s, asked->title, text(page, "title")))
+        return refuse(note, none, asked->rev != 0 ? "the revision is not this title's" :
+                                                    "the wiki knows the page by another title");
+    struct render_meta m;
+    if (!fill(a, page, revision, &m))
+        return refuse(note, RENDER_LIMIT, "the page's metadata is too large");
+    if (asked->title.n > 0)
+        m.title = arena_copy(a, asked->title); /* the neutral one, where the wiki's is of a user's gender */
+    if (m.title.p == NULL)
+        return refuse(note, RENDER_LIMIT, "the page's metadata is too large");
+    if (m.rev == 0 || (asked->rev != 0 && m.rev != asked->rev))
+        return refuse(note, RENDER_FAILED, "the wiki answered for another revision");
+    *out = m;
+    return m.text_hidden ? refuse(note, RENDER_SUPPRESSED, "the revision's text is hidden") : RENDER_FINE;
+}
+
+/* An error of the API, which comes with status 200. */
+static enum render_why judge_error(const json_t *error, struct err_note *note)
+{
+    static const char *const busy[] = { "maxlag", "ratelimited", "readonly" };
+    str code = text(error, "code");
+    err_note_set(note, "the wiki's API says %.*s", (int)(code.n < 64 ? code.n : 64), code.p);
+    for (size_t i = 0; i < COUNT_OF(busy); i++)
+        if (str_eq(code, str_of(busy[i])))
+            return RENDER_BUSY;
+    return str_starts(code, STR("internal_api_error")) ? RENDER_FAILED : RENDER_REFUSED;
+}
+
+static enum render_why read_reply(struct arena *a, const json_t *root, const struct api_asked *asked,
+                                  const struct siteinfo *s, struct render_meta *out, struct err_note *note)
+{
+    const json_t *query = NULL, *pages = NULL, *bad = NULL;
+    const json_t *error = json_object_get(root, "error");
+    if (json_is_object(error))
+        return judge_error(error, note);
+    if (json_body_object(root, "query", &query, NULL) != ERR_OK)
+        return refuse(note, RENDER_FAILED, "the wiki's API answered without a query");
+    if (asked->rev != 0 && json_body_object(query, "badrevids", &bad, NULL) == ERR_OK)
+        return refuse(note, RENDER_NO_REVISION, "the wiki has no such revision");
+    if (json_body_array(query, "pages", &pages, NULL) != ERR_OK || json_array_size(pages) == 0)
+        return refuse(note, asked->rev != 0 ? RENDER_NO_REVISION : RENDER_NO_PAGE, "the wiki has no such page");
+    if (json_array_size(pages) != 1)
+        return refuse(note, RENDER_FAILED, "the wiki's API answered for several pages");
+    return read_page(a, json_array_get(pages, 0), asked, s, out, note);
+}
+
+enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked, const struct siteinfo *s,
+                          struct render_meta *out, struct err_note *note)
+{
+    json_t *root = NULL;
+    if (json_body_parse(json, &root, NULL) != ERR_OK)
+        return refuse(note, RENDER_FAILED, "the wiki's API did not answer with JSON");
+    enum render_why why = read_reply(a, root, asked, s, out, note);
+    json_decref(root);
+    return why;
+}

@@ -1,0 +1,16 @@
+/* api.h - what api.php says of a page and a revision. Pure. Private to this folder. */
+#ifndef RENDER_API_H
+#define RENDER_API_H
+
+#include "render/siteinfo.h"
+
+struct api_asked { str title; uint64_t rev; }; /* title: a key, may be empty when rev is not 0; rev 0: the newest */
+
+/* Query behind "action=query&...": by revision when there is one, else by title. p NULL: the arena is full. */
+str api_query(struct arena *a, const struct api_asked *asked);
+/* *out in the arena; filled for FINE and SUPPRESSED. NO_REVISION also when the revision is another title's (s, NULL
+ * when unknown, tells which names mean the same). */
+MUST_CHECK enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked, const struct siteinfo *s,
+                                     struct render_meta *out, struct err_note *note);
+
+#endif

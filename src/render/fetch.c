@@ -1,0 +1,165 @@
+#include "render/fetch.h"
+
+#include "base/date.h"
+
+#include <string.h>
+
+static const char *const why_names[RENDER_WHYS] = { "fine",   "no_page", "no_revision", "suppressed", "refused",
+                                                    "busy",   "failed",  "timeout",     "limit",      "canceled" };
+
+const char *render_why_name(enum render_why w)
+{
+    INVARIANT(w < RENDER_WHYS);
+    return why_names[w];
+}
+
+void fetch_header(struct fetch *f, const char *name, str value)
+{
+    if (value.n == 0)
+        return;
+    INVARIANT(f->headers_count < FETCH_HEADERS_MAX);
+    f->headers[f->headers_count++] = (struct http_pair){ .name = str_of(name), .value = value };
+}
+
+str fetch_bundle_accept(struct arena *a, str accept)
+{
+    static const struct {
+        str from, to;
+    } words[] = { { STR_INIT("text/html"), STR_INIT("application/json") },
+                  { STR_INIT("/HTML/"), STR_INIT("/pagebundle/") } };
+    char *copy = arena_alloc(a, accept.n * 2 + 1), *at = copy;
+    if (copy == NULL)
+        return STR_NONE;
+    while (accept.n > 0) {
+        size_t i = 0;
+        while (i < COUNT_OF(words) && !str_eq_nocase(str_take(accept, words[i].from.n), words[i].from))
+            i++;
+        str put = i < COUNT_OF(words) ? words[i].to : str_take(accept, 1);
+        memcpy(at, put.p, put.n);
+        at += put.n;
+        accept = str_skip(accept, i < COUNT_OF(words) ? words[i].from.n : 1);
+    }
+    *at = 0;
+    return (str){ .p = copy, .n = (size_t)(at - copy) };
+}
+
+static void call_done(struct http_call *call, err why);
+
+static void try_now(struct fetch *f)
+{
+    const struct origin_opts *o = &f->origin->opts;
+    mono until = mono_add_ms(clock_mono(f->origin->clock), o->timeout_ms);
+    f->tries++;
+    f->call = (struct http_call){ .method = f->body.p == NULL ? "GET" : "POST",
+                                  .url = f->url,
+                                  .headers = f->headers,
+                                  .headers_count = f->headers_count,
+                                  .body = f->body,
+                                  .reply_bytes_max = f->reply_bytes_max,
+                                  .deadline = until.ns < f->deadline.ns ? until : f->deadline,
+                                  .per_host_max = o->concurrency,
+                                  .arena = f->arena,
+                                  .done = call_done,
+                                  .ctx = f };
+    http_call_start(f->origin->client, &f->call);
+}
+
+void fetch_start(struct fetch *f)
+{
+    f->tries = 0;
+    f->canceled = false;
+    try_now(f);
+}
+
+static int64_t retry_after(const struct fetch *f)
+{
+    str text = str_trim(http_call_header(&f->call, "retry-after"));
+    int64_t s = 0, at;
+    if (!str_to_i64(text, &s) && date_parse_http(text, &at))
+        s = (at - clock_wall(f->origin->clock).ns + NS_PER_S - 1) / NS_PER_S;
+    if (s < 0)
+        return 0;
+    return s < FETCH_RETRY_AFTER_S_MAX ? s : FETCH_RETRY_AFTER_S_MAX;
+}
+
+static enum render_why judge_status(struct fetch *f)
+{
+    int status = f->call.status;
+    err_note_set(&f->note, "the origin answered %d", status);
+    if (status == 200)
+        return RENDER_FINE;
+    if (status == 404)
+        return RENDER_NO_REVISION;
+    if (status == 429 || status == 503) {
+        f->retry_after_s = retry_after(f);
+        return RENDER_BUSY;
+    }
+    if (status >= 300 && status < 400)
+        err_note_set(&f->note, "the origin redirects (%d), which is not followed", status);
+    return status >= 400 && status < 500 ? RENDER_REFUSED : RENDER_FAILED;
+}
+
+static enum render_why judge(struct fetch *f, err why)
+{
+    if (f->canceled)
+        return RENDER_CANCELED;
+    if (why == ERR_OK)
+        return judge_status(f);
+    f->note = f->call.note;
+    switch ((int)why) {
+    case ERR_TIMEOUT:
+        return RENDER_TIMEOUT;
+    case ERR_SHUTDOWN:
+        return RENDER_CANCELED;
+    case ERR_LIMIT:
+        return f->call.sent ? RENDER_LIMIT : RENDER_BUSY; /* too large, or too many waiting for this origin */
+    default:
+        return RENDER_FAILED;
+    }
+}
+
+static bool is_worth_another(const struct fetch *f, err why)
+{
+    const struct origin_opts *o = &f->origin->opts;
+    if (f->canceled || f->body.p != NULL || f->tries > o->retries)
+        return false;
+    int64_t rest = f->deadline.ns - clock_mono(f->origin->clock).ns;
+    if (rest <= FETCH_AGAIN_MS * f->tries * NS_PER_MS)
+        return false;
+    if (why == ERR_OK)
+        return f->call.status == 500 || f->call.status == 502 || f->call.status == 504;
+    return why == ERR_UNAVAILABLE || (why == ERR_BAD && f->call.sent);
+}
+
+static void try_again(void *ctx)
+{
+    struct fetch *f = ctx;
+    loop_timer_free(&f->timer);
+    if (!f->canceled) {
+        try_now(f);
+        return;
+    }
+    err_note_set(&f->note, "canceled");
+    f->done(f, RENDER_CANCELED);
+}
+
+static void call_done(struct http_call *call, err why)
+{
+    struct fetch *f = call->ctx;
+    if (!is_worth_another(f, why)) {
+        f->done(f, judge(f, why));
+        return;
+    }
+    f->timer = loop_timer_new(f->origin->loop, try_again, f);
+    loop_timer_start(f->timer, FETCH_AGAIN_MS * f->tries, 0);
+}
+
+void fetch_cancel(struct fetch *f)
+{
+    loop_assert_here(f->origin->loop);
+    f->canceled = true;
+    if (f->timer != NULL)
+        loop_timer_start(f->timer, 0, 0);
+    else
+        http_call_cancel(f->origin->client, &f->call);
+}

@@ -1,0 +1,39 @@
+/* fetch.h - one request to an origin, tried again where that is safe. Private to this folder.
+ *
+ * Again, after FETCH_AGAIN_MS for each time before: a GET whose connection failed or was cut, or that got 500, 502
+ * or 504, up to the origin's retries and while its deadline leaves time. 429 and 503 are answers: the origin
+ * asks to be left alone. Thread: start from any, done and cancel on the loop. */
+#ifndef RENDER_FETCH_H
+#define RENDER_FETCH_H
+
+#include "render/origin.h"
+
+enum { FETCH_AGAIN_MS = 100, FETCH_HEADERS_MAX = 6, FETCH_RETRY_AFTER_S_MAX = 86400 };
+
+struct fetch {
+    /* in */
+    struct origin *origin;
+    str url, body;               /* body.p NULL: a GET */
+    size_t reply_bytes_max;
+    mono deadline;               /* and the origin's time-out from each try on */
+    struct arena *arena;
+    void (*done)(struct fetch *f, enum render_why why);
+    void *ctx;
+    /* out; FINE: status 200 */
+    struct http_call call;
+    int64_t retry_after_s;
+    struct err_note note;
+    /* fetch.c's */
+    struct http_pair headers[FETCH_HEADERS_MAX];
+    unsigned headers_count, tries;
+    struct loop_timer *timer;
+    bool canceled;
+};
+/* Before start. An empty value is left out. */
+void fetch_header(struct fetch *f, const char *name, str value);
+/* Accept as a client of HTML sends it, said for bundles: of the same version. p NULL: the arena is full. */
+str fetch_bundle_accept(struct arena *a, str accept);
+void fetch_start(struct fetch *f);
+void fetch_cancel(struct fetch *f);
+
+#endif

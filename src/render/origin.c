@@ -1,0 +1,223 @@
+#include "render/origin.h"
+
+#include "base/buf.h"
+#include "render/site.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char REST_PHP[] = "rest.php", API_PHP[] = "api.php";
+static const char *const names[] = { "{domain}", "{title}", "{rev}" };
+enum { NAME_DOMAIN, NAME_TITLE, NAME_REV };
+
+/* ---- configuration ---- */
+
+static err refuse(struct err_note *note, const char *why)
+{
+    err_note_set(note, "%s", why);
+    return ERR_BAD;
+}
+
+static err check_url(const char *url, struct err_note *note)
+{
+    str s = str_of(url);
+    size_t scheme = str_starts(s, STR("http://")) ? 7 : str_starts(s, STR("https://")) ? 8 : 0;
+    if (scheme == 0)
+        return refuse(note, "an origin's url begins with http:// or https://");
+    if (s.n > ORIGIN_URL_BYTES_MAX)
+        return refuse(note, "an origin's url is longer than 2048 bytes");
+    if (s.n == scheme || s.p[scheme] == '/' || s.p[scheme] == ':' || s.p[scheme] == '?')
+        return refuse(note, "an origin's url names no host");
+    for (size_t i = 0; i < s.n; i++)
+        if ((unsigned char)s.p[i] <= ' ' || (unsigned char)s.p[i] >= 0x7f || s.p[i] == '#')
+            return refuse(note, "an origin's url holds a space, a fragment or what is not ASCII");
+    return ERR_OK;
+}
+
+/* Which of the names s begins with; COUNT_OF(names): none. */
+static size_t name_at(str s)
+{
+    size_t i = 0;
+    while (i < COUNT_OF(names) && !str_starts(s, str_of(names[i])))
+        i++;
+    return i;
+}
+
+static err check_template(const char *url, struct err_note *note)
+{
+    bool has[COUNT_OF(names)] = { false };
+    for (str s = str_of(url); s.n > 0; s = str_skip(s, 1)) {
+        if (s.p[0] != '{' && s.p[0] != '}')
+            continue;
+        size_t i = name_at(s);
+        if (i == COUNT_OF(names))
+            return refuse(note, "a template knows {domain}, {title} and {rev}, nothing else in braces");
+        has[i] = true;
+        s = str_skip(s, strlen(names[i]) - 1);
+    }
+    if (!has[NAME_TITLE] && !has[NAME_REV])
+        return refuse(note, "a template wants {title} or {rev}");
+    return ERR_OK;
+}
+
+static char *copy_of(str s)
+{
+    char *copy = malloc(s.n + 1);
+    INVARIANT(copy != NULL);
+    if (s.n > 0)
+        memcpy(copy, s.p, s.n);
+    copy[s.n] = 0;
+    return copy;
+}
+
+/* opts.api, or the url with the last rest.php made api.php; NULL: none. */
+static char *api_of(const struct origin_opts *opts)
+{
+    if (opts->api != NULL)
+        return copy_of(str_of(opts->api));
+    str url = str_of(opts->url);
+    while (str_ends(url, STR("/")))
+        url.n--;
+    if (opts->kind == ORIGIN_TEMPLATE || !str_ends(url, str_of(REST_PHP)))
+        return NULL;
+    char *api = copy_of(url);
+    memcpy(api + url.n - strlen(REST_PHP), API_PHP, sizeof API_PHP); /* the shorter one, with its end */
+    return api;
+}
+
+static err check(const struct origin_opts *opts, struct err_note *note)
+{
+    if (opts->url == NULL || opts->domain == NULL)
+        return refuse(note, "an origin wants a url and a domain");
+    err e = check_url(opts->url, note);
+    if (e == ERR_OK && opts->api != NULL)
+        e = check_url(opts->api, note);
+    if (e == ERR_OK && opts->kind == ORIGIN_TEMPLATE)
+        e = check_template(opts->url, note);
+    return e;
+}
+
+static struct origin_opts filled(const struct origin_opts *opts)
+{
+    struct origin_opts o = *opts;
+    o.timeout_ms = o.timeout_ms != 0 ? o.timeout_ms : 30000;
+    o.concurrency = o.concurrency != 0 ? o.concurrency : 8;
+    o.reply_bytes_max = o.reply_bytes_max != 0 ? o.reply_bytes_max : 32u << 20;
+    o.siteinfo_ttl_ms = o.siteinfo_ttl_ms != 0 ? o.siteinfo_ttl_ms : 3600000;
+    o.domain = copy_of(str_of(opts->domain));
+    str url = str_of(opts->url);
+    while (o.kind != ORIGIN_TEMPLATE && str_ends(url, STR("/")))
+        url.n--;
+    o.url = copy_of(url);
+    o.api = api_of(opts);
+    return o;
+}
+
+err origin_new(struct http_client *client, struct loop *loop, struct clock *clock, const struct origin_opts *opts,
+               struct origin **out, struct err_note *note)
+{
+    err e = check(opts, note);
+    if (e != ERR_OK)
+        return e;
+    struct origin_opts o = filled(opts);
+    if (o.api == NULL && o.kind != ORIGIN_TEMPLATE) {
+        free((void *)(uintptr_t)o.url);
+        free((void *)(uintptr_t)o.domain);
+        return refuse(note, "an origin's url does not end in rest.php: say where api.php is");
+    }
+    struct origin *origin = calloc(1, sizeof *origin);
+    INVARIANT(origin != NULL);
+    *origin = (struct origin){ .magic = ORIGIN_MAGIC, .client = client, .loop = loop, .clock = clock, .opts = o };
+    if (o.api != NULL)
+        origin->site = site_new(origin);
+    *out = origin;
+    return ERR_OK;
+}
+
+void origin_free(struct origin **op)
+{
+    struct origin *o = *op;
+    if (o == NULL)
+        return;
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    site_free(&o->site);
+    free((void *)(uintptr_t)o->opts.url);
+    free((void *)(uintptr_t)o->opts.domain);
+    free((void *)(uintptr_t)o->opts.api);
+    o->magic = 0;
+    free(o);
+    *op = NULL;
+}
+
+const struct origin_opts *origin_opts_of(const struct origin *o)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    return &o->opts;
+}
+
+bool origin_has_api(const struct origin *o)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    return o->opts.api != NULL;
+}
+
+/* ---- addresses ---- */
+
+str origin_parsoid_url(const struct origin *o, struct arena *a, const struct origin_page *p)
+{
+    str title = http_encode(a, p->title);
+    if (title.p == NULL)
+        return STR_NONE;
+    if (title.n == 0)
+        return arena_printf(a, "%s/%s/v3/%s", o->opts.url, o->opts.domain, p->path);
+    if (p->rev == 0)
+        return arena_printf(a, "%s/%s/v3/%s/%.*s", o->opts.url, o->opts.domain, p->path, STR_ARG(title));
+    return arena_printf(a, "%s/%s/v3/%s/%.*s/%" PRIu64, o->opts.url, o->opts.domain, p->path, STR_ARG(title), p->rev);
+}
+
+str origin_rest_url(const struct origin *o, struct arena *a, uint64_t rev, const char *tail)
+{
+    return arena_printf(a, "%s/v1/revision/%" PRIu64 "%s", o->opts.url, rev, tail);
+}
+
+static void put_name(struct buf *b, const struct origin *o, size_t name, str title, uint64_t rev)
+{
+    if (name == NAME_DOMAIN)
+        buf_put(b, str_of(o->opts.domain));
+    else if (name == NAME_TITLE)
+        buf_put(b, title);
+    else if (rev != 0)
+        buf_printf(b, "%" PRIu64, rev);
+    else if (b->n > 0 && b->p[b->n - 1] == '/')
+        b->n--;
+}
+
+str origin_template_url(const struct origin *o, struct arena *a, const struct origin_page *p)
+{
+    str title = http_encode(a, p->title), url = STR_NONE;
+    if (title.p == NULL)
+        return url;
+    struct buf b;
+    buf_init(&b, (size_t)4 * ORIGIN_URL_BYTES_MAX + title.n * 8);
+    for (str s = str_of(o->opts.url); s.n > 0;) {
+        size_t i = s.p[0] == '{' ? name_at(s) : COUNT_OF(names);
+        if (i == COUNT_OF(names)) {
+            buf_put_c(&b, s.p[0]);
+            s = str_skip(s, 1);
+            continue;
+        }
+        put_name(&b, o, i, title, p->rev);
+        s = str_skip(s, strlen(names[i]));
+    }
+    if (buf_status(&b) == ERR_OK)
+        url = arena_copy(a, buf_str(&b));
+    buf_fini(&b);
+    return url;
+}
+
+str origin_api_url(const struct origin *o, struct arena *a, str query)
+{
+    char join = strchr(o->opts.api, '?') == NULL ? '?' : '&';
+    return arena_printf(a, "%s%caction=query&format=json&formatversion=2&%.*s", o->opts.api, join, STR_ARG(query));
+}

@@ -1,0 +1,39 @@
+/* origin.h - an origin's own parts: addresses, siteinfo asked for. Private to this folder. */
+#ifndef RENDER_ORIGIN_H
+#define RENDER_ORIGIN_H
+
+#include "http/client.h"
+#include "loop/loop.h"
+#include "render/render.h"
+
+#include <pthread.h>
+
+enum { ORIGIN_URL_BYTES_MAX = 2048, ORIGIN_API_REPLY_BYTES_MAX = 4 << 20 };
+
+struct site;
+struct origin {
+    uint32_t magic;
+    struct http_client *client;
+    struct loop *loop;
+    struct clock *clock;
+    struct origin_opts opts;     /* strings are ours */
+    struct site *site;           /* siteinfo.h; NULL without api */
+};
+#define ORIGIN_MAGIC 0x0419147eu
+
+/* What an address of the text names. */
+struct origin_page {
+    str title;                   /* a key */
+    uint64_t rev;                /* 0: none, parsoid takes its newest (by a redirect) */
+    const char *path;            /* parsoid: "page/pagebundle", "transform/html/to/wikitext" */
+};
+/* {url}/{domain}/v3/{path}[/{title}[/{rev}]]. Each p is NULL when the arena is full. */
+str origin_parsoid_url(const struct origin *o, struct arena *a, const struct origin_page *p);
+/* {url}/v1/revision/{rev}{tail} */
+str origin_rest_url(const struct origin *o, struct arena *a, uint64_t rev, const char *tail);
+/* The template filled in; without rev a '/' before {rev} goes too. */
+str origin_template_url(const struct origin *o, struct arena *a, const struct origin_page *p);
+/* {api}?action=query&format=json&formatversion=2&{query} */
+str origin_api_url(const struct origin *o, struct arena *a, str query);
+
+#endif

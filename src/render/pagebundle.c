@@ -1,0 +1,144 @@
+#include "render/pagebundle.h"
+
+#include "base/buf.h"
+#include "codec/json.h"
+
+static err refuse(struct err_note *note, const char *why)
+{
+    err_note_set(note, "%s", why);
+    return ERR_BAD;
+}
+
+static bool is_plain(str value)
+{
+    for (size_t i = 0; i < value.n; i++)
+        if ((unsigned char)value.p[i] < 0x20 || (unsigned char)value.p[i] >= 0x7f)
+            return false;
+    return true;
+}
+
+/* "text/html; charset=utf-8; profile=..." is of type "text/html". */
+bool content_type_is(str value, str type)
+{
+    str head = str_trim(str_take(value, str_find(value, ';')));
+    return str_eq_nocase(head, type) && is_plain(value);
+}
+
+/* Parameters separated by "; ", the charset in lower case: one spelling of what means the same. */
+static str tidy_type(struct arena *a, str value)
+{
+    str out = STR("");
+    for (str rest = value; rest.p != NULL && out.p != NULL;) {
+        str part = str_trim(str_split(&rest, ';'));
+        bool charset = str_eq_nocase(str_take(part, 8), STR("charset="));
+        if (charset && str_eq_nocase(str_skip(part, 8), STR("utf-8")))
+            part = STR("charset=utf-8");
+        if (part.n > 0)
+            out = arena_printf(a, "%.*s%s%.*s", STR_ARG(out), out.n > 0 ? "; " : "", STR_ARG(part));
+    }
+    return out;
+}
+
+str content_headers(struct arena *a, str type, str language)
+{
+    type = tidy_type(a, type);
+    if (type.p == NULL)
+        return STR_NONE;
+    if (language.n == 0 || !is_plain(language))
+        return arena_printf(a, "content-type: %.*s\n", STR_ARG(type));
+    return arena_printf(a, "content-type: %.*s\ncontent-language: %.*s\n", STR_ARG(type), STR_ARG(language));
+}
+
+/* headers of one part, names in any letter case. */
+static str header(const json_t *part, const char *name)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(part, "headers"), key, value)
+        if (str_eq_nocase(str_of(key), str_of(name)))
+            return json_body_text(value);
+    return STR_NONE;
+}
+
+static err read_html(struct arena *a, const json_t *part, struct render_content *out, struct err_note *note)
+{
+    str body, type = header(part, "content-type");
+    if (json_body_str(part, "body", &body, NULL) != ERR_OK)
+        return refuse(note, "the bundle's html has no text as its body");
+    if (!content_type_is(type, STR("text/html")))
+        return refuse(note, "the bundle's html is of another type than text/html");
+    *out = (struct render_content){ .name = STR("html"),
+                                    .headers = content_headers(a, type, header(part, "content-language")),
+                                    .raw = arena_copy(a, body) };
+    return out->headers.p != NULL && out->raw.p != NULL ? ERR_OK : ERR_LIMIT;
+}
+
+static int append(const char *bytes, size_t n, void *ctx)
+{
+    struct buf *b = ctx;
+    buf_put(b, (str){ .p = bytes, .n = n });
+    return b->failed ? -1 : 0;
+}
+
+static err dump(struct arena *a, const json_t *value, str *out)
+{
+    struct buf b;
+    buf_init(&b, SIZE_MAX / 2);
+    int failed = json_dump_callback(value, append, &b, JSON_COMPACT | JSON_ENCODE_ANY);
+    *out = failed ? STR_NONE : arena_copy(a, buf_str(&b));
+    buf_fini(&b);
+    return out->p != NULL ? ERR_OK : ERR_LIMIT;
+}
+
+static err read_json(struct arena *a, const json_t *part, const char *name, struct render_content *out,
+                     struct err_note *note)
+{
+    const json_t *body = NULL;
+    str type = header(part, "content-type");
+    if (json_body_object(part, "body", &body, NULL) != ERR_OK) {
+        err_note_set(note, "the bundle's %s has no object as its body", name);
+        return ERR_BAD;
+    }
+    if (!content_type_is(type, STR("application/json"))) {
+        err_note_set(note, "the bundle's %s is of another type than application/json", name);
+        return ERR_BAD;
+    }
+    *out = (struct render_content){ .name = str_of(name), .headers = content_headers(a, type, STR("")) };
+    err e = dump(a, body, &out->raw);
+    return out->headers.p != NULL ? e : ERR_LIMIT;
+}
+
+static err read_parts(struct arena *a, const json_t *root, struct render_content *out, unsigned max, unsigned *count,
+                      struct err_note *note)
+{
+    static const char *const jsons[] = { "data-parsoid", "data-mw" };
+    const json_t *html = json_object_get(root, "html");
+    unsigned n = 1;
+    INVARIANT(max >= 1 + COUNT_OF(jsons));
+    if (!json_is_object(html))
+        return refuse(note, "the bundle has no html");
+    err e = read_html(a, html, &out[0], note);
+    for (size_t i = 0; e == ERR_OK && i < COUNT_OF(jsons); i++) {
+        const json_t *part = json_object_get(root, jsons[i]);
+        if (json_is_object(part))
+            e = read_json(a, part, jsons[i], &out[n++], note);
+    }
+    if (e == ERR_OK && !json_is_object(json_object_get(root, "data-parsoid")))
+        return refuse(note, "the bundle has no data-parsoid");
+    *count = n;
+    return e;
+}
+
+err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsigned max, unsigned *count,
+                     struct err_note *note)
+{
+    json_t *root = NULL;
+    err e = json_body_parse(json, &root, note);
+    if (e != ERR_OK)
+        return e;
+    e = read_parts(a, root, out, max, count, note);
+    if (e == ERR_LIMIT)
+        err_note_set(note, "the bundle is too large");
+    json_decref(root);
+    return e;
+}

@@ -1,0 +1,364 @@
+/* A render is had in steps, each of which may end it:
+ *
+ *   start --> META --> TEXT --> PARSE --> done      META: api.php: which revision, and whose
+ *       \-----------/                               TEXT: the render itself; PARSE: taken apart on the pool
+ *
+ * Without api.php there is no META; WANT_META ends behind it. Only the first step is not set on the loop. */
+#include "render/api.h"
+#include "render/fetch.h"
+#include "render/pagebundle.h"
+
+#include "base/utf8.h"
+#include "codec/json.h"
+
+#include <string.h>
+
+enum { META_REPLY_BYTES_MAX = 1 << 20 };
+
+enum step { STEP_META, STEP_TEXT, STEP_PARSE, STEP_DONE };
+struct render_work {
+    struct render_request *r;
+    enum step step;
+    bool canceled;
+    struct fetch fetch;
+    struct loop_job job;
+    enum render_why why;    /* of PARSE */
+};
+
+static void finish(struct render_work *w, enum render_why why)
+{
+    struct render_request *r = w->r;
+    w->step = STEP_DONE;
+    if (why == RENDER_CANCELED)
+        err_note_set(&r->note, "canceled");
+    r->done(r, why);
+}
+
+static enum render_why fail(struct render_request *r, enum render_why why, const char *what)
+{
+    err_note_set(&r->note, "%s", what);
+    return why;
+}
+
+/* ---- PARSE: on the pool, touches the request only ---- */
+
+static str reply_type(const struct render_work *w)
+{
+    return http_call_header(&w->fetch.call, "content-type");
+}
+
+static enum render_why add(struct render_work *w, const char *name, str type, str raw)
+{
+    struct render_request *r = w->r;
+    str language = http_call_header(&w->fetch.call, "content-language");
+    str headers = content_headers(r->arena, type, language);
+    if (headers.p == NULL)
+        return fail(r, RENDER_LIMIT, "the origin's reply is too large");
+    r->contents[0] = (struct render_content){ .name = str_of(name), .headers = headers, .raw = raw };
+    r->contents_count = 1;
+    return RENDER_FINE;
+}
+
+static enum render_why parse_bundle(struct render_work *w)
+{
+    struct render_request *r = w->r;
+    if (!content_type_is(reply_type(w), STR("application/json")))
+        return fail(r, RENDER_FAILED, "the origin's bundle is of another type than application/json");
+    err e = pagebundle_parse(w->fetch.call.reply_body, r->arena, r->contents, COUNT_OF(r->contents), &r->contents_count,
+                             &r->note);
+    return e == ERR_OK ? RENDER_FINE : e == ERR_LIMIT ? RENDER_LIMIT : RENDER_FAILED;
+}
+
+static enum render_why parse_html(struct render_work *w)
+{
+    str html = w->fetch.call.reply_body;
+    if (!content_type_is(reply_type(w), STR("text/html")))
+        return fail(w->r, RENDER_FAILED, "the origin's render is of another type than text/html");
+    if (!utf8_valid(html))
+        return fail(w->r, RENDER_FAILED, "the origin's render is not UTF-8");
+    return add(w, "html", reply_type(w), html);
+}
+
+/* What a reply says its revision is; 0: nothing. */
+static uint64_t named_rev(const struct render_work *w)
+{
+    uint64_t rev;
+    if (str_to_u64(str_trim(http_call_header(&w->fetch.call, "content-revision-id")), &rev))
+        return rev <= INT64_MAX ? rev : 0;
+    str tag = http_call_header(&w->fetch.call, "etag");
+    tag = str_skip(tag, str_starts(tag, STR("W/")) ? 2 : 0);
+    if (!str_starts(tag, STR("\"")))
+        return 0;
+    tag = str_skip(tag, 1);
+    tag = str_take(tag, str_find(tag, '"'));
+    return str_to_u64(str_take(tag, str_find(tag, '/')), &rev) && rev <= INT64_MAX ? rev : 0;
+}
+
+/* An origin is not believed that answers for another revision than asked. */
+static enum render_why check_rev(struct render_work *w)
+{
+    struct render_request *r = w->r;
+    uint64_t in_head = render_head_rev(r->contents[0].raw), named = named_rev(w);
+    uint64_t asked = r->meta.rev != 0 ? r->meta.rev : r->rev;
+    if (named == 0 && in_head == 0 && (asked == 0 || r->origin->opts.kind == ORIGIN_PARSOID))
+        return fail(r, RENDER_FAILED, "the origin does not say which revision it rendered");
+    if ((named != 0 && in_head != 0 && named != in_head) || (asked != 0 && named != 0 && named != asked) ||
+        (asked != 0 && in_head != 0 && in_head != asked))
+        return fail(r, RENDER_FAILED, "the origin rendered another revision than asked");
+    if (r->meta.rev == 0)
+        r->meta = (struct render_meta){ .title = r->title, .latest = r->rev == 0 };
+    r->meta.rev = asked != 0 ? asked : named != 0 ? named : in_head;
+    return RENDER_FINE;
+}
+
+static enum render_why parse_render(struct render_work *w)
+{
+    struct render_request *r = w->r;
+    enum render_why why = r->origin->opts.kind == ORIGIN_PARSOID ? parse_bundle(w) : parse_html(w);
+    if (why == RENDER_FINE)
+        why = check_rev(w);
+    str target, fragment;
+    if (why == RENDER_FINE && render_head_redirect(r->arena, r->contents[0].raw, &target, &fragment)) {
+        r->redirect_to = target;
+        r->redirect_fragment = fragment;
+    }
+    return why;
+}
+
+/* {"id": rev, "source": "..."} of the core's API. */
+static enum render_why parse_source(struct render_work *w)
+{
+    struct render_request *r = w->r;
+    json_t *root = NULL;
+    str source = STR_NONE;
+    int64_t id;
+    if (json_body_parse(w->fetch.call.reply_body, &root, NULL) != ERR_OK)
+        return fail(r, RENDER_FAILED, "the origin did not answer with JSON");
+    if (json_body_str(root, "source", &source, NULL) == ERR_OK &&
+        json_body_i64(root, "id", 1, INT64_MAX, &id, NULL) == ERR_OK && (uint64_t)id == r->meta.rev)
+        source = arena_copy(r->arena, source);
+    else
+        source = STR_NONE;
+    json_decref(root);
+    if (source.p == NULL)
+        return fail(r, RENDER_FAILED, "the origin did not answer with that revision's source");
+    return add(w, "wikitext", STR("text/plain; charset=utf-8"), source);
+}
+
+static enum render_why parse_wikitext(struct render_work *w)
+{
+    str source = w->fetch.call.reply_body;
+    uint64_t named = named_rev(w);
+    if (!content_type_is(reply_type(w), STR("text/plain")))
+        return fail(w->r, RENDER_FAILED, "the origin's wikitext is of another type than text/plain");
+    if (!utf8_valid(source))
+        return fail(w->r, RENDER_FAILED, "the origin's wikitext is not UTF-8");
+    if (named != 0 && named != w->r->meta.rev)
+        return fail(w->r, RENDER_FAILED, "the origin answered with another revision than asked");
+    return add(w, "wikitext", reply_type(w), source);
+}
+
+static enum render_why parse_lint(struct render_work *w)
+{
+    json_t *root = NULL;
+    if (!content_type_is(reply_type(w), STR("application/json")) ||
+        json_body_parse(w->fetch.call.reply_body, &root, NULL) != ERR_OK)
+        return fail(w->r, RENDER_FAILED, "the origin did not answer with JSON");
+    bool array = json_is_array(root);
+    json_decref(root);
+    if (!array)
+        return fail(w->r, RENDER_FAILED, "the origin's lint errors are no array");
+    return add(w, "lint", reply_type(w), w->fetch.call.reply_body);
+}
+
+static void parse_run(struct loop_job *j)
+{
+    struct render_work *w = CONTAINER_OF(j, struct render_work, job);
+    switch (w->r->want) {
+    case WANT_RENDER:
+        w->why = parse_render(w);
+        break;
+    case WANT_WIKITEXT:
+        w->why = w->r->origin->opts.kind == ORIGIN_REST ? parse_source(w) : parse_wikitext(w);
+        break;
+    case WANT_LINT:
+        w->why = parse_lint(w);
+        break;
+    case WANT_META:
+        INVARIANT(false);
+    }
+    if (w->why != RENDER_FINE)
+        w->r->contents_count = 0;
+}
+
+static void parse_done(struct loop_job *j, bool canceled)
+{
+    struct render_work *w = CONTAINER_OF(j, struct render_work, job);
+    finish(w, canceled || w->canceled ? RENDER_CANCELED : w->why);
+}
+
+/* ---- TEXT ---- */
+
+static void text_done(struct fetch *f, enum render_why why)
+{
+    struct render_work *w = f->ctx;
+    if (why != RENDER_FINE) {
+        w->r->note = f->note;
+        w->r->retry_after_s = f->retry_after_s;
+        finish(w, why);
+        return;
+    }
+    w->step = STEP_PARSE;
+    w->job = (struct loop_job){ .run = parse_run, .done = parse_done };
+    loop_job_start(w->r->origin->loop, &w->job);
+}
+
+/* STR_NONE: this origin has it not. */
+static str text_url(const struct render_request *r)
+{
+    static const char *const paths[] = { [WANT_RENDER] = "page/pagebundle",
+                                         [WANT_WIKITEXT] = "page/wikitext",
+                                         [WANT_LINT] = "page/lint" };
+    const struct origin *o = r->origin;
+    uint64_t rev = r->meta.rev != 0 ? r->meta.rev : r->rev;
+    struct origin_page page = { .title = r->title, .rev = rev, .path = paths[r->want] };
+    switch (o->opts.kind) {
+    case ORIGIN_PARSOID:
+        return origin_parsoid_url(o, r->arena, &page);
+    case ORIGIN_REST:
+        return origin_rest_url(o, r->arena, rev, r->want == WANT_RENDER ? "/html" : "");
+    case ORIGIN_TEMPLATE:
+        return origin_template_url(o, r->arena, &page);
+    case ORIGIN_KINDS:
+        break;
+    }
+    INVARIANT(false);
+    return STR_NONE;
+}
+
+static bool has_text(const struct render_request *r)
+{
+    enum origin_kind kind = r->origin->opts.kind;
+    return r->want == WANT_RENDER || kind == ORIGIN_PARSOID || (kind == ORIGIN_REST && r->want == WANT_WIKITEXT);
+}
+
+static struct fetch fetch_of(struct render_work *w)
+{
+    const struct render_request *r = w->r;
+    return (struct fetch){ .origin = r->origin,
+                           .reply_bytes_max = r->origin->opts.reply_bytes_max,
+                           .deadline = r->deadline,
+                           .arena = r->arena,
+                           .ctx = w };
+}
+
+/* Whether it is on its way; else *why says why not. */
+static bool begin_text(struct render_work *w, enum render_why *why)
+{
+    struct render_request *r = w->r;
+    bool bundle = r->want == WANT_RENDER && r->origin->opts.kind == ORIGIN_PARSOID;
+    if (!has_text(r)) {
+        *why = fail(r, RENDER_REFUSED, "this kind of origin does not give that");
+        return false;
+    }
+    w->step = STEP_TEXT;
+    w->fetch = fetch_of(w);
+    w->fetch.done = text_done;
+    w->fetch.url = text_url(r);
+    str accept = r->want != WANT_RENDER ? STR("") : bundle ? fetch_bundle_accept(r->arena, r->accept) : r->accept;
+    if (w->fetch.url.p == NULL || (bundle && accept.p == NULL)) {
+        *why = fail(r, RENDER_LIMIT, "the request's memory is full");
+        return false;
+    }
+    fetch_header(&w->fetch, "accept", accept);
+    fetch_header(&w->fetch, "accept-language", r->accept_language);
+    fetch_header(&w->fetch, "cookie", r->cookie);
+    fetch_start(&w->fetch);
+    return true;
+}
+
+/* ---- META ---- */
+
+static void meta_done(struct fetch *f, enum render_why why)
+{
+    struct render_work *w = f->ctx;
+    struct render_request *r = w->r;
+    if (why == RENDER_NO_REVISION)
+        why = RENDER_FAILED; /* a 404 of api.php itself says nothing of pages */
+    if (why == RENDER_FINE) {
+        struct api_asked asked = { .title = r->title, .rev = r->rev };
+        struct siteinfo *s = origin_siteinfo(r->origin);
+        why = api_parse(r->arena, f->call.reply_body, &asked, s, &r->meta, &f->note);
+        siteinfo_unref(&s);
+    }
+    if (why == RENDER_FINE && r->want != WANT_META && begin_text(w, &why))
+        return;
+    if (why != RENDER_FINE && r->note.text[0] == 0)
+        r->note = f->note;
+    r->retry_after_s = f->retry_after_s;
+    finish(w, why);
+}
+
+static bool begin_meta(struct render_work *w, enum render_why *why)
+{
+    struct render_request *r = w->r;
+    str query = api_query(r->arena, &(struct api_asked){ .title = r->title, .rev = r->rev });
+    w->fetch = fetch_of(w);
+    w->fetch.done = meta_done;
+    w->fetch.reply_bytes_max = META_REPLY_BYTES_MAX;
+    w->fetch.url = query.p == NULL ? STR_NONE : origin_api_url(r->origin, r->arena, query);
+    if (w->fetch.url.p == NULL) {
+        *why = fail(r, RENDER_LIMIT, "the request's memory is full");
+        return false;
+    }
+    w->step = STEP_META;
+    fetch_header(&w->fetch, "cookie", r->cookie);
+    fetch_start(&w->fetch);
+    return true;
+}
+
+/* ---- start and cancel ---- */
+
+static void refused_here(void *ctx)
+{
+    struct render_request *r = ctx;
+    if (r->work != NULL)
+        finish(r->work, r->work->canceled ? RENDER_CANCELED : r->work->why);
+    else
+        r->done(r, fail(r, RENDER_LIMIT, "the request's memory is full"));
+}
+
+void render_start(struct render_request *r)
+{
+    MAGIC_CHECK(r->origin, ORIGIN_MAGIC);
+    struct render_work *w = arena_calloc(r->arena, 1, sizeof *w);
+    r->meta = (struct render_meta){ 0 };
+    r->contents_count = 0;
+    r->retry_after_s = 0;
+    r->redirect_to = r->redirect_fragment = STR("");
+    r->note.text[0] = 0;
+    r->work = w;
+    bool begun = false;
+    if (w != NULL) {
+        *w = (struct render_work){ .r = r, .step = STEP_DONE, .why = RENDER_REFUSED };
+        if (origin_has_api(r->origin))
+            begun = begin_meta(w, &w->why);
+        else if (r->want != WANT_META)
+            begun = begin_text(w, &w->why);
+        else
+            (void)fail(r, RENDER_REFUSED, "this origin has no metadata"); /* w->why says so already */
+    }
+    if (!begun)
+        loop_post(r->origin->loop, refused_here, r);
+}
+
+void render_cancel(struct render_request *r)
+{
+    struct render_work *w = r->work;
+    loop_assert_here(r->origin->loop);
+    if (w == NULL)
+        return;
+    w->canceled = true;
+    if (w->step == STEP_META || w->step == STEP_TEXT)
+        fetch_cancel(&w->fetch);
+}

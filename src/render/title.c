@@ -1,0 +1,239 @@
+/* The rules of MediaWiki 1.39 (MediaWikiTitleCodec) and of the library mediawiki-title, which RESTBase uses. Where
+ * those two differ on capitals of letters that have a title case of their own (dz, Greek with iota, Georgian), the
+ * title case of Unicode is taken, as the library does. */
+#include "render/siteinfo.h"
+
+#include "base/utf8.h"
+
+#include <string.h>
+#include <unicase.h>
+#include <unistr.h>
+
+enum { TITLE_INPUT_BYTES_MAX = 2048, TITLE_BYTES_MAX = 255, TITLE_SPECIAL_BYTES_MAX = 512 };
+
+static err refuse(struct err_note *note, const char *why)
+{
+    err_note_set(note, "%s", why);
+    return ERR_BAD;
+}
+
+static bool is_blank(ucs4_t c)
+{
+    static const ucs4_t others[] = { ' ', '_', 0xa0, 0x1680, 0x180e, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000 };
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (c == others[i])
+            return true;
+    return c >= 0x2000 && c <= 0x200a;
+}
+
+/* Marks that turn the direction of writing; they slip into titles that were copied. */
+static bool is_bidi(ucs4_t c)
+{
+    return c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e);
+}
+
+static str trim(str s)
+{
+    while (s.n > 0 && s.p[0] == '_')
+        s = str_skip(s, 1);
+    while (s.n > 0 && s.p[s.n - 1] == '_')
+        s.n--;
+    return s;
+}
+
+/* NFC, without marks of direction, each run of blanks one underscore, none at the ends. */
+static err tidy(struct arena *a, str title, str *out, struct err_note *note)
+{
+    str nfc;
+    if (title.n > TITLE_INPUT_BYTES_MAX)
+        return refuse(note, "the title is too long");
+    if (!utf8_valid(title))
+        return refuse(note, "the title is not UTF-8");
+    err e = utf8_nfc(a, title, &nfc);
+    if (e != ERR_OK)
+        return e;
+    char *copy = arena_alloc(a, nfc.n + 1);
+    if (copy == NULL)
+        return ERR_LIMIT;
+    size_t n = 0;
+    while (nfc.n > 0) {
+        ucs4_t c;
+        size_t bytes = (size_t)u8_mbtouc(&c, (const uint8_t *)nfc.p, nfc.n);
+        if (c == 0xfffd)
+            return refuse(note, "the title holds U+FFFD, which stands for broken text");
+        if (is_blank(c)) {
+            if (n == 0 || copy[n - 1] != '_')
+                copy[n++] = '_';
+        } else if (!is_bidi(c)) {
+            memcpy(copy + n, nfc.p, bytes);
+            n += bytes;
+        }
+        nfc = str_skip(nfc, bytes);
+    }
+    *out = trim((str){ .p = copy, .n = n });
+    return ERR_OK;
+}
+
+/* Cuts "prefix:" off *rest. False: there is none, a colon in front does not make one. */
+static bool split_prefix(str *rest, str *prefix)
+{
+    if (rest->n < 2)
+        return false;
+    size_t colon = 1 + str_find(str_skip(*rest, 1), ':');
+    if (colon >= rest->n)
+        return false;
+    *prefix = str_take(*rest, colon);
+    while (prefix->n > 1 && prefix->p[prefix->n - 1] == '_')
+        prefix->n--;
+    *rest = str_skip(*rest, colon + 1);
+    while (rest->n > 0 && rest->p[0] == '_')
+        *rest = str_skip(*rest, 1);
+    return true;
+}
+
+static const struct site_namespace *main_namespace(const struct siteinfo *s)
+{
+    for (unsigned i = 0; i < s->namespaces_count; i++)
+        if (s->namespaces[i].id == NS_MAIN)
+            return &s->namespaces[i];
+    return NULL; /* siteinfo_json_parse sees to it that there is one */
+}
+
+struct split { const struct site_namespace *in; str prefix, rest; };
+
+static err split_namespace(const struct siteinfo *s, str title, struct split *out, struct err_note *note)
+{
+    str prefix = STR_NONE, rest = title, inner, inner_rest;
+    *out = (struct split){ .in = main_namespace(s), .prefix = STR(""), .rest = title };
+    INVARIANT(out->in != NULL);
+    if (!split_prefix(&rest, &prefix))
+        return ERR_OK;
+    const struct site_namespace *ns = siteinfo_namespace(s, prefix);
+    if (ns == NULL)
+        return siteinfo_is_interwiki(s, prefix) ? refuse(note, "the title names another wiki") : ERR_OK;
+    *out = (struct split){ .in = ns, .prefix = prefix, .rest = rest };
+    inner_rest = rest;
+    if (ns->id != NS_TALK || !split_prefix(&inner_rest, &inner))
+        return ERR_OK;
+    if (siteinfo_namespace(s, inner) != NULL || siteinfo_is_interwiki(s, inner))
+        return refuse(note, "a talk page of a title with a prefix of its own has another name");
+    return ERR_OK;
+}
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* "&name;": s begins behind the ampersand. */
+static bool is_reference(str s)
+{
+    size_t n = 0;
+    while (n < s.n && ((s.p[n] >= '0' && s.p[n] <= '9') || (s.p[n] >= 'a' && s.p[n] <= 'z') ||
+                       (s.p[n] >= 'A' && s.p[n] <= 'Z') || (unsigned char)s.p[n] >= 0x80))
+        n++;
+    return n > 0 && n < s.n && s.p[n] == ';';
+}
+
+static err check_bytes(const struct siteinfo *s, str title, struct err_note *note)
+{
+    for (size_t i = 0; i < title.n; i++) {
+        str behind = str_skip(title, i + 1);
+        if (!s->legal[(unsigned char)title.p[i]])
+            return refuse(note, "the title holds a character the wiki does not allow");
+        if (title.p[i] == '%' && behind.n >= 2 && is_hex(behind.p[0]) && is_hex(behind.p[1]))
+            return refuse(note, "the title holds percent-encoding of its own");
+        if (title.p[i] == '&' && is_reference(behind))
+            return refuse(note, "the title holds a character reference");
+    }
+    return ERR_OK;
+}
+
+static bool is_relative(str t)
+{
+    return str_eq(t, STR(".")) || str_eq(t, STR("..")) || str_starts(t, STR("./")) || str_starts(t, STR("../")) ||
+           str_find_str(t, STR("/./")) < t.n || str_find_str(t, STR("/../")) < t.n || str_ends(t, STR("/.")) ||
+           str_ends(t, STR("/.."));
+}
+
+static err check(const struct siteinfo *s, const struct split *p, struct err_note *note)
+{
+    str t = p->rest;
+    err e = check_bytes(s, t, note);
+    if (e != ERR_OK)
+        return e;
+    if (t.n == 0)
+        return refuse(note, "the title is empty");
+    if (is_relative(t))
+        return refuse(note, "a title has no path segments . or ..");
+    if (str_find_str(t, STR("~~~")) < t.n)
+        return refuse(note, "the title holds ~~~, which signs");
+    if (t.n > (p->in->id == NS_SPECIAL ? TITLE_SPECIAL_BYTES_MAX : TITLE_BYTES_MAX))
+        return refuse(note, "the title is longer than 255 bytes");
+    return ERR_OK;
+}
+
+static str capital(const struct siteinfo *s, struct arena *a, str t)
+{
+    ucs4_t c;
+    uint8_t first[6];
+    int n = u8_mbtouc(&c, (const uint8_t *)t.p, t.n);
+    ucs4_t upper = c == 'i' && s->dotted_i ? 0x130 : uc_totitle(c);
+    if (upper == c)
+        return t;
+    int upper_n = u8_uctomb(first, upper, sizeof first);
+    INVARIANT(upper_n > 0);
+    str rest = str_skip(t, (size_t)n);
+    return arena_printf(a, "%.*s%.*s", upper_n, (const char *)first, STR_ARG(rest));
+}
+
+static err build(const struct siteinfo *s, struct arena *a, str wrote, struct split *p, struct title_key *out)
+{
+    if (p->in->first_letter)
+        p->rest = capital(s, a, p->rest);
+    if (p->rest.p != NULL && (p->in->id == NS_USER || p->in->id == NS_USER_TALK))
+        p->rest = title_ip(a, p->rest);
+    if (p->rest.p == NULL)
+        return ERR_LIMIT;
+    bool has_prefix = p->in->id != NS_MAIN;
+    str key = p->rest, same = p->rest;
+    if (has_prefix)
+        key = arena_printf(a, "%.*s:%.*s", STR_ARG(p->in->name), STR_ARG(p->rest));
+    if (has_prefix)
+        same = siteinfo_spells(s, p->in, p->prefix)
+                   ? arena_printf(a, "%.*s:%.*s", STR_ARG(p->prefix), STR_ARG(p->rest))
+                   : key;
+    if (key.p == NULL || same.p == NULL)
+        return ERR_LIMIT;
+    *out = (struct title_key){ .key = key, .namespace_id = p->in->id, .changed = !str_eq(same, wrote) };
+    return ERR_OK;
+}
+
+err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct title_key *out, struct err_note *note)
+{
+    str t;
+    struct split p;
+    err e = tidy(a, title, &t, note);
+    if (e != ERR_OK)
+        return e;
+    if (t.n > 0 && t.p[0] == ':')
+        t = trim(str_skip(t, 1));
+    if (t.n == 0)
+        return refuse(note, "the title is empty");
+    e = split_namespace(s, t, &p, note);
+    if (e != ERR_OK)
+        return e;
+    size_t fragment = str_find(p.rest, '#');
+    if (fragment < p.rest.n) {
+        p.rest.n = fragment;
+        while (p.rest.n > 0 && p.rest.p[p.rest.n - 1] == '_')
+            p.rest.n--;
+    }
+    e = check(s, &p, note);
+    if (e != ERR_OK)
+        return e;
+    e = build(s, a, title, &p, out);
+    if (e == ERR_OK && out->key.p[out->key.n - p.rest.n] == ':')
+        return refuse(note, "the title begins with a colon");
+    return e;
+}

@@ -1,0 +1,81 @@
+#include "render/fetch.h"
+
+struct transform_work {
+    struct transform_request *t;
+    struct fetch fetch;
+    enum render_why why;
+    bool begun;
+};
+
+static void fetched(struct fetch *f, enum render_why why)
+{
+    struct transform_work *w = f->ctx;
+    struct transform_request *t = w->t;
+    w->begun = false;
+    t->status = f->call.status;
+    t->content_type = http_call_header(&f->call, "content-type");
+    t->reply = f->call.reply_body;
+    t->retry_after_s = f->retry_after_s;
+    t->note = f->note;
+    t->done(t, why);
+}
+
+/* NULL: the arena is full. */
+static struct transform_work *work_new(struct transform_request *t)
+{
+    struct transform_work *w = arena_calloc(t->arena, 1, sizeof *w);
+    str path = arena_printf(t->arena, "transform/%s/to/%s", t->from, t->to);
+    str accept = str_eq(str_of(t->to), STR("pagebundle")) ? fetch_bundle_accept(t->arena, t->accept) : t->accept;
+    if (w == NULL || path.p == NULL)
+        return NULL;
+    struct origin_page page = { .title = t->title, .rev = t->rev, .path = path.p };
+    w->t = t;
+    w->fetch = (struct fetch){ .origin = t->origin,
+                               .url = origin_parsoid_url(t->origin, t->arena, &page),
+                               .body = t->body,
+                               .reply_bytes_max = t->origin->opts.reply_bytes_max,
+                               .deadline = t->deadline,
+                               .arena = t->arena,
+                               .done = fetched,
+                               .ctx = w };
+    if (w->fetch.url.p == NULL || (accept.p == NULL && t->accept.n > 0))
+        return NULL;
+    fetch_header(&w->fetch, "content-type", STR("application/json"));
+    fetch_header(&w->fetch, "promise-non-write-api-action", STR("true"));
+    fetch_header(&w->fetch, "accept", accept);
+    fetch_header(&w->fetch, "accept-language", t->accept_language);
+    fetch_header(&w->fetch, "cookie", t->cookie);
+    return w;
+}
+
+static void refused_here(void *ctx)
+{
+    struct transform_request *t = ctx;
+    bool other_kind = t->origin->opts.kind != ORIGIN_PARSOID;
+    err_note_set(&t->note, other_kind ? "this kind of origin has no transforms" : "the request's memory is full");
+    t->done(t, other_kind ? RENDER_REFUSED : RENDER_LIMIT);
+}
+
+void transform_start(struct transform_request *t)
+{
+    MAGIC_CHECK(t->origin, ORIGIN_MAGIC);
+    INVARIANT(t->body.p != NULL);
+    t->status = 0;
+    t->content_type = t->reply = STR("");
+    t->retry_after_s = 0;
+    t->note.text[0] = 0;
+    t->work = t->origin->opts.kind == ORIGIN_PARSOID ? work_new(t) : NULL;
+    if (t->work == NULL) {
+        loop_post(t->origin->loop, refused_here, t);
+        return;
+    }
+    t->work->begun = true;
+    fetch_start(&t->work->fetch);
+}
+
+void transform_cancel(struct transform_request *t)
+{
+    loop_assert_here(t->origin->loop);
+    if (t->work != NULL && t->work->begun)
+        fetch_cancel(&t->work->fetch);
+}
