@@ -153,7 +153,8 @@ struct queue_lease_request {
 MUST_CHECK err queue_lease_start(struct queue_lease_request *r);
 void queue_lease_cancel(struct queue_lease_request *r);
 
-enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND };
+/* DELETE: whatever state the item is in; not fenced. */
+enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND, CHANGE_DELETE };
 struct queue_change_item {
     str id;                      /* text */
     uint64_t token;              /* 0: none given */
