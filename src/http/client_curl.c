@@ -6,6 +6,7 @@
  * would be taken for the next reply. So its socket is looked into right before a request goes out on it. */
 #include "http/client_impl.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CLIENT_KEPT_S_MAX = 60 };
+enum { CLIENT_KEPT_S_MAX = 60, CLIENT_STALE_READS_MAX = 256 };
 
 struct socket_watch {
     struct http_client *client;
@@ -186,73 +187,109 @@ static void on_curl_timer(void *ctx)
     results_collect(c);
 }
 
+/* The library closes a socket that did not connect without a word. So a number may come again that stands in our
+ * tables for one that is gone, and the kernel has forgotten that it is to be watched. */
+static void number_forget(struct http_client *c, curl_socket_t fd)
+{
+    for (unsigned i = 0; i < c->sockets_count; i++)
+        if (c->sockets[i].fd == fd)
+            c->sockets[i--] = c->sockets[--c->sockets_count];
+}
+
+static void number_watch_anew(struct http_client *c, curl_socket_t fd)
+{
+    for (struct socket_watch *w = c->watches; w != NULL; w = w->next) {
+        if (w->fd != fd)
+            continue;
+        loop_watch_free(&w->watch);
+        w->watch = loop_watch_new(c->opts.loop, fd, on_ready, w);
+        loop_watch_start(w->watch, w->events);
+    }
+}
+
 static curl_socket_t on_open(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)purpose;
     struct http_client *c = ctx;
-    if (c->sockets_count == CLIENT_SOCKETS_MAX)
-        return CURL_SOCKET_BAD;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->protocol);
-    if (fd >= 0)
-        c->sockets[c->sockets_count++] = (struct client_socket){ .fd = fd };
+    if (fd < 0)
+        return CURL_SOCKET_BAD;
+    number_forget(c, fd);
+    number_watch_anew(c, fd);
+    if (c->sockets_count == CLIENT_SOCKETS_MAX) {
+        (void)close(fd); /* nothing was written */
+        return CURL_SOCKET_BAD;
+    }
+    c->sockets[c->sockets_count++] = (struct client_socket){ .fd = fd };
     return fd;
 }
 
 static int on_close(void *ctx, curl_socket_t fd)
 {
-    struct http_client *c = ctx;
-    unsigned i = 0;
-    while (i < c->sockets_count && c->sockets[i].fd != fd)
-        i++;
-    INVARIANT(i < c->sockets_count);
-    c->sockets[i] = c->sockets[--c->sockets_count];
+    number_forget(ctx, fd);
     return close(fd);
 }
 
 /* ---- one request ---- */
 
-static uint16_t socket_port(curl_socket_t fd)
+/* The two ends of a connection, as text. */
+struct ends { const char *own_ip, *to_ip; int own_port, to_port; };
+
+static bool end_is(int (*ask)(int fd, struct sockaddr *at, socklen_t *at_n), int fd, const char *ip, int port)
 {
     struct sockaddr_storage at;
     socklen_t at_n = sizeof at;
-    if (getsockname(fd, (struct sockaddr *)&at, &at_n) != 0)
-        return 0;
-    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&at)->sin6_port
-                                          : ((struct sockaddr_in *)(void *)&at)->sin_port);
+    char text[INET6_ADDRSTRLEN];
+    if (ask(fd, (struct sockaddr *)&at, &at_n) != 0)
+        return false;
+    const struct sockaddr_in *v4 = (const void *)&at;
+    const struct sockaddr_in6 *v6 = (const void *)&at;
+    const void *address = at.ss_family == AF_INET6 ? (const void *)&v6->sin6_addr : (const void *)&v4->sin_addr;
+    if (inet_ntop(at.ss_family, address, text, sizeof text) == NULL)
+        return false;
+    return ntohs(at.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port) == port && strcmp(text, ip) == 0;
 }
 
-/* Bytes nobody asked for, or an end, on the socket with that port of ours. Such a socket is emptied and shut, so that
- * the library finds it closed when it considers it next. */
-static bool socket_is_stale(struct http_client *c, uint16_t port)
+/* The socket of the connection with these ends; -1: not found. known: one of those that were found before. */
+static int socket_find(struct http_client *c, const struct ends *ends, bool known)
 {
-    bool stale = false;
     for (unsigned i = 0; i < c->sockets_count; i++) {
         struct client_socket *s = &c->sockets[i];
-        char bytes[512];
-        if (s->port == 0)
-            s->port = socket_port(s->fd);
-        if (s->port != port)
+        if (known != (s->port != 0) || (known && s->port != ends->own_port))
             continue;
-        ssize_t n = recv(s->fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        if (!end_is(getsockname, s->fd, ends->own_ip, ends->own_port) ||
+            !end_is(getpeername, s->fd, ends->to_ip, ends->to_port))
             continue;
-        stale = true;
-        for (unsigned more = 0; n > 0 && more < 256; more++)
-            n = recv(s->fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        (void)shutdown(s->fd, SHUT_RDWR); /* fails when it is closed already */
+        s->port = (uint16_t)ends->own_port;
+        return s->fd;
     }
-    return stale;
+    return -1;
+}
+
+/* Bytes nobody asked for, or an end. Such a socket is emptied and shut, so that the library finds it closed when it
+ * considers it next. */
+static bool socket_is_stale(int fd)
+{
+    char bytes[512];
+    ssize_t n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    for (unsigned more = 0; n > 0 && more < CLIENT_STALE_READS_MAX; more++)
+        n = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    (void)shutdown(fd, SHUT_RDWR); /* fails when it is closed already */
+    return true;
 }
 
 static int on_prerequest(void *ctx, char *to_ip, char *own_ip, int to_port, int own_port)
 {
-    (void)to_ip, (void)own_ip, (void)to_port;
     struct transfer *t = ctx;
+    const struct ends ends = { .own_ip = own_ip, .to_ip = to_ip, .own_port = own_port, .to_port = to_port };
     long connects = 0;
     (void)curl_easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &connects); /* 0 on a kept connection */
     if (t->sends > 0 && (!t->safe || t->sends > 1))
         return CURL_PREREQFUNC_ABORT;
-    if (connects == 0 && socket_is_stale(t->client, (uint16_t)own_port)) {
+    int fd = socket_find(t->client, &ends, connects == 0);
+    if (connects == 0 && (fd < 0 || socket_is_stale(fd))) {
         t->stale = true;
         return CURL_PREREQFUNC_ABORT;
     }
@@ -442,7 +479,6 @@ void client_curl_close(struct http_client *c)
     MULTI_OK(curl_multi_cleanup(c->multi));
     while (c->watches != NULL)
         watch_free(c->watches);
-    INVARIANT(c->sockets_count == 0);
     loop_timer_free(&c->curl_timer);
     curl_global_cleanup();
 }

@@ -58,8 +58,9 @@ struct client_host {
     struct resolve_job *job;             /* NULL: none is under way */
 };
 
-/* A socket the library opened: to look into kept ones before they are used again. */
-struct client_socket { curl_socket_t fd; uint16_t port; }; /* our port, 0: not looked up yet */
+/* A socket the library opened: to look into kept ones before they are used again. port: ours; 0 until a request went
+ * out on it, and then the library tells when it closes it. */
+struct client_socket { curl_socket_t fd; uint16_t port; };
 
 struct socket_watch;
 struct http_client {

@@ -179,8 +179,10 @@ static bool headers_write(struct reply *r, struct arena *a, struct http_pair **o
 
 err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers, unsigned *headers_count, str *body)
 {
-    if (r->why == ERR_OK && (!r->head_done || r->status < 200))
-        (void)fail(r, ERR_BAD, "no final head"); /* returns false; why is looked at below */
+    if (r->why == ERR_OK && !r->head_done)
+        (void)fail(r, ERR_UNAVAILABLE, "the connection ended within the head"); /* why is looked at below */
+    if (r->why == ERR_OK && r->status < 200)
+        (void)fail(r, ERR_BAD, "no final head"); /* as above */
     if (r->why == ERR_OK && r->has_coding && inflater_end(&r->inflater) != ERR_OK)
         (void)fail(r, ERR_BAD, "the body ends within its coding"); /* as above */
     if (r->why != ERR_OK)

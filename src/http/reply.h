@@ -40,8 +40,8 @@ void reply_fini(struct reply *r);
 /* False: why and fault say what is wrong, and nothing more is to be given. */
 bool reply_line(struct reply *r, str line);
 bool reply_data(struct reply *r, str data);
-/* All has come. Writes the headers in their order and the decoded body into the arena. ERR_BAD: not whole;
- * ERR_LIMIT: the arena is full. */
+/* All has come. Writes the headers in their order and the decoded body into the arena. ERR_UNAVAILABLE, ERR_BAD:
+ * not whole; ERR_LIMIT: the arena is full. */
 MUST_CHECK err reply_finish(struct reply *r, struct arena *a, struct http_pair **headers, unsigned *headers_count,
                             str *body);
 

@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 struct played {
@@ -125,6 +128,11 @@ unsigned rogue_requests(struct rogue *r)
     return atomic_load(&r->requests);
 }
 
+void rogue_count(struct rogue *r)
+{
+    atomic_fetch_add(&r->requests, 1);
+}
+
 /* Bytes of the body that the head promises. */
 static size_t body_promised(const char *head)
 {
@@ -151,7 +159,7 @@ bool rogue_read(struct rogue *r, int fd, char request[ROGUE_REQUEST_BYTES_MAX])
         if (want == SIZE_MAX && n >= 4 && memcmp(request + n - 4, "\r\n\r\n", 4) == 0)
             want = n + body_promised(request);
     }
-    atomic_fetch_add(&r->requests, 1);
+    rogue_count(r);
     return true;
 }
 
@@ -176,6 +184,18 @@ void rogue_wait(int fd)
     char bytes[4096];
     while (recv(fd, bytes, sizeof bytes, 0) > 0) {
     }
+}
+
+void rogue_settle(int fd)
+{
+    const struct timespec tick = { .tv_nsec = NS_PER_MS };
+    int unsent = 1;
+    for (unsigned ms = 0; ms < ROGUE_WATCHDOG_MS && unsent > 0; ms++) {
+        INVARIANT(ioctl(fd, SIOCOUTQ, &unsent) == 0);
+        if (unsent > 0)
+            nanosleep(&tick, NULL);
+    }
+    INVARIANT(unsent == 0);
 }
 
 void rogue_reset(int fd)

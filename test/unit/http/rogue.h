@@ -19,8 +19,9 @@ void rogue_stop(struct rogue **rp);
 uint16_t rogue_port(const struct rogue *r);
 void *rogue_ctx(const struct rogue *r);
 unsigned rogue_connections(struct rogue *r);
-/* How many requests rogue_read has read. */
+/* How many requests rogue_read has read, or rogue_count was told of. */
 unsigned rogue_requests(struct rogue *r);
+void rogue_count(struct rogue *r);
 
 /* One request, with its body when it has a Content-Length; NUL-terminated. False: the peer is gone. */
 bool rogue_read(struct rogue *r, int fd, char request[ROGUE_REQUEST_BYTES_MAX]);
@@ -29,6 +30,8 @@ bool rogue_send(int fd, str bytes);
 bool rogue_say(int fd, const char *text);
 /* Until the peer is gone; reads and forgets. */
 void rogue_wait(int fd);
+/* Until the peer's kernel has all that was sent, an end with it. */
+void rogue_settle(int fd);
 /* The next close of fd sends a reset. */
 void rogue_reset(int fd);
 
