@@ -16,6 +16,7 @@ const struct http_route *const app_tables[] = { app_page_routes,
                                                 app_value_routes,
                                                 app_admin_routes,
                                                 app_key_routes,
+                                                app_authority_routes,
                                                 app_hook_routes,
                                                 NULL };
 
@@ -126,12 +127,14 @@ bool app_early(struct http_exchange *x, void *app)
 /* There anonymous is a user like others: what it may not do is forbidden, not unauthorized. */
 static void refuse_caller(struct http_exchange *x, enum auth_reason why)
 {
-    if (why == AUTH_FORBIDDEN || (why == AUTH_NO_KEY && is_queue(x))) {
-        app_problem(x, 403, "forbidden", NULL, str_of(auth_reason_text(why)), STR_NONE);
-        return;
-    }
-    http_reply_header(x, STR("www-authenticate"), STR("Bearer"));
-    app_problem(x, 401, "unauthorized", NULL, str_of(auth_reason_text(why)), STR_NONE);
+    bool queue = is_queue(x), forbidden = why == AUTH_FORBIDDEN || (why == AUTH_NO_KEY && queue);
+    str text = str_of(auth_reason_text(why));
+    if (!forbidden)
+        http_reply_header(x, STR("www-authenticate"), STR("Bearer"));
+    if (queue)
+        rpc_error(x, forbidden ? 403 : 401, text);
+    else
+        app_problem(x, forbidden ? 403 : 401, forbidden ? "forbidden" : "unauthorized", NULL, text, STR_NONE);
 }
 
 static bool puts_page(const struct http_exchange *x)

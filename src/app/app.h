@@ -53,6 +53,7 @@ extern const struct http_route app_table_routes[];  /* table.c: tables and batch
 extern const struct http_route app_value_routes[];  /* value.c: key_value, key_rev_value, multi_content */
 extern const struct http_route app_admin_routes[];  /* admin.c: health, metrics, spec, check, backup, tokens */
 extern const struct http_route app_key_routes[];    /* keys.c: keys of the authority, on the admin listener */
+extern const struct http_route app_authority_routes[]; /* authority.c: Querator's namespaces, users, keys, roles */
 extern const struct http_route app_hook_routes[];   /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, ended by NULL. */

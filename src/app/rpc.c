@@ -86,12 +86,21 @@ static void send(struct http_exchange *x, int status, enum wire_encoding encodin
     http_answer(x, status, body);
 }
 
+err rpc_encode(struct http_exchange *x, const ProtobufCMessage *m, str *body)
+{
+    return wire_encode(http_arena(x), m, reply_encoding(x), body);
+}
+
+void rpc_send(struct http_exchange *x, str body)
+{
+    send(x, 200, reply_encoding(x), body);
+}
+
 void rpc_reply(struct http_exchange *x, const ProtobufCMessage *m)
 {
     str body;
-    enum wire_encoding encoding = reply_encoding(x);
-    if (wire_encode(http_arena(x), m, encoding, &body) == ERR_OK)
-        send(x, 200, encoding, body);
+    if (rpc_encode(x, m, &body) == ERR_OK)
+        rpc_send(x, body);
     else
         rpc_error(x, CODE_INTERNAL, STR("the answer needs more memory than a request may have"));
 }

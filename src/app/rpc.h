@@ -19,6 +19,9 @@ MUST_CHECK const void *rpc_read(struct http_exchange *x, const ProtobufCMessageD
 /* Answers 200 with the message, or with the Reply that says no more than that. */
 void rpc_reply(struct http_exchange *x, const ProtobufCMessage *m);
 void rpc_ok(struct http_exchange *x);
+/* The same in two steps, for a message whose writing takes long. */
+MUST_CHECK err rpc_encode(struct http_exchange *x, const ProtobufCMessage *m, str *body);
+void rpc_send(struct http_exchange *x, str body);
 /* Answers with an error of this code. What is no UTF-8 in message becomes '?'. */
 void rpc_error(struct http_exchange *x, int code, str message);
 void rpc_errorf(struct http_exchange *x, int code, const char *format, ...) PRINTF_LIKE(3, 4);

@@ -68,6 +68,15 @@ bool auth_is_bearer(str authorization)
     return bearer_key(authorization, &key);
 }
 
+void auth_shown(str authorization, char out[AUTH_PREFIX_BYTES_MAX + 1])
+{
+    str key;
+    if (bearer_key(authorization, &key) && secret_valid(key))
+        secret_prefix(key, out);
+    else
+        INVARIANT(str_to_cstr(STR(AUTH_ANONYMOUS), out, AUTH_PREFIX_BYTES_MAX + 1));
+}
+
 /* From the cache, else from the rows. h NULL: anonymous, whose place in the cache is the hash of nothing. */
 static err ask(struct auth *a, const struct secret_hash *h, uint64_t bit, str space, struct grants_verdict *out)
 {

@@ -88,6 +88,8 @@ const char *auth_reason_text(enum auth_reason r);
 MUST_CHECK err auth_check(struct auth *a, str authorization, const char *permission, str space,
                           enum auth_reason *why);
 bool auth_is_bearer(str authorization);
+/* Who sent it, as logs may say: what may be shown of the key, or "anonymous". Says nothing of whether it is good. */
+void auth_shown(str authorization, char out[AUTH_PREFIX_BYTES_MAX + 1]);
 
 /* ---- keys with a user of their own: what `token` makes ---- */
 struct auth_key_new {
@@ -188,6 +190,7 @@ MUST_CHECK err auth_role_list(struct auth *a, str space, const struct auth_page 
 struct auth_binding { str id, space, user_id, role_id; store_time created_at; };
 struct auth_binding_new { str space, role_name, user_id; };
 MUST_CHECK err auth_binding_check(const struct auth_binding_new *n, struct err_note *note);
+MUST_CHECK err auth_binding_user_check(str user_id, struct err_note *note);
 MUST_CHECK err auth_binding_create(struct auth *a, const struct auth_binding_new *n, char id[AUTH_ID_BYTES + 1],
                                    struct err_note *note);
 MUST_CHECK err auth_binding_delete(struct auth *a, const struct auth_binding_new *n, struct err_note *note);

@@ -10,7 +10,7 @@ static err empty(const char *what, struct err_note *note)
     return ERR_BAD;
 }
 
-static err check_user_id(str user_id, struct err_note *note)
+err auth_binding_user_check(str user_id, struct err_note *note)
 {
     if (str_find(user_id, ':') == user_id.n)
         return ERR_OK;
@@ -24,7 +24,7 @@ err auth_binding_check(const struct auth_binding_new *n, struct err_note *note)
         return empty("namespace", note);
     if (n->role_name.n == 0)
         return empty("role_name", note);
-    return n->user_id.n == 0 ? empty("user_id", note) : check_user_id(n->user_id, note);
+    return n->user_id.n == 0 ? empty("user_id", note) : auth_binding_user_check(n->user_id, note);
 }
 
 /* ---- rows ---- */
@@ -210,7 +210,7 @@ err auth_binding_delete(struct auth *a, const struct auth_binding_new *n, struct
     struct binding_change c = { .change = { .auth = a, .note = note }, .n = *n };
     if (n->space.n == 0)
         c.n.space = STR(AUTH_SYSTEM);
-    err why = check_user_id(n->user_id, note);
+    err why = auth_binding_user_check(n->user_id, note);
     return why != ERR_OK ? why : change_run(&c.change, decide_delete, &c);
 }
 

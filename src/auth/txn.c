@@ -7,10 +7,13 @@
 
 err change_run(struct change *c, err (*decide)(struct engine_txn *t, void *ctx), void *ctx)
 {
-    err_note_set(c->note, "the store refused");
+    err_note_set(c->note, "%s", "");
     err why = engine_update_wait(c->auth->engine, decide, ctx);
     grants_cache_empty(c->auth->cache);
-    return why;
+    bool told = c->note != NULL && c->note->text[0] != '\0';
+    if (why != ERR_OK && !told)
+        err_note_set(c->note, "the store refused");
+    return why == ERR_LIMIT && !told ? ERR_AGAIN : why; /* the engine's, which passes; ours do not */
 }
 
 void draw_id(struct auth *a, char id[AUTH_ID_BYTES + 1])

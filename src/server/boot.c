@@ -157,13 +157,14 @@ static void check_permissions(const struct http_route *table)
 
 static err open_http(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    const struct http_route *tables[8];
+    const struct http_route *tables[12];
     unsigned count = 0;
     tables[count++] = app_page_routes;
     tables[count++] = app_table_routes;
     tables[count++] = app_value_routes;
     tables[count++] = app_admin_routes;
     tables[count++] = app_key_routes;
+    tables[count++] = app_authority_routes;
     if (s->config->test_hooks)
         tables[count++] = app_hook_routes;
     for (unsigned i = 0; i < count; i++)

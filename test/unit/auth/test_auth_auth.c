@@ -98,13 +98,16 @@ static void keys_that_are_none_are_told_apart(void **state)
     other[20] = other[20] == 'a' ? 'b' : 'a';
     assert_int_equal(authtest_ask(f, authtest_bearer(other), "page.read", STR("en")), AUTH_KEY_UNKNOWN);
     assert_int_equal(authtest_ask(f, authtest_bearer("qtr-live-short"), "page.read", STR("en")), AUTH_KEY_INVALID);
-    assert_int_equal(authtest_ask(f, authtest_bearer("xtr-live-0123456789012345678901234567890123456789012"), "page.read",
+    assert_int_equal(authtest_ask(f, authtest_bearer("xtr-live-0123456789012345678901234567890123456789012"),
+                                  "page.read",
                                   STR("en")),
                      AUTH_KEY_INVALID);
-    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-LIVE-0123456789012345678901234567890123456789012"), "page.read",
+    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-LIVE-0123456789012345678901234567890123456789012"),
+                                  "page.read",
                                   STR("en")),
                      AUTH_KEY_INVALID);
-    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-live-012345678901234567890123456789012345678901!"), "page.read",
+    assert_int_equal(authtest_ask(f, authtest_bearer("qtr-live-012345678901234567890123456789012345678901!"),
+                                  "page.read",
                                   STR("en")),
                      AUTH_KEY_INVALID);
     assert_int_equal(authtest_ask(f, STR("Basic eA=="), "page.read", STR("en")), AUTH_NOT_BEARER);
