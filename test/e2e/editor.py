@@ -53,6 +53,13 @@ class Editor:
         self.browser.until(TARGET + 'return s.getModel().getDocument().data.getText( true ).includes( '
                            f'{json.dumps(typed)} );', f'{typed!r} stands in the document')
 
+    def type_into_empty(self, typed):
+        """Types into a document that holds nothing yet."""
+        self.browser.click(DOCUMENT)
+        self.browser.type(typed)
+        self.browser.until(TARGET + f'return s.getModel().getDocument().data.getText( true ).includes( '
+                           f'{json.dumps(typed)} );', f'{typed!r} stands in the document')
+
     def switch(self, mode):
         """To 'source' or back to 'visual' with the pencil's menu."""
         self.browser.click('.ve-ui-toolbar-group-editMode .oo-ui-popupToolGroup-handle')
@@ -84,6 +91,22 @@ class Editor:
             const now = mw.config.get( 'wgCurRevisionId' );
             return !active && now > {self.before[0]} ? now : 0;""", 'the page is saved')
 
-    def requests(self):
-        """What the page asked over the network since it was opened."""
-        return self.browser.js("return performance.getEntriesByType( 'resource' ).map( e => e.name );")
+    def review(self):
+        """The changed lines of the source, removed before added, as the open dialog shows them."""
+        self.browser.click('.ve-ui-mwSaveDialog .oo-ui-processDialog-actions-other a')
+        self.browser.click('.ve-ui-mwSaveDialog .oo-ui-buttonSelectWidget .oo-ui-icon-wikiText')
+        return self.browser.until("""return [ ...document.querySelectorAll(
+            '.ve-ui-mwSaveDialog td.diff-deletedline, .ve-ui-mwSaveDialog td.diff-addedline' ) ]
+            .map( e => e.innerText ).filter( t => t );""", 'the changes are shown')
+
+    def wait_conflict(self):
+        self.browser.until("""const p = document.querySelector( '.ve-ui-mwSaveDialog' );
+            return !!p && /edit conflict/.test( p.innerText );""", 'the conflict is told')
+
+    def compare(self, title, old, new):
+        """What the visual comparison of two revisions shows as removed and as inserted."""
+        self.browser.go(f'{self.wiki.base}/w/index.php?title={title}&diff={new}&oldid={old}&diffmode=visual')
+        self.browser.until("return !!document.querySelector( '.ve-init-mw-diffPage-diff .ve-ui-diffElement-document' );",
+                           'the comparison is shown')
+        return self.browser.js("""return [ 'del', 'ins' ].map( name => [ ...document.querySelectorAll(
+            '.ve-ui-diffElement-document ' + name ) ].map( e => e.innerText.trim() ) );""")

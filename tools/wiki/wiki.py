@@ -4,7 +4,7 @@
   wiki.py up DIR [--pages N]              makes it (or starts it again), fills it, prints its address last
   wiki.py down DIR                        ends what `up` started; the wiki stays
   wiki.py remove DIR                      down, then removes the folder
-  wiki.py wire DIR URL DOMAIN             VisualEditor loads and saves through the server at URL, as DOMAIN there
+  wiki.py wire DIR URL [DOMAIN]           VisualEditor loads and saves through the server at URL, as DOMAIN there
   wiki.py unwire DIR                      VisualEditor asks Parsoid itself again
   wiki.py maintenance DIR SCRIPT [ARG]... one of MediaWiki's maintenance scripts, as refreshLinks.php
 
@@ -32,6 +32,8 @@ import seed
 
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = pathlib.Path('/usr/share/mediawiki')   # where Debian's package puts MediaWiki
+DOMAIN = 'localhost'                          # the wiki's name at the server; the command line's default, too
+ORIGIN_DOMAIN = '127.0.0.1'                   # as Parsoid knows it: the host of the wiki's own address
 ADMIN, PASSWORD = 'Admin', 'a-test-password-1'
 READERS = 4                                   # php-fpm workers beside the one that writes
 START_TIMEOUT = 60
@@ -73,12 +75,57 @@ def fill_in(name, values):
     return re.sub(r'@(\w+)@', lambda found: str(values[found.group(1)]), (HERE / name).read_text())
 
 
+class Session:
+    """Calls of api.php over one kept connection, with the cookies it was given."""
+
+    def __init__(self, wiki):
+        self.wiki, self.token = wiki, '+\\'
+        self._connection, self._cookies = None, {}
+
+    def close(self):
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _post(self, body, headers):
+        """(status, body); once more when the kept connection was closed meanwhile."""
+        for kept in (self._connection is not None, False):
+            if self._connection is None:
+                self._connection = http.client.HTTPConnection('127.0.0.1', self.wiki.port, timeout=CALL_TIMEOUT)
+            try:
+                self._connection.request('POST', '/w/api.php', body, headers)
+                answer = self._connection.getresponse()
+                for cookie in answer.headers.get_all('set-cookie') or []:
+                    name, _, value = cookie.partition(';')[0].partition('=')
+                    self._cookies[name] = value
+                return answer.status, answer.read()
+            except (OSError, http.client.HTTPException):
+                self.close()
+                if not kept:
+                    raise
+        raise WikiError('no answer')
+
+    def call(self, **parameters):
+        """What api.php answers. An error it tells is a WikiError."""
+        headers = {'Content-Type': 'application/x-www-form-urlencoded'}
+        if self._cookies:
+            headers['Cookie'] = '; '.join(f'{name}={value}' for name, value in self._cookies.items())
+        status, raw = self._post(urllib.parse.urlencode({'format': 'json', 'formatversion': 2, **parameters}), headers)
+        try:
+            value = json.loads(raw)
+        except ValueError:
+            raise WikiError(f'{parameters.get("action")}: {status} {raw[:300]!r}') from None
+        if 'error' in value:
+            raise WikiError(f'{parameters.get("title", parameters.get("action"))}: {value["error"]}')
+        return value
+
+
 class Wiki:
     """One wiki in one folder. Used by script/run, scenes, the browser test and benchmarks alike."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder).resolve()
-        self._connection = None
+        self._session = Session(self)
         if not re.fullmatch(r'[A-Za-z0-9_./+-]+', str(self.folder)):
             raise WikiError(f'the path {self.folder} may hold only letters, digits and _ . / + -')
         if len(f'{self.folder}/run/write.sock') > SOCKET_PATH_MAX:
@@ -119,9 +166,7 @@ class Wiki:
         return False
 
     def down(self):
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._session.close()
         self._end('nginx')
         self._end('php-fpm')
 
@@ -239,7 +284,12 @@ class Wiki:
 
     # ---- wiring VisualEditor to a server
 
-    def wire(self, url, domain):
+    def config(self, **more):
+        """A server's configuration with this wiki as origin of DOMAIN, as JSON, which YAML includes."""
+        origin = {'kind': 'parsoid', 'url': f'{self.base}/w/rest.php', 'domain': ORIGIN_DOMAIN}
+        return json.dumps({'domains': {DOMAIN: {'origin': origin}}, **more}, indent=2) + '\n'
+
+    def wire(self, url, domain=DOMAIN):
         """VisualEditor loads and saves through the server at url, where the wiki is domain."""
         url = url.rstrip('/')
         (self / 'settings.d/palimpsest.json').write_text(json.dumps({'url': url, 'domain': domain}))
@@ -275,11 +325,6 @@ class Wiki:
     def base(self):
         return f'http://127.0.0.1:{self.port}'
 
-    @property
-    def rest(self):
-        """Where Parsoid answers, for an origin's configuration; the domain it knows is 127.0.0.1."""
-        return f'{self.base}/w/rest.php'
-
     def request(self, method, path, headers=None, body=None):
         """(status, headers, body), on a connection of its own."""
         connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=CALL_TIMEOUT)
@@ -291,33 +336,30 @@ class Wiki:
             connection.close()
 
     def api(self, **parameters):
-        """One call of api.php by POST, over one kept connection. An error of it is a WikiError."""
-        body = urllib.parse.urlencode({'format': 'json', 'formatversion': 2, **parameters})
-        for kept in (self._connection is not None, False):
-            if self._connection is None:
-                self._connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=CALL_TIMEOUT)
-            try:
-                self._connection.request('POST', '/w/api.php', body, {'Content-Type': 'application/x-www-form-urlencoded'})
-                answer = self._connection.getresponse()
-                status, raw = answer.status, answer.read()
-                break
-            except (OSError, http.client.HTTPException):
-                self._connection.close()
-                self._connection = None
-                if not kept:
-                    raise
-        try:
-            value = json.loads(raw)
-        except ValueError:
-            raise WikiError(f'{parameters}: {status} {raw[:300]!r}') from None
-        if 'error' in value:
-            raise WikiError(f'{parameters.get("title", parameters.get("action"))}: {value["error"]}')
-        return value
+        """One call of api.php as nobody in particular."""
+        return self._session.call(**parameters)
+
+    def log_in(self):
+        """A session of the administrator."""
+        session = Session(self)
+        token = session.call(action='query', meta='tokens', type='login')['query']['tokens']['logintoken']
+        done = session.call(action='login', lgname=ADMIN, lgpassword=PASSWORD, lgtoken=token)['login']
+        if done['result'] != 'Success':
+            raise WikiError(f'login: {done}')
+        session.token = session.call(action='query', meta='tokens')['query']['tokens']['csrftoken']
+        return session
 
     def edit(self, title, text, summary='', **parameters):
         """Stores text; the number of the revision that holds it."""
         done = self.api(action='edit', title=title, text=text, summary=summary, token='+\\', **parameters)['edit']
         return done.get('newrevid') or self.revision(title)
+
+    def edit_later(self, title, text):
+        """As edit, in a second of its own: MediaWiki sees a conflict only between edits of different seconds."""
+        second = int(time.time())
+        while int(time.time()) == second:
+            time.sleep(0.01)
+        return self.edit(title, text)
 
     def revision(self, title):
         """The newest revision of title; None when there is no such page."""
@@ -344,7 +386,7 @@ class Wiki:
 
     def parsoid(self, title, rev):
         """Parsoid's own page bundle of a revision."""
-        status, _, body = self.request('GET', f'/w/rest.php/127.0.0.1/v3/page/pagebundle/{quote(title)}/{rev}')
+        status, _, body = self.request('GET', f'/w/rest.php/{ORIGIN_DOMAIN}/v3/page/pagebundle/{quote(title)}/{rev}')
         if status != 200:
             raise WikiError(f'Parsoid: {title} {rev}: {status} {body[:300]!r}')
         return json.loads(body)
@@ -364,7 +406,7 @@ def main():
         verbs.add_parser(name).add_argument('dir')
     verbs.choices['up'].add_argument('--pages', type=int, default=200)
     verbs.choices['wire'].add_argument('url')
-    verbs.choices['wire'].add_argument('domain')
+    verbs.choices['wire'].add_argument('domain', nargs='?', default=DOMAIN)
     verbs.choices['maintenance'].add_argument('script')
     verbs.choices['maintenance'].add_argument('args', nargs=argparse.REMAINDER)
     args = parser.parse_args()

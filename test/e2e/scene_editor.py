@@ -1,0 +1,138 @@
+"""Goal: people edit a real wiki with VisualEditor through the server, and only what they typed changes. Method: Chromium
+opens, types, switches, compares and saves with mouse and keyboard; the wiki's source afterwards is what counts."""
+import atexit
+import re
+
+from rig import Wired
+from editor import Editor
+from harness import check, eq, main, scene
+from webdriver import Browser
+
+TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'
+        "== First part==\n* '''one''' \n*two\n\n== Second part ==\nThe last paragraph.\n")
+STRONG = re.compile(r'"\d+/[0-9a-f-]{36}"')
+
+_browser = []
+
+
+def the_editor(wired):
+    """VisualEditor in the one browser of this process."""
+    if not _browser:
+        _browser.append(Browser())
+        atexit.register(_browser[0].close)
+    return Editor(_browser[0], wired.wiki)
+
+
+def loaded_here(wired, editor, title):
+    """The document came to the browser through the server, at the first try."""
+    check(STRONG.fullmatch(editor.etag() or ''), f'the entity tag {editor.etag()}')
+    eq(wired.asked(rf'"GET /api/rest_v1/page/html/{title}\?redirect=false&stash=true HTTP/1.1" (\d+)')[-1:], ['200'])
+
+
+@scene
+def a_superseded_render_is_saved_and_only_the_typed_word_changes(binary):
+    with Wired(binary) as wired:
+        wiki, editor = wired.wiki, the_editor(wired)
+        wiki.edit('Template:Seen', 'the first text')
+        rev = wiki.edit('Edited in a browser', TEXT % 'Seen')
+        editor.open('Edited_in_a_browser')
+        loaded_here(wired, editor, 'Edited_in_a_browser')
+        first = editor.etag()
+        wiki.edit('Template:Seen', 'the second text')
+        editor.type_behind('The last', ' typed')
+        another = wired.get('/page/html/Edited_in_a_browser?redirect=false&stash=true', {'Cache-Control': 'no-cache'})
+        eq(another.status, 200)
+        check(b'the second text' in another.body, 'another client gets the render with the new template')
+        check(another.headers['etag'] != first and another.headers['etag'].startswith(f'"{rev}/'), another.headers['etag'])
+        wired.server.restart()
+        editor.save()
+        eq(wiki.source('Edited in a browser'), (TEXT % 'Seen').replace('The last', 'The last typed').strip())
+
+
+@scene
+def a_new_page_is_written(binary):
+    with Wired(binary) as wired:
+        editor = the_editor(wired)
+        editor.open('Made_in_a_browser')
+        editor.type_into_empty('Some words of a new page.')
+        editor.save()
+        eq(wired.wiki.source('Made in a browser'), 'Some words of a new page.')
+        editor.open('Made_in_a_browser')
+        loaded_here(wired, editor, 'Made_in_a_browser')
+        check('Some words of a new page.' in editor.text(), editor.text())
+
+
+@scene
+def source_and_visual_change_places(binary):
+    with Wired(binary) as wired:
+        wiki, editor = wired.wiki, the_editor(wired)
+        wiki.edit('Switched in a browser', TEXT % 'Note|x')
+        editor.open('Switched_in_a_browser')
+        editor.type_behind('The last', ' visual')
+        editor.switch('source')
+        check('The last visual paragraph.' in editor.text(), editor.text())
+        check("Before  the   table. \n" in editor.text() and '|odd||  spacing' in editor.text(), editor.text())
+        editor.type_behind('The last visual', ' source')
+        editor.switch('visual')
+        check(editor.etag().endswith('/stash"'), editor.etag())
+        editor.type_behind('The last visual source', ' again')
+        editor.switch('source')
+        check('The last visual source again paragraph.' in editor.text(), editor.text())
+        editor.switch('visual')
+        wired.server.restart()
+        editor.save()
+        eq(wiki.source('Switched in a browser'),
+           (TEXT % 'Note|x').replace('The last', 'The last visual source again').strip())
+
+
+@scene
+def a_section_is_edited_alone(binary):
+    with Wired(binary) as wired:
+        wiki, editor = wired.wiki, the_editor(wired)
+        wiki.edit('Section in a browser', TEXT % 'Note|x')
+        editor.open('Section_in_a_browser', section=2)
+        check(STRONG.fullmatch(editor.etag() or ''), editor.etag())   # api.php asked the server, for the browser
+        editor.type_behind('The last', ' typed')
+        editor.save()
+        eq(wiki.source('Section in a browser'), (TEXT % 'Note|x').replace('The last', 'The last typed').strip())
+
+
+@scene
+def two_revisions_are_compared_as_they_look(binary):
+    with Wired(binary) as wired:
+        wiki, editor = wired.wiki, the_editor(wired)
+        old = wiki.edit('Compared', TEXT % 'Note|x')
+        new = wiki.edit('Compared', (TEXT % 'Note|x').replace('The last', 'The very last'))
+        removed, inserted = editor.compare('Compared', old, new)
+        eq((removed, inserted), ([], ['very']))
+        asked = wired.asked(r'"GET /api/rest_v1/page/html/Compared/(\d+)\?\S* HTTP/1.1" 200')
+        eq(sorted(map(int, asked)), [old, new])
+
+
+@scene
+def changes_are_reviewed_before_they_are_saved(binary):
+    with Wired(binary) as wired:
+        wiki, editor = wired.wiki, the_editor(wired)
+        wiki.edit('Reviewed', TEXT % 'Note|x')
+        editor.open('Reviewed')
+        editor.type_behind('The last', ' reviewed')
+        editor.open_save_dialog()
+        eq(editor.review(), ['The last paragraph.', 'The last reviewed paragraph.'])
+
+
+@scene
+def a_conflict_is_told_and_nothing_is_lost(binary):
+    with Wired(binary) as wired:
+        wiki, editor = wired.wiki, the_editor(wired)
+        wiki.edit('Fought over', TEXT % 'Note|x')
+        editor.open('Fought_over')
+        editor.type_behind('The last', ' own')
+        theirs = (TEXT % 'Note|x').replace('The last', 'The last foreign')
+        wiki.edit_later('Fought over', theirs)
+        editor.open_save_dialog()
+        editor.press_save()
+        editor.wait_conflict()
+        eq(wiki.source('Fought over'), theirs.strip())
+
+
+main()

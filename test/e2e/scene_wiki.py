@@ -1,0 +1,212 @@
+"""Goal: a real wiki is read and edited through the server as through Parsoid itself. Method: a real MediaWiki with Parsoid
+and VisualEditor's own server side (api.php), which loads and saves through the server under test; what comes of it is
+compared with what Parsoid gives and with what was typed. scene_editor.py does the same with a browser."""
+import json
+import re
+import threading
+
+from rig import TIME_UUID, Wired
+from cli import Client
+from harness import check, eq, main, scene
+from wiki import WikiError, quote
+
+TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'
+        "== Heading==\n* '''one''' \n*two\n\nThe last paragraph.\n")
+
+
+def load(wired, title, **parameters):
+    """VisualEditor's load through api.php: {content, etag, basetimestamp, ...}."""
+    return wired.wiki.api(action='visualeditor', paction='parse', page=title, **parameters)['visualeditor']
+
+
+def save(wired, title, loaded, html, **parameters):
+    """VisualEditor's save of a document loaded before; what api.php says of it."""
+    return wired.wiki.api(action='visualeditoredit', paction='save', page=title, token='+\\', html=html,
+                          oldid=loaded['oldid'], basetimestamp=loaded['basetimestamp'],
+                          starttimestamp=loaded['starttimestamp'], etag=loaded['etag'], **parameters)['visualeditoredit']
+
+
+def typed(loaded, before, after):
+    """The document with one word typed."""
+    eq(loaded['content'].count(before), 1, f'{before!r} in the document')
+    return loaded['content'].replace(before, after)
+
+
+def tid_of(etag):
+    found = re.fullmatch(r'(?:W/)?"(\d+)/([0-9a-f-]{36})(/stash)?"', etag)
+    check(found, f'the entity tag {etag}')
+    return int(found[1]), found[2]
+
+
+@scene
+def every_page_equals_what_parsoid_gives(binary):
+    with Wired(binary) as wired:
+        titles = wired.wiki.titles()
+        check(len(titles) >= 20, f'{len(titles)} pages')
+        for title in titles:
+            rev = wired.wiki.revision(title)
+            bundle = wired.wiki.parsoid(title, rev)
+            html = wired.get(f'/page/html/{quote(title)}?redirect=false')
+            eq(html.status, 200, title)
+            text = html.body.decode()
+            eq(len(TIME_UUID.findall(text)), 1, f'{title}: mw:TimeUuid')
+            check(TIME_UUID.sub('', text) == bundle['html']['body'], f'{title}: another document than Parsoid gives')
+            eq(html.headers['content-type'], bundle['html']['headers']['content-type'], title)
+            eq(tid_of(html.headers['etag'])[0], rev, title)
+            check(tid_of(html.headers['etag'])[1] in TIME_UUID.search(text).group(), f'{title}: the head names its render')
+            data = wired.get(f'/page/data-parsoid/{quote(title)}/{rev}/{tid_of(html.headers["etag"])[1]}')
+            eq(data.status, 200, title)
+            eq(json.loads(data.body), bundle['data-parsoid']['body'], f'{title}: data-parsoid')
+            again = wired.get(f'/page/html/{quote(title)}?redirect=false')
+            eq((again.status, again.headers['etag'], again.body), (200, html.headers['etag'], html.body), title)
+
+
+@scene
+def an_old_render_saves_after_its_template_changed(binary):
+    with Wired(binary) as wired:
+        wiki = wired.wiki
+        wiki.edit('Template:Changing', 'first text')
+        rev = wiki.edit('Stale save', TEXT % 'Changing')
+        first = load(wired, 'Stale_save')
+        eq(tid_of(first['etag'])[0], rev)
+        check('first text' in first['content'], 'the first render has the old template')
+        wiki.edit('Template:Changing', 'second text')
+        wired.get('/page/html/Stale_save?redirect=false', {'Cache-Control': 'no-cache'})
+        second = load(wired, 'Stale_save')
+        check('second text' in second['content'], 'the second render has the new template')
+        check(second['etag'] != first['etag'], 'both renders have one name')
+        wired.server.restart()
+        done = save(wired, 'Stale_save', first, typed(first, 'last paragraph', 'last typed paragraph'))
+        eq(done['result'], 'success', done)
+        eq(wiki.source('Stale save'), (TEXT % 'Changing').replace('last paragraph', 'last typed paragraph').strip())
+
+
+@scene
+def a_render_that_is_unknown_cannot_be_saved_from(binary):
+    """Which shows, beside, that saves do go through the server."""
+    with Wired(binary) as wired:
+        wired.wiki.edit('Unknown render', TEXT % 'Note|x')
+        loaded = load(wired, 'Unknown_render')
+        rev, tid = tid_of(loaded['etag'])
+        loaded['etag'] = f'"{rev}/{tid[:-4]}0000"'
+        source = wired.wiki.source('Unknown render')
+        try:
+            done = save(wired, 'Unknown_render', loaded, typed(loaded, 'last', 'lost'))
+        except WikiError as error:
+            check('docserver-http' in str(error), str(error))
+        else:
+            check(False, f'saved: {done}')
+        eq(wired.wiki.source('Unknown render'), source)
+
+
+@scene
+def a_new_page_is_written(binary):
+    with Wired(binary) as wired:
+        eq(wired.get('/page/html/Written_anew').status, 404)
+        new = load(wired, 'Written_anew')
+        new['etag'] = new.get('etag') or ''
+        html = '<html><body><p>A new page.</p><ul><li>One</li></ul></body></html>'
+        done = save(wired, 'Written_anew', new, html)
+        eq(done['result'], 'success', done)
+        eq(wired.wiki.source('Written anew'), 'A new page.\n\n* One')
+        page = wired.get('/page/html/Written_anew', {'Cache-Control': 'no-cache'})
+        eq(page.status, 200)
+        check(b'A new page.' in page.body, 'the page that was written')
+
+
+@scene
+def typed_source_is_stashed_for_the_save(binary):
+    with Wired(binary) as wired:
+        wiki = wired.wiki
+        rev = wiki.edit('Switched', TEXT % 'Note|x')
+        changed = (TEXT % 'Note|x').replace('one', 'typed  as   source')
+        loaded = load(wired, 'Switched', oldid=rev, wikitext=changed, stash=1)
+        check(loaded['etag'].endswith('/stash"'), loaded['etag'])
+        wired.server.restart()
+        done = save(wired, 'Switched', loaded, typed(loaded, 'last paragraph', 'last typed paragraph'))
+        eq(done['result'], 'success', done)
+        eq(wiki.source('Switched'), changed.replace('last paragraph', 'last typed paragraph').strip())
+
+
+@scene
+def changes_beside_are_merged_and_conflicts_are_told(binary):
+    with Wired(binary) as wired:
+        wiki = wired.wiki
+        wiki.edit('Shared', TEXT % 'Note|x')
+        mine = load(wired, 'Shared')
+        wiki.edit_later('Shared', wiki.source('Shared').replace('Before', 'Long before'))
+        eq(save(wired, 'Shared', mine, typed(mine, 'last paragraph', 'last own paragraph'))['result'], 'success')
+        check(wiki.source('Shared').startswith('Long before') and 'last own paragraph' in wiki.source('Shared'),
+              wiki.source('Shared'))
+        mine = load(wired, 'Shared')
+        wiki.edit_later('Shared', wiki.source('Shared').replace('last own', 'last foreign'))
+        try:
+            save(wired, 'Shared', mine, typed(mine, 'last own', 'last mine'))
+        except WikiError as error:
+            check('editconflict' in str(error), str(error))
+        else:
+            check(False, 'two changes of one line, and no conflict')
+
+
+@scene
+def many_who_ask_at_once_share_a_render(binary):
+    with Wired(binary) as wired:
+        rev = wired.wiki.edit('Popular', TEXT % 'Note|x' * 3)
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(wired.get('/page/html/Popular'))) for _ in range(30)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        eq(len({(a.status, a.headers['etag'], a.body) for a in answers}), 1)
+        eq(answers[0].status, 200)
+        eq(wired.asked(r'GET /w/rest.php/\S*/v3/page/pagebundle/Popular/(\d+)'), [str(rev)])
+
+
+@scene
+def what_is_deleted_or_hidden_is_not_served(binary):
+    with Wired(binary) as wired:
+        wiki = wired.wiki
+        old = wiki.edit('To be hidden', 'The hidden text.')
+        new = wiki.edit('To be hidden', 'The text that stays.')
+        wiki.edit('To be deleted', 'Some text.')
+        eq(wired.get('/page/html/To_be_deleted').status, 200)
+        admin = wiki.log_in()
+        admin.call(action='revisiondelete', type='revision', ids=old, hide='content', token=admin.token)
+        admin.call(action='delete', title='To be deleted', token=admin.token)
+        admin.close()
+        hidden = wired.get(f'/page/html/To_be_hidden/{old}')
+        check(hidden.status in (403, 404) and b'hidden text' not in hidden.body, f'{hidden.status} {hidden.body[:200]}')
+        eq(wired.get(f'/page/html/To_be_hidden/{new}').status, 200)
+        eq(wired.get('/page/html/To_be_deleted', {'Cache-Control': 'no-cache'}).status, 404)
+
+
+@scene
+def the_command_line_warms_and_renders(binary):
+    with Wired(binary) as wired:
+        client = Client(binary, wired.server)
+        api = f'{wired.wiki.base}/w/api.php'
+        pages = len(wired.wiki.titles())
+        first, = client.json('prewarm', '--wiki', api, '--restart')
+        eq((first['titles'], first['rendered'], first['already'], first['refused']), (pages, pages, 0, 0))
+        second, = client.json('prewarm', '--wiki', api, '--restart')
+        eq((second['titles'], second['rendered'], second['already']), (pages, 0, pages))
+        third, = client.json('prewarm', '--wiki', api)
+        eq((third['asked_before'], third['rendered'], third['already']), (pages, 0, 0))
+        (client.folder / 'list').write_text('Main Page\n\nNo_such_page\nC++/Notes\n')
+        listed = client('prewarm', 'list', '--json')
+        eq(listed.returncode, 0, listed.stderr)
+        counts = json.loads(listed.stdout)
+        eq((counts['titles'], counts['already'], counts['refused']), (3, 2, 1))
+        check(b'No_such_page' in listed.stderr, listed.stderr)
+        same, = client.json('render', 'C++/Notes')
+        eq(same['changed'], False)
+        rev = wired.wiki.edit('C++/Notes', wired.wiki.source('C++/Notes') + '\n\nMore.')
+        new, = client.json('render', 'C++/Notes')
+        eq((new['changed'], new['rev']), (True, rev))
+        check('More.' in client.ok('get', 'C++/Notes'), 'the new text')
+        eq(client('render', 'No such page').returncode, 1)
+        eq(client('prewarm', 'list', '--domain', 'elsewhere').returncode, 1)
+
+
+main()
