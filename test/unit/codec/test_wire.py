@@ -45,17 +45,18 @@ def classes(path):
         files.ParseFromString(file.read())
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
-    found = {}
+    found, before = {}, ['google/protobuf/timestamp.proto']
     for file in files.file:
         if file.package == 'google.protobuf':
             continue
         del file.dependency[:]
-        file.dependency.append('google/protobuf/timestamp.proto')
+        file.dependency.extend(before)
+        before.append(file.name)
         file.options.Clear()
         for kind in file.message_type:
             for field in kind.field:
                 field.options.Clear()
-                if field.type_name == f'.{file.package}.Timestamp':
+                if field.type_name == '.querator.Timestamp':
                     field.type_name = '.google.protobuf.Timestamp'
         pool.AddSerializedFile(file.SerializeToString())
         factory = message_factory.MessageFactory(pool)

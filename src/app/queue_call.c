@@ -1,0 +1,176 @@
+#include "app/queue_call.h"
+
+#include "codec/goduration.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { REFUSAL_BYTES_MAX = 4096 };
+
+void *queue_call_new(struct http_exchange *x, void *app, size_t size)
+{
+    struct queue_call *c = arena_calloc(http_arena(x), 1, size);
+    if (http_draining(x)) {
+        rpc_fail(x, ERR_SHUTDOWN, NULL);
+        return NULL;
+    }
+    if (c == NULL) {
+        rpc_fail(x, ERR_LIMIT, NULL);
+        return NULL;
+    }
+    c->x = x;
+    c->app = app;
+    return c;
+}
+
+static void audit(const struct queue_call *c, err why)
+{
+    struct log *log = c->app->log;
+    log_event(log, LOG_INFO, "queue.audit", LOG_CSTR("what", http_route(c->x)->label), LOG_STR("queue", c->name),
+              LOG_CSTR("outcome", err_name(why)), LOG_STR("peer", http_peer(c->x)),
+              LOG_STR("request_id", http_request_id(c->x)));
+}
+
+/* The last use of c but its exchange. */
+static void leave(struct queue_call *c, err why)
+{
+    if (c->audited)
+        audit(c, why);
+    if (c->queue != NULL)
+        queue_unref(&c->queue);
+}
+
+void queue_call_end(struct queue_call *c, err why, const struct err_note *note)
+{
+    leave(c, why);
+    if (why == ERR_OK)
+        rpc_ok(c->x);
+    else
+        rpc_fail(c->x, why, note);
+}
+
+void queue_call_refuse(struct queue_call *c, const char *format, ...)
+{
+    char text[REFUSAL_BYTES_MAX];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    INVARIANT(n >= 0);
+    leave(c, ERR_BAD);
+    rpc_error(c->x, 400, (str){ .p = text, .n = (size_t)n < sizeof text ? (size_t)n : sizeof text - 1 });
+}
+
+void queue_call_reply(struct queue_call *c, const ProtobufCMessage *m)
+{
+    leave(c, ERR_OK);
+    rpc_reply(c->x, m);
+}
+
+void queue_call_send(struct queue_call *c, str body)
+{
+    leave(c, ERR_OK);
+    rpc_send(c->x, body);
+}
+
+bool queue_call_find(struct queue_call *c, ProtobufCBinaryData name, const char *permission)
+{
+    c->name = wire_str(name);
+    err why = queues_find(c->app->queues, c->name, &c->queue, &c->note);
+    if (why == ERR_OK)
+        why = queue_info_get(c->queue, http_arena(c->x), &c->info);
+    if (why != ERR_OK) {
+        queue_call_end(c, why, &c->note);
+        return false;
+    }
+    if (app_may(c->x, permission, c->info.space, c->app))
+        return true;
+    leave(c, ERR_DENIED);
+    return false;
+}
+
+bool queue_call_partition(struct queue_call *c, int32_t partition)
+{
+    if (partition >= 0 && (uint32_t)partition < c->info.partitions)
+        return true;
+    queue_call_refuse(c, "partition is invalid; '%d' is not a valid partition", (int)partition);
+    return false;
+}
+
+bool queue_call_duration(struct queue_call *c, const char *what, const char *examples, ProtobufCBinaryData text,
+                         int64_t *ns)
+{
+    str why = STR_NONE;
+    *ns = 0;
+    if (text.len == 0)
+        return true;
+    err e = goduration_parse(wire_str(text), ns, http_arena(c->x), &why);
+    if (e == ERR_BAD)
+        queue_call_refuse(c, "%s is invalid; %.*s - expected format: %s", what, STR_ARG(why), examples);
+    else if (e != ERR_OK)
+        queue_call_end(c, e, NULL);
+    return e == ERR_OK;
+}
+
+bool queue_call_timeout(struct queue_call *c, ProtobufCBinaryData text, int64_t *ns)
+{
+    return queue_call_duration(c, "request timeout", "900ms, 5m or 15m", text, ns);
+}
+
+mono queue_call_deadline(const struct queue_call *c, int64_t timeout_ns)
+{
+    mono now = clock_mono(c->app->clock);
+    return (mono){ .ns = now.ns + (timeout_ns < 0 ? 0 : timeout_ns) };
+}
+
+bool queue_call_limit(struct queue_call *c, int32_t limit, unsigned *out)
+{
+    if (limit < 0) {
+        queue_call_refuse(c, "limit is invalid; limit cannot be negative");
+        return false;
+    }
+    if (limit > QUEUE_LIST_MAX) {
+        queue_call_refuse(c, "limit is invalid; cannot be greater than %d", QUEUE_LIST_MAX);
+        return false;
+    }
+    *out = limit == 0 ? QUEUE_LIST_DEFAULT : (unsigned)limit;
+    return true;
+}
+
+void *queue_call_memory(struct queue_call *c, size_t count, size_t size)
+{
+    void *p = arena_calloc(http_arena(c->x), count, size);
+    if (p == NULL)
+        queue_call_end(c, ERR_LIMIT, NULL);
+    return p;
+}
+
+static void job_run(struct loop_job *j)
+{
+    struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
+    c->run(c);
+}
+
+static void job_done(struct loop_job *j, bool canceled)
+{
+    struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
+    err why = canceled ? ERR_SHUTDOWN : c->why;
+    if (why == ERR_OK)
+        c->answer(c);
+    else
+        queue_call_end(c, why, canceled ? NULL : &c->note);
+}
+
+void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
+{
+    c->run = run;
+    c->answer = answer;
+    c->job = (struct loop_job){ .run = job_run, .done = job_done };
+    loop_job_start(c->app->loop, &c->job);
+}
+
+void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
+{
+    http_defer(c->x);
+    queue_call_pool(c, run, answer);
+}

@@ -1,0 +1,150 @@
+/* GET /health as Querator has it, and what queues add to GET /metrics: counts and ages of partitions, of at most
+ * QUEUES_MAX queues and PARTITIONS_MAX partitions, so that a scrape is bounded whatever clients create. */
+#include "app/queue_figures.h"
+
+#include "app/headers.h"
+#include "app/queue_call.h"
+#include "app/queue_routes.h"
+#include "base/date.h"
+
+enum { QUEUES_MAX = 256, PARTITIONS_MAX = 2048, FIGURES_ARENA_BYTES = 64 << 20 };
+
+/* ---- health ---- */
+
+static void health_run(struct queue_call *c)
+{
+    struct queue_info *found;
+    unsigned count;
+    c->why = queues_list(c->app->queues, STR(""), STR(""), 1, http_arena(c->x), &found, &count);
+}
+
+static void health_answer(struct queue_call *c)
+{
+    char now[DATE_RFC3339_BYTES + 1];
+    bool fine = c->why == ERR_OK;
+    date_format_ms(clock_wall(c->app->clock).ns, now);
+    str body = arena_printf(http_arena(c->x),
+                            "{\"status\":\"%s\",\"checks\":{\"queues:storage\":[{\"componentType\":\"datastore\","
+                            "\"status\":\"%s\",\"time\":\"%s\"%s}]}}\n",
+                            fine ? "pass" : "fail", fine ? "pass" : "fail", now,
+                            fine ? "" : ",\"output\":\"storage check failed\"");
+    struct answer w = { .status = fine && body.p != NULL ? 200 : 503, .body = body.p != NULL ? body : STR("{}") };
+    answer_add(&w, STR("content-type"), STR("application/health+json"));
+    answer_add(&w, STR("cache-control"), STR("no-store"));
+    answer_add(&w, STR("x-content-type-options"), STR("nosniff"));
+    answer_send(c->x, &w);
+}
+
+static void health_job_run(struct loop_job *j)
+{
+    health_run(CONTAINER_OF(j, struct queue_call, job));
+}
+
+static void health_job_done(struct loop_job *j, bool canceled)
+{
+    struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
+    c->why = canceled ? ERR_SHUTDOWN : c->why;
+    health_answer(c);
+}
+
+void app_health(struct http_exchange *x, void *app)
+{
+    struct queue_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
+    INVARIANT(c != NULL); /* the first and only memory of a request without a body */
+    c->x = x;
+    c->app = app;
+    c->job = (struct loop_job){ .run = health_job_run, .done = health_job_done };
+    http_defer(x);
+    loop_job_start(c->app->loop, &c->job);
+}
+
+/* ---- figures ---- */
+
+enum { FIGURE_ITEMS, FIGURE_FAILURES, FIGURE_OLDEST, FIGURE_WAITING, FIGURES };
+static const char *const figure_names[FIGURES] = { "items", "failures", "oldest_age_ms", "waiting" };
+
+struct figures {
+    struct buf out[FIGURES];     /* the lines of one figure stand together */
+    struct arena arena;          /* of one queue */
+    unsigned partitions;         /* so far */
+};
+
+/* As the text format wants it in quotes. */
+static void put_label(struct buf *b, str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        if (name.p[i] == '\\' || name.p[i] == '"')
+            buf_put_c(b, '\\');
+        buf_put_c(b, name.p[i] == '\n' ? ' ' : name.p[i]);
+    }
+}
+
+static void put_figure(struct figures *f, unsigned figure, str queue, uint32_t partition, const char *state,
+                       uint64_t value)
+{
+    struct buf *b = &f->out[figure];
+    buf_printf(b, "palimpsest_queue_%s{queue=\"", figure_names[figure]);
+    put_label(b, queue);
+    buf_printf(b, "\",partition=\"%u\"", (unsigned)partition);
+    if (state != NULL)
+        buf_printf(b, ",state=\"%s\"", state);
+    buf_printf(b, "} %llu\n", (unsigned long long)value);
+}
+
+static void put_partition(struct figures *f, str queue, const struct queue_part_stats *p)
+{
+    put_figure(f, FIGURE_ITEMS, queue, p->partition, "ready", p->ready);
+    put_figure(f, FIGURE_ITEMS, queue, p->partition, "leased", p->leased);
+    put_figure(f, FIGURE_ITEMS, queue, p->partition, "scheduled", p->scheduled);
+    put_figure(f, FIGURE_ITEMS, queue, p->partition, "placing", p->placing);
+    put_figure(f, FIGURE_FAILURES, queue, p->partition, NULL, p->failures);
+    uint64_t oldest_ms = p->oldest_age_ns < 0 ? 0 : (uint64_t)(p->oldest_age_ns / NS_PER_MS);
+    put_figure(f, FIGURE_OLDEST, queue, p->partition, NULL, oldest_ms);
+}
+
+static void put_waiting(struct figures *f, str queue, const char *kind, uint64_t value)
+{
+    struct buf *b = &f->out[FIGURE_WAITING];
+    buf_put(b, STR("palimpsest_queue_waiting{queue=\""));
+    put_label(b, queue);
+    buf_printf(b, "\",kind=\"%s\"} %llu\n", kind, (unsigned long long)value);
+}
+
+static void put_queue(struct figures *f, struct queues *queues, str name)
+{
+    struct queue *q = NULL;
+    struct queue_stats stats;
+    if (queues_find(queues, name, &q, NULL) != ERR_OK)
+        return; /* deleted meanwhile */
+    if (queue_stats_get(q, &f->arena, &stats) == ERR_OK) {
+        put_waiting(f, name, "produce", stats.produce_waiting);
+        put_waiting(f, name, "lease", stats.lease_waiting);
+        put_waiting(f, name, "complete", stats.complete_waiting);
+        for (unsigned i = 0; i < stats.parts_count && f->partitions < PARTITIONS_MAX; i++, f->partitions++)
+            put_partition(f, name, &stats.parts[i]);
+    }
+    queue_unref(&q);
+    arena_reset(&f->arena);
+}
+
+void queue_figures_render(struct queues *queues, struct buf *out)
+{
+    struct figures f = { .partitions = 0 };
+    struct arena names;
+    struct queue_info *found = NULL;
+    unsigned count = 0;
+    arena_init(&names, FIGURES_ARENA_BYTES);
+    arena_init(&f.arena, FIGURES_ARENA_BYTES);
+    for (unsigned i = 0; i < FIGURES; i++)
+        buf_init(&f.out[i], out->bytes_max);
+    if (queues_list(queues, STR(""), STR(""), QUEUES_MAX, &names, &found, &count) == ERR_OK)
+        for (unsigned i = 0; i < count; i++)
+            put_queue(&f, queues, found[i].name);
+    for (unsigned i = 0; i < FIGURES; i++) {
+        buf_printf(out, "# TYPE palimpsest_queue_%s gauge\n", figure_names[i]);
+        buf_put(out, buf_str(&f.out[i]));
+        buf_fini(&f.out[i]);
+    }
+    arena_fini(&f.arena);
+    arena_fini(&names);
+}

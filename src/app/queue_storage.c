@@ -1,0 +1,260 @@
+/* storage/items.list, scheduled.list, items.import, items.delete; queue.peek, over all partitions. All on the pool. */
+#include "app/queue_call.h"
+#include "app/queue_routes.h"
+
+#include <stdlib.h>
+
+enum { IMPORT_MEMORY_FACTOR = 3 };
+
+/* ---- an item as a message, and back ---- */
+
+static ProtobufCBinaryData id_text(struct arena *a, struct ksuid id)
+{
+    char *text = arena_alloc(a, KSUID_TEXT_BYTES + 1);
+    if (text == NULL)
+        return wire_bytes(STR_NONE);
+    ksuid_format(id, text);
+    return wire_bytes((str){ .p = text, .n = KSUID_TEXT_BYTES });
+}
+
+static bool item_message(struct arena *a, const struct queue_item *q, Wire__StorageItem *out)
+{
+    wire__storage_item__init(out);
+    out->id = id_text(a, q->id);
+    out->source_id = wire_bytes(q->source_id);
+    out->is_leased = q->lease_deadline.ns != 0;
+    out->lease_deadline = wire_time(a, q->lease_deadline);
+    out->expire_deadline = wire_time(a, q->expire_at);
+    out->created_at = wire_time(a, q->created_at);
+    out->attempts = (int32_t)q->attempts;
+    out->max_attempts = (int32_t)q->max_attempts;
+    out->reference = wire_bytes(q->reference);
+    out->encoding = wire_bytes(q->encoding);
+    out->kind = wire_bytes(q->kind);
+    out->payload = wire_bytes(q->bytes);
+    return out->id.len > 0 && out->lease_deadline != NULL && out->expire_deadline != NULL && out->created_at != NULL;
+}
+
+/* False: answered. */
+static bool items_messages(struct queue_call *c, const struct queue_item *found, unsigned count,
+                           Wire__StorageItem ***out)
+{
+    Wire__StorageItem *items = queue_call_memory(c, count, sizeof *items);
+    *out = items == NULL ? NULL : queue_call_memory(c, count, sizeof(Wire__StorageItem *));
+    if (*out == NULL)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        (*out)[i] = &items[i];
+        if (!item_message(http_arena(c->x), &found[i], &items[i])) {
+            queue_call_end(c, ERR_LIMIT, NULL);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- list ---- */
+
+struct items_call {
+    struct queue_call call;
+    uint32_t partition;
+    bool scheduled;
+    str pivot;
+    unsigned limit, count;
+    struct queue_item *found;
+};
+
+static void list_run(struct queue_call *call)
+{
+    struct items_call *c = CONTAINER_OF(call, struct items_call, call);
+    call->why = queue_items_list(call->queue, c->partition, c->scheduled, c->pivot, c->limit, http_arena(call->x),
+                                 &c->found, &c->count, &call->note);
+}
+
+static void list_answer(struct queue_call *call)
+{
+    struct items_call *c = CONTAINER_OF(call, struct items_call, call);
+    Wire__StorageItemsListResponse reply = WIRE__STORAGE_ITEMS_LIST_RESPONSE__INIT;
+    if (!items_messages(call, c->found, c->count, &reply.items))
+        return;
+    reply.n_items = c->count;
+    queue_call_reply(call, &reply.base);
+}
+
+static void items_list(struct http_exchange *x, void *app, bool scheduled)
+{
+    struct items_call *c = queue_call_new(x, app, sizeof *c);
+    const Wire__StorageItemsListRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__storage_items_list_request__descriptor);
+    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.stats") ||
+        !queue_call_partition(&c->call, m->partition) || !queue_call_limit(&c->call, m->limit, &c->limit))
+        return;
+    c->partition = (uint32_t)m->partition;
+    c->scheduled = scheduled;
+    c->pivot = str_trim(wire_str(m->pivot)); /* a blank one is none */
+    queue_call_job(&c->call, list_run, list_answer);
+}
+
+void app_storage_items(struct http_exchange *x, void *app)
+{
+    items_list(x, app, false);
+}
+
+void app_storage_scheduled(struct http_exchange *x, void *app)
+{
+    items_list(x, app, true);
+}
+
+/* ---- peek: the first items of each partition, merged ---- */
+
+static int by_id(const void *a, const void *b)
+{
+    const struct queue_item *x = a, *y = b;
+    return ksuid_cmp(x->id, y->id);
+}
+
+/* Keeps the limit least of what was found so far and of one more partition. */
+static err peek_merge(struct items_call *c, const struct queue_item *more, unsigned count)
+{
+    struct queue_item *all = arena_calloc(http_arena(c->call.x), (size_t)c->count + count, sizeof *all);
+    if (all == NULL)
+        return ERR_LIMIT;
+    for (unsigned i = 0; i < c->count; i++)
+        all[i] = c->found[i];
+    for (unsigned i = 0; i < count; i++)
+        all[c->count + i] = more[i];
+    qsort(all, (size_t)c->count + count, sizeof *all, by_id);
+    c->count = c->count + count < c->limit ? c->count + count : c->limit;
+    c->found = all;
+    return ERR_OK;
+}
+
+static void peek_run(struct queue_call *call)
+{
+    struct items_call *c = CONTAINER_OF(call, struct items_call, call);
+    for (uint32_t i = 0; i < call->info.partitions && call->why == ERR_OK; i++) {
+        struct queue_item *more = NULL;
+        unsigned count = 0;
+        call->why = queue_items_list(call->queue, i, false, STR(""), c->limit, http_arena(call->x), &more, &count,
+                                     &call->note);
+        if (call->why == ERR_OK && count > 0)
+            call->why = peek_merge(c, more, count);
+    }
+}
+
+void app_queue_peek(struct http_exchange *x, void *app)
+{
+    struct items_call *c = queue_call_new(x, app, sizeof *c);
+    const Wire__QueuePeekRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_peek_request__descriptor);
+    if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
+        queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->limit))
+        queue_call_job(&c->call, peek_run, list_answer);
+}
+
+/* ---- import ---- */
+
+struct import_call {
+    struct queue_call call;
+    uint32_t partition;
+    unsigned count;
+    struct queue_item *items, *stored;
+};
+
+static void import_run(struct queue_call *call)
+{
+    struct import_call *c = CONTAINER_OF(call, struct import_call, call);
+    call->why = queue_items_import(call->queue, c->partition, c->items, c->count, http_arena(call->x), &c->stored,
+                                   &call->note);
+}
+
+static void import_answer(struct queue_call *call)
+{
+    struct import_call *c = CONTAINER_OF(call, struct import_call, call);
+    Wire__StorageItemsImportResponse reply = WIRE__STORAGE_ITEMS_IMPORT_RESPONSE__INIT;
+    if (!items_messages(call, c->stored, c->count, &reply.items))
+        return;
+    reply.n_items = c->count;
+    queue_call_reply(call, &reply.base);
+}
+
+/* id, created_at and enqueue_at are the server's. */
+static void import_item(const Wire__StorageItem *from, struct queue_item *to)
+{
+    *to = (struct queue_item){ .encoding = wire_str(from->encoding),
+                               .kind = wire_str(from->kind),
+                               .reference = wire_str(from->reference),
+                               .bytes = wire_str(from->payload),
+                               .attempts = from->attempts < 0 ? 0 : (uint32_t)from->attempts,
+                               .max_attempts = from->max_attempts < 0 ? 0 : (uint32_t)from->max_attempts,
+                               .lease_deadline = from->is_leased ? wire_time_read(from->lease_deadline)
+                                                                 : STORE_TIME_ZERO,
+                               .expire_at = wire_time_read(from->expire_deadline),
+                               .source_id = wire_str(from->source_id) };
+}
+
+void app_storage_import(struct http_exchange *x, void *app)
+{
+    struct import_call *c = queue_call_new(x, app, sizeof *c);
+    http_arena(x)->bytes_max += http_body(x).n * IMPORT_MEMORY_FACTOR; /* read, as a message, and answered */
+    const Wire__StorageItemsImportRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__storage_items_import_request__descriptor);
+    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.produce") ||
+        !queue_call_partition(&c->call, m->partition))
+        return;
+    if (m->n_items == 0) {
+        queue_call_refuse(&c->call, "items is invalid; cannot be empty");
+        return;
+    }
+    c->call.audited = true;
+    c->items = queue_call_memory(&c->call, m->n_items, sizeof *c->items);
+    if (c->items == NULL)
+        return;
+    for (size_t i = 0; i < m->n_items; i++)
+        import_item(m->items[i], &c->items[i]);
+    c->count = (unsigned)m->n_items;
+    c->partition = (uint32_t)m->partition;
+    queue_call_job(&c->call, import_run, import_answer);
+}
+
+/* ---- delete ---- */
+
+struct delete_call {
+    struct queue_call call;
+    uint32_t partition;
+    unsigned count;
+    str *ids;
+};
+
+static void delete_run(struct queue_call *call)
+{
+    struct delete_call *c = CONTAINER_OF(call, struct delete_call, call);
+    call->why = queue_items_delete(call->queue, c->partition, c->ids, c->count, &call->note);
+}
+
+static void delete_answer(struct queue_call *call)
+{
+    queue_call_end(call, ERR_OK, NULL);
+}
+
+void app_storage_delete(struct http_exchange *x, void *app)
+{
+    struct delete_call *c = queue_call_new(x, app, sizeof *c);
+    const Wire__StorageItemsDeleteRequest *m =
+        c == NULL ? NULL : rpc_read(x, &wire__storage_items_delete_request__descriptor);
+    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.clear") ||
+        !queue_call_partition(&c->call, m->partition))
+        return;
+    if (m->n_ids == 0) {
+        queue_call_refuse(&c->call, "ids is invalid; cannot be empty");
+        return;
+    }
+    c->call.audited = true;
+    c->ids = queue_call_memory(&c->call, m->n_ids, sizeof *c->ids);
+    if (c->ids == NULL)
+        return;
+    for (size_t i = 0; i < m->n_ids; i++)
+        c->ids[i] = wire_str(m->ids[i]);
+    c->count = (unsigned)m->n_ids;
+    c->partition = (uint32_t)m->partition;
+    queue_call_job(&c->call, delete_run, delete_answer);
+}

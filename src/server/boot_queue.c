@@ -1,0 +1,109 @@
+/* boot_queue.c - the stores of queues, and the queues on them. Without queue.stores the main store is the only one. */
+#include "server/boot.h"
+
+#include "loop/entropy.h"
+#include "loop/sysclock.h"
+#include "queue/store.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A local store that cannot write is of no more use; the others go on (DESIGN 5). */
+static void store_failed(void *ctx, const char *store, const char *what)
+{
+    struct server *s = ctx;
+    log_event(s->app.log, LOG_ERROR, "queue.store_failed", LOG_CSTR("store", store), LOG_CSTR("what", what));
+}
+
+static err local_open(struct server *s, const char *name, const char *dir, struct queue_store **out,
+                      struct err_note *note)
+{
+    struct queue_local_opts opts = { .name = name, .engine = dir == NULL ? s->app.engine : NULL, .dir = dir,
+                                     .clock = s->app.clock, .segment_bytes = s->config->segment_bytes,
+                                     .index_bytes_max = s->config->index_bytes_max,
+                                     .free_bytes_min = s->config->free_bytes_min, .failed = store_failed, .ctx = s };
+    store_time greatest = STORE_TIME_ZERO;
+    err why = queue_local_open(&opts, out, &greatest, note);
+    if (why == ERR_OK)
+        sysclock_start(s->app.sysclock, greatest); /* never behind what any store holds */
+    return why;
+}
+
+static err dir_open(struct server *s, const struct config_store *store, struct queue_store **out, struct err_note *note)
+{
+    char path[PATH_MAX];
+    bool absolute = store->path[0] == '/';
+    int n = snprintf(path, sizeof path, "%s%s%s", absolute ? "" : s->config->data_dir, absolute ? "" : "/",
+                     store->path);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        err_note_set(note, "queue.stores: the path of %s is too long", store->name);
+        return ERR_BAD;
+    }
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        err_note_set(note, "queue.stores: %s: %s: %s", store->name, path, strerror(errno));
+        return ERR_IO;
+    }
+    return local_open(s, store->name, path, out, note);
+}
+
+static err store_open(struct server *s, const struct config_store *store, struct queue_store **out,
+                      struct err_note *note)
+{
+    if (store->url == NULL)
+        return dir_open(s, store, out, note);
+    struct queue_pg_opts opts = { .name = store->name, .url = store->url, .loop = s->app.loop, .clock = s->app.clock,
+                                  .write_timeout_ms = s->config->queue.write_timeout_ms };
+    return queue_pg_open(&opts, out, note);
+}
+
+static err stores_open(struct server *s, struct err_note *note)
+{
+    const struct config_queue *q = &s->config->queue;
+    s->stores = calloc(q->stores_count + 1, sizeof(struct queue_store *));
+    INVARIANT(s->stores != NULL);
+    err why = ERR_OK;
+    if (q->stores_count == 0)
+        why = local_open(s, "main", NULL, &s->stores[s->stores_count], note);
+    if (q->stores_count == 0 && why == ERR_OK)
+        s->stores_count = 1;
+    for (unsigned i = 0; i < q->stores_count && why == ERR_OK; i++) {
+        why = store_open(s, &q->stores[i], &s->stores[s->stores_count], note);
+        s->stores_count += why == ERR_OK ? 1 : 0;
+    }
+    return why;
+}
+
+err server_open_queues(struct server *s, enum server_exit *status, struct err_note *note)
+{
+    const struct config_queue *q = &s->config->queue;
+    unsigned affinities[CONFIG_STORES_MAX] = { 1 };
+    for (unsigned i = 0; i < q->stores_count; i++)
+        affinities[i] = q->stores[i].affinity;
+    err why = stores_open(s, note);
+    if (why == ERR_OK) {
+        struct queues_opts opts = { .engine = s->app.engine, .stores = s->stores, .affinities = affinities,
+                                    .stores_count = s->stores_count, .clock = s->app.clock, .loop = s->app.loop,
+                                    .log = s->app.log, .metrics = s->app.metrics, .seed = entropy_u64(),
+                                    .durability = q->durability, .lease_sync = q->lease_durability == LEASE_SYNC,
+                                    .write_timeout_ms = q->write_timeout_ms,
+                                    .idempotency_window_ns = q->idempotency_window_ns,
+                                    .reply_bytes_max = q->reply_bytes_max };
+        why = queues_new(&opts, &s->app.queues, note);
+    }
+    *status = server_exit_of(why);
+    return why;
+}
+
+void server_close_queues(struct server *s)
+{
+    queues_free(&s->app.queues);
+    for (unsigned i = 0; i < s->stores_count; i++)
+        s->stores[i]->ops->close(&s->stores[i]);
+    free(s->stores);
+    s->stores = NULL;
+    s->stores_count = 0;
+}
