@@ -1,10 +1,16 @@
 /* committer.c - takes what waits, decides one after the other, writes one group, answers all in order.
  *
+ *   decide all -> write -> answer early, unsynced -> sync -> publish -> answer the others     a group with a synced or
+ *                                                                                             early update
+ *   decide all -> write -> publish -> answer all                                              one of unsynced alone
+ *
  * Invariants
  *  1. A decision sees everything acknowledged and everything decided before it in its group.
- *  2. done is called after the group is on disk, in the order of submission; an error too, because it may
- *     rest on rows of the same group.
- *  3. After a failed write nothing is acknowledged any more. */
+ *  2. done of a synced update is called after the group and all groups before it are on disk, in the order of
+ *     submission; an error too, because it may rest on rows of the same group. Also when it wrote nothing.
+ *  3. After a failed write or sync nothing is acknowledged any more.
+ *  4. A group is not left unsynced when an older one has been for sync_interval_ms. The indexer syncs what nothing
+ *     follows: LMDB never holds a group that the log may still lose. */
 #include "engine/parts.h"
 
 #include <stdlib.h>
@@ -265,22 +271,80 @@ static void publish(struct group *g, const struct vlog_group *lg, struct vlog_ex
         indexer_wake(e);
 }
 
-/* Log, sync, publish. */
-static err group_write(struct group *g)
+/* Calls done of the updates that are acknowledged as ack says. */
+static void answer(struct group *g, enum engine_ack ack, err why)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct engine_update *u = g->updates[i];
+        if (u == NULL || u->ack != ack)
+            continue;
+        err result = why != ERR_OK && g->results[i] == ERR_OK ? why : g->results[i];
+        if (result == ERR_OK)
+            atomic_fetch_add_explicit(&g->engine->updates, 1, memory_order_relaxed);
+        g->updates[i] = NULL; /* the caller's again */
+        u->done(u->ctx, result);
+    }
+}
+
+static err group_append(struct group *g, struct vlog_group *lg, struct vlog_extent *whole)
 {
     struct engine *e = g->engine;
-    struct vlog_group lg = { .seq = vlog_tail(e->log).seq + 1, .time = e->last_now, .count = collect(g) };
-    lg.mutations = g->mutations;
-    if (lg.count == 0)
+    if (lg->count == 0)
         return ERR_OK;
-    struct vlog_extent whole;
-    err why = vlog_append(e->log, &lg, &whole);
+    bool all_synced = vlog_synced(e->log) == vlog_tail(e->log).seq;
+    err why = vlog_append(e->log, lg, whole);
     if (why != ERR_OK) {
         engine_fail(e, "writing the log", err_name(why));
         return ERR_IO;
     }
-    publish(g, &lg, whole);
+    if (all_synced)
+        e->unsynced_since = clock_mono(e->clock);
     return ERR_OK;
+}
+
+static err log_sync(struct engine *e)
+{
+    err why = vlog_sync(e->log, vlog_tail(e->log));
+    if (why != ERR_OK)
+        engine_fail(e, "syncing the log", err_name(why));
+    return why;
+}
+
+/* Must the group be on disk before its last update is answered? */
+static bool group_wants_sync(const struct group *g)
+{
+    const struct engine *e = g->engine;
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->updates[i]->ack != ENGINE_ACK_UNSYNCED)
+            return true;
+    return vlog_synced(e->log) < vlog_tail(e->log).seq &&
+           clock_mono(e->clock).ns - e->unsynced_since.ns >= e->sync_interval_ms * NS_PER_MS;
+}
+
+/* Writes what was decided and answers everybody. */
+static void group_write(struct group *g)
+{
+    struct engine *e = g->engine;
+    bool sync = group_wants_sync(g);
+    struct vlog_group lg = { .seq = vlog_tail(e->log).seq + 1, .time = e->last_now, .count = collect(g) };
+    lg.mutations = g->mutations;
+    struct vlog_extent whole;
+    err why = group_append(g, &lg, &whole);
+    if (sync) {
+        answer(g, ENGINE_ACK_EARLY, why);
+        answer(g, ENGINE_ACK_UNSYNCED, why);
+        why = why == ERR_OK ? log_sync(e) : why;
+    }
+    if (why == ERR_OK && lg.count > 0)
+        publish(g, &lg, whole);
+    answer(g, ENGINE_ACK_UNSYNCED, why);
+    answer(g, ENGINE_ACK_SYNCED, why);
+}
+
+static void group_refuse(struct group *g)
+{
+    for (int ack = ENGINE_ACK_SYNCED; ack <= ENGINE_ACK_UNSYNCED; ack++)
+        answer(g, (enum engine_ack)ack, ERR_UNAVAILABLE);
 }
 
 /* Waits while the index is too far behind. ERR_FULL: it cannot follow, the disk is full. */
@@ -336,13 +400,10 @@ static struct engine_update *group_run(struct group *g, struct engine_update *li
         g->count++;
     }
     engine_view_end(&g->view);
-    err why = atomic_load(&e->failed) ? ERR_UNAVAILABLE : group_write(g);
-    for (uint32_t i = 0; i < g->count; i++) {
-        err result = why != ERR_OK && g->results[i] == ERR_OK ? why : g->results[i];
-        if (result == ERR_OK)
-            atomic_fetch_add_explicit(&e->updates, 1, memory_order_relaxed);
-        g->updates[i]->done(g->updates[i]->ctx, result);
-    }
+    if (atomic_load(&e->failed))
+        group_refuse(g);
+    else
+        group_write(g);
     pthread_mutex_lock(&e->queue);
     e->waiting -= g->count;
     pthread_mutex_unlock(&e->queue);
@@ -372,6 +433,8 @@ void *committer_run(void *engine)
     for (struct engine_update *list = queue_take(e); list != NULL; list = queue_take(e))
         while (list != NULL)
             list = group_run(g, list);
+    if (!atomic_load(&e->failed))
+        (void)log_sync(e); /* told by engine_fail */
     free(g->mutations);
     free(g);
     return NULL;

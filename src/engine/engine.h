@@ -8,7 +8,8 @@
  * serialised per partition (the embedded engine: over the whole store), so an update is atomic and
  * isolated across spaces, and a decision always sees all rows it decides over. An engine may run a
  * decision again after throwing its writes away; so a decision may not keep anything from an earlier run.
- *   An update that wrote is acknowledged when it is on disk, never before. Updates acknowledge in order.
+ *   An update that wrote is acknowledged when it is on disk, unless it asks to be told earlier (engine_ack). Updates
+ * take effect in the order of submission, and of those of one engine_ack are acknowledged in it.
  *
  * Embedded engine (engine_lmdb.c): the synced log record is the commit, LMDB is its index (DESIGN 5).
  * Sources: Bitcask's paper for values in a log, LMDB for the index, group commit after Gray and Reuter. */
@@ -124,11 +125,22 @@ MUST_CHECK err engine_txn_put_value(struct engine_txn *t, enum engine_space spac
 /* Deletes a row; no error when it is not there. Fails: ERR_LIMIT. */
 MUST_CHECK err engine_txn_delete(struct engine_txn *t, enum engine_space space, str key);
 
+/* When an update is acknowledged.
+ *   SYNCED    on disk, with all it read
+ *   EARLY     written, before the sync of its group, which follows
+ *   UNSYNCED  written; a group of such alone is not synced: it is with the next one that is, at the latest after
+ *             engine_opts.sync_interval_ms, or before the index takes it over
+ * What was written and not synced survives the process, and is lost, group by group from the end, when the machine
+ * stops: never a part of an update, nor an update without all before it. Decisions see it at once. Views show an
+ * update's rows when its group is synced, or at done when the group is not going to be; so of an early update, and of an
+ * unsynced one in a group with others, a moment after done. */
+enum engine_ack { ENGINE_ACK_SYNCED, ENGINE_ACK_EARLY, ENGINE_ACK_UNSYNCED };
+
 /* One update. The memory is the caller's and must stay until done was called.
  *   decide    runs on the committer. Never blocks, keeps to the rules above. Anything but ERR_OK throws
  *             its writes away and is what done gets.
- *   done      exactly once, on the committer (or, when refused, inside engine_submit): ERR_OK when on disk
- *             (or when decide wrote nothing and all it has read is on disk), decide's own error, ERR_FULL,
+ *   done      exactly once, on the committer (or, when refused, inside engine_submit): ERR_OK as ack says
+ *             (also when decide wrote nothing), decide's own error, ERR_FULL,
  *             ERR_SHUTDOWN, ERR_LIMIT (engine_opts.waiting_max), ERR_TIMEOUT (deadline passed before decide
  *             ran: nothing was written). Short: it may wake somebody, not work.
  *   partition the bytes that all keys written start with, for engines that distribute; STR_NONE: any key.
@@ -140,6 +152,7 @@ struct engine_update {
     mono deadline;              /* ns 0: none */
     str partition;
     bool frees;
+    enum engine_ack ack;
     struct engine_update *next; /* the engine's */
 };
 void engine_submit(struct engine *e, struct engine_update *u);
@@ -157,6 +170,7 @@ struct engine_opts {
     uint64_t index_bytes_max;  /* LMDB map size; 0: 256 GiB */
     uint64_t free_bytes_min;   /* puts are refused when the disk has less left; 0: 64 MiB */
     uint32_t waiting_max;      /* updates waiting at once; 0: 65536 */
+    uint32_t sync_interval_ms; /* of updates acknowledged unsynced; 0: 50 */
     bool read_only;            /* for check: changes nothing on disk, replays into memory */
     const struct file_faults *faults; /* vlog/file.h: tests make the disk fail; NULL: it does not */
 };

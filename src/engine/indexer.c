@@ -88,12 +88,27 @@ static err apply_and_drop(struct engine *e, const char **detail)
     return why;
 }
 
+/* On disk first: what the index holds the log may not lose. Also what came since, while the index cannot follow. */
+static err sync_log(struct engine *e)
+{
+    pthread_mutex_lock(&e->index);
+    struct vlog_tail to = e->active->end;
+    pthread_mutex_unlock(&e->index);
+    err why = vlog_sync(e->log, to);
+    if (why != ERR_OK)
+        engine_fail(e, "syncing the log", err_name(why));
+    return why;
+}
+
 /* Tries until it works, the disk is full and the engine closes, or it fails for good. */
 static err apply_frozen(struct engine *e)
 {
     for (;;) {
         const char *detail = NULL;
-        err why = apply_and_drop(e, &detail);
+        err why = sync_log(e);
+        if (why != ERR_OK)
+            return why;
+        why = apply_and_drop(e, &detail);
         if (why == ERR_OK)
             return ERR_OK;
         if (why != ERR_FULL) {

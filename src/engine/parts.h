@@ -95,6 +95,8 @@ struct engine {
     struct vlog *log;
     struct clock *clock;
     store_time last_now;      /* the committer's */
+    int64_t sync_interval_ms;
+    mono unsynced_since;      /* the committer's: when the oldest group was written that no sync has covered */
 
     MDB_env *env;
     MDB_dbi rows, dead, segments, meta;

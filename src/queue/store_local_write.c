@@ -202,6 +202,7 @@ void local_write(struct queue_store *s, struct queue_write *w)
         .ctx = w,
         .deadline = w->deadline,
         .frees = w->frees,
+        .ack = w->early || w->unsynced ? ENGINE_ACK_UNSYNCED : ENGINE_ACK_SYNCED,
     };
     engine_submit(e, u);
     local_leave(l);

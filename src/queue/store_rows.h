@@ -1,8 +1,8 @@
 /* store_rows.h - how a local store lays partitions out in SPACE_PARTITION. Private to store_local*.c.
  *
  *   key: queue 4, partition 2, kind 1, then          -> value; all start with a version, 1; numbers big-endian
- *   1 record     -                                   -> ready 8, scheduled 8, leased 8, bytes 8, last id 20, settled 20,
- *                                                       epoch 8, boot 16
+ *   1 record     -                                   -> ready 8, scheduled 8, leased 8, bytes 8, last id 20,
+ *                                                       settled 20, epoch 8, boot 16
  *   2 batch      first id 20                         -> count 2, created 8, expire 8, states in 2 bits each from the
  *                                                       low end, order key; its blob: the bodies (item.h)
  *   3 aside      first id 20                         -> the same: a batch put without an item in place, so that a walk

@@ -38,7 +38,8 @@ int file_open(const struct file_faults *ff, int dir_fd, const char *name, int fl
     int why = fault(ff, FILE_OPEN, NULL);
     if (why != 0)
         return why;
-    int got = openat(dir_fd, name, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600); /* a pipe would wait for its writer */
+    /* Not blocking: a pipe would wait for its writer. */
+    int got = openat(dir_fd, name, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
     if (got < 0)
         return errno;
     struct stat st;

@@ -75,6 +75,7 @@ void record_group_encode(const struct record_group *g, struct record_spot at, st
     put_be32(out + 28, g->mutations);
     put_be64(out + 32, g->values_bytes);
     put_be32(out + 40, g->values);
+    put_be32(out + 44, g->unsynced);
     put_be64(out + 48, spot_sum(at, meta.p, meta.n));
     put_be64(out + GROUP_SUMMED, spot_sum(at, out, GROUP_SUMMED));
 }
@@ -97,6 +98,7 @@ err record_group_decode(str bytes, struct record_spot at, struct record_group *o
         .mutations = get_be32(p + 28),
         .values_bytes = get_be64(p + 32),
         .values = get_be32(p + 40),
+        .unsynced = get_be32(p + 44),
     };
     return ERR_OK;
 }

@@ -8,7 +8,7 @@
  * (segment, offset): bytes that a client stored, or that were copied from elsewhere, never pass for a header.
  *
  *   group header, 64: magic 4, version 2, zero 2, seq 8, store_time 8, meta bytes 4, mutations 4,
- *                     value bytes 8, values 4, zero 4, sum of meta 8, sum of the 56 bytes before 8
+ *                     value bytes 8, values 4, unsynced 4, sum of meta 8, sum of the 56 bytes before 8
  *   value header, 40: magic 4, space 1, version 1, key bytes 2, value bytes 4, zero 4, seq 8, XXH3 of value 8,
  *                     sum of the 32 bytes before and the key 8
  *   segment header, 64: magic 8, version 4, number 4, store id 16, zero 24, sum of the 56 bytes before 8
@@ -43,6 +43,7 @@ struct record_group {
     uint32_t meta_bytes;
     uint32_t mutations;
     uint32_t values;
+    uint32_t unsynced;   /* so many groups right before this one were not known to be on disk when it was written */
 };
 
 struct record_value {

@@ -1,7 +1,8 @@
 /* replay.c - from the position the index holds to the end of the log.
  *
- * Only the last group of the last segment can be torn (vlog.c, invariant 3): a group that fails its sums is
- * torn when nothing whole lies behind it, and damage otherwise. */
+ * A group that fails its sums is damage when a later one says it was on disk (vlog.c, invariants 3 and 4), and torn
+ * otherwise: a power loss leaves of what was not synced whatever blocks it likes. Values are checked of the groups that
+ * none is known to say that of. */
 #include "vlog/tail_reader.h"
 
 #include <errno.h>
@@ -17,6 +18,7 @@ struct replay {
     struct segment *seg;
     struct tail_reader reader;
     bool is_last;              /* no segment follows seg */
+    uint64_t known;            /* groups up to this are said to have been on disk */
     struct buf meta;
 };
 
@@ -34,38 +36,51 @@ static struct record_spot spot_at(const struct replay *r, uint64_t offset)
     return (struct record_spot){ .id = r->log->id, .segment = r->at.segment, .offset = offset };
 }
 
-/* Is there a group header with a higher number in window (which starts at offset)? */
-static bool window_has_group(const struct replay *r, str window, uint64_t offset)
+/* What headers behind a place say. */
+struct later {
+    bool any;                  /* a group with a higher number is there */
+    uint64_t known;            /* the greatest number said to be on disk */
+};
+
+/* The last group that was on disk when g was written. */
+static uint64_t known_by(const struct record_group *g)
+{
+    return g->unsynced < g->seq ? g->seq - 1 - g->unsynced : 0;
+}
+
+/* Looks for group headers with a higher number in window (which starts at offset). */
+static void window_groups(const struct replay *r, str window, uint64_t offset, struct later *out)
 {
     str magic = record_group_magic();
     size_t at = 0;
     while (at + RECORD_GROUP_BYTES <= window.n) {
         const char *hit = memmem(window.p + at, window.n - at, magic.p, magic.n);
         if (hit == NULL)
-            return false;
+            return;
         at = (size_t)(hit - window.p);
         struct record_group g;
-        if (record_group_decode(str_skip(window, at), spot_at(r, offset + at), &g) == ERR_OK && g.seq > r->at.seq)
-            return true;
+        if (record_group_decode(str_skip(window, at), spot_at(r, offset + at), &g) == ERR_OK && g.seq > r->at.seq) {
+            out->any = true;
+            out->known = known_by(&g) > out->known ? known_by(&g) : out->known;
+        }
         at++;
     }
-    return false;
 }
 
-/* Looks for a whole group header anywhere behind offset in this segment. */
-static err find_later_group(struct replay *r, uint64_t offset, bool *found)
+/* Looks for whole group headers anywhere behind offset in this segment. */
+static err find_later_groups(struct replay *r, uint64_t offset, struct later *out)
 {
     enum { WINDOW = 1 << 16 };
     char *window = malloc(WINDOW);
     INVARIANT(window != NULL);
     err why = ERR_OK;
-    *found = false;
-    while (why == ERR_OK && !*found && offset + RECORD_GROUP_BYTES <= r->reader.size) {
+    *out = (struct later){ .any = false };
+    while (why == ERR_OK && offset + RECORD_GROUP_BYTES <= r->reader.size) {
         uint64_t left = r->reader.size - offset;
         size_t n = left < WINDOW ? (size_t)left : WINDOW;
         why = tail_read(&r->reader, offset, n, window);
         if (why == ERR_OK)
-            *found = window_has_group(r, (str){ .p = window, .n = n }, offset);
+            window_groups(r, (str){ .p = window, .n = n }, offset, out);
         offset += n < WINDOW ? n : WINDOW - RECORD_GROUP_BYTES + 1;
     }
     free(window);
@@ -77,11 +92,12 @@ static err torn_or_damaged(struct replay *r)
 {
     if (!r->is_last)
         return damaged(r, "a group fails its checksum and a later segment exists");
-    bool later = false;
-    err why = find_later_group(r, r->at.offset + 1, &later);
+    struct later later;
+    err why = find_later_groups(r, r->at.offset + 1, &later);
     if (why != ERR_OK)
         return why;
-    return later ? damaged(r, "a group fails its checksum and a whole one lies behind it") : ERR_OK;
+    bool was_there = later.known > r->at.seq;
+    return was_there ? damaged(r, "a group fails its checksum and one behind it says it was whole") : ERR_OK;
 }
 
 /* Reads and checks one value record at *at. ERR_CORRUPT when it does not hold. */
@@ -147,7 +163,7 @@ static err read_group(struct replay *r, struct record_group *g)
         return ERR_CORRUPT;
     uint64_t values_at = meta_at + g->meta_bytes;
     uint64_t end = values_at + g->values_bytes;
-    return r->is_last && end == r->reader.size ? check_values(r, values_at, end) : ERR_OK;
+    return r->is_last && g->seq > r->known ? check_values(r, values_at, end) : ERR_OK;
 }
 
 static err hand_out(struct replay *r, const struct record_group *g)
@@ -174,9 +190,33 @@ static err hand_out(struct replay *r, const struct record_group *g)
     return ERR_OK;
 }
 
+/* Goes over the headers from r->at on as far as they are whole, for what they say of those before. */
+static err learn_known(struct replay *r)
+{
+    uint64_t offset = r->at.offset;
+    r->known = r->at.seq;
+    for (uint64_t seq = r->at.seq + 1; offset + RECORD_GROUP_BYTES <= r->reader.size; seq++) {
+        char header[RECORD_GROUP_BYTES];
+        struct record_group g;
+        err why = tail_read(&r->reader, offset, sizeof(header), header);
+        if (why != ERR_OK)
+            return why;
+        why = record_group_decode((str){ .p = header, .n = sizeof(header) }, spot_at(r, offset), &g);
+        uint64_t left = r->reader.size - offset - RECORD_GROUP_BYTES;
+        if (why != ERR_OK || g.seq != seq || g.meta_bytes > left || g.values_bytes > left - g.meta_bytes)
+            return ERR_OK;
+        r->known = known_by(&g) > r->known ? known_by(&g) : r->known;
+        offset += RECORD_GROUP_BYTES + (uint64_t)g.meta_bytes + g.values_bytes;
+    }
+    return ERR_OK;
+}
+
 /* All groups of one segment from r->at on; stops before a torn one. */
 static err replay_groups(struct replay *r)
 {
+    err learned = r->is_last ? learn_known(r) : ERR_OK;
+    if (learned != ERR_OK)
+        return learned;
     while (r->at.offset < r->reader.size) {
         struct record_group g;
         err why = read_group(r, &g);
@@ -205,11 +245,11 @@ static err header_state(struct replay *r, bool *good)
 /* A segment whose header is bad: a crash while it was made leaves one without groups; it is dropped. */
 static err drop_unborn(struct replay *r, bool *dropped)
 {
-    bool later = false;
-    err why = find_later_group(r, 0, &later);
+    struct later later;
+    err why = find_later_groups(r, 0, &later);
     if (why != ERR_OK)
         return why;
-    if (later || !r->is_last)
+    if (later.any || !r->is_last)
         return damaged(r, "its header fails the checksum");
     *dropped = true;
     return ERR_OK;
@@ -316,5 +356,6 @@ err vlog_replay(struct vlog *log, struct vlog_tail from, const struct vlog_repla
     }
     log->active = last;
     log->tail = r.at;
+    atomic_store(&log->synced, r.at.seq);
     return ERR_OK;
 }

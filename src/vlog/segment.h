@@ -33,6 +33,9 @@ struct vlog {
     struct segments segments;
     struct segment *active;
     struct vlog_tail tail;
+    pthread_mutex_t sync;      /* one sync at a time: the kernel tells of lost writes once, to whoever asks first */
+    bool sync_failed;          /* under sync */
+    _Atomic uint64_t synced;   /* seq */
     struct buf meta, heads;    /* the writer's, reused */
     struct iovec *iov;
     size_t iov_size;

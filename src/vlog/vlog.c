@@ -1,9 +1,11 @@
 /* vlog.c - opening, appending, reading, punching. Replay is in replay.c, files in segment.c.
  *
  * Invariants
- *  1. Bytes in [0, tail.offset) of the active segment are written and synced; nothing lies behind them.
+ *  1. Bytes in [0, tail.offset) of the active segment are written; nothing lies behind them. Groups up to synced are on
+ *     disk, and all of the sealed segments.
  *  2. vlog_append writes only into blocks that vlog_reserve got before, so ENOSPC is found in time.
- *  3. A segment gets a successor only when all its groups are synced. */
+ *  3. A segment gets a successor only when all its groups are synced.
+ *  4. A group's header claims no more of those before it to be on disk than a sync that returned had covered. */
 #include "vlog/segment.h"
 
 #include <errno.h>
@@ -29,6 +31,7 @@ err vlog_open(const struct vlog_opts *opts, struct vlog **out, struct err_note *
     log->faults = opts->faults;
     log->read_only = opts->read_only;
     pthread_rwlock_init(&log->segments.lock, NULL);
+    pthread_mutex_init(&log->sync, NULL);
     buf_init(&log->meta, META_BYTES_MAX);
     buf_init(&log->heads, META_BYTES_MAX);
     err why = segments_init(log);
@@ -51,6 +54,7 @@ void vlog_close(struct vlog **lp)
         (void)file_truncate(log->faults, atomic_load(&log->active->fd), log->tail.offset); /* only tidies up */
     segments_fini(&log->segments);
     pthread_rwlock_destroy(&log->segments.lock);
+    pthread_mutex_destroy(&log->sync);
     buf_fini(&log->meta);
     buf_fini(&log->heads);
     free(log->iov);
@@ -62,6 +66,37 @@ void vlog_close(struct vlog **lp)
 struct vlog_tail vlog_tail(const struct vlog *log)
 {
     return log->tail;
+}
+
+uint64_t vlog_synced(const struct vlog *log)
+{
+    return atomic_load(&log->synced);
+}
+
+/* Under the lock: the segment of to, the only one that may hold what is not on disk. */
+static err sync_segment(struct vlog *log, struct vlog_tail to)
+{
+    struct segment *seg = segments_find(&log->segments, to.segment);
+    INVARIANT(seg != NULL);
+    log->sync_failed = file_datasync(log->faults, atomic_load(&seg->fd)) != 0;
+    if (log->sync_failed)
+        return ERR_IO;
+    log->syncs++;
+    atomic_store(&log->synced, to.seq);
+    return ERR_OK;
+}
+
+err vlog_sync(struct vlog *log, struct vlog_tail to)
+{
+    MAGIC_CHECK(log, VLOG_MAGIC);
+    if (atomic_load(&log->synced) >= to.seq)
+        return ERR_OK;
+    pthread_mutex_lock(&log->sync);
+    err why = log->sync_failed ? ERR_IO : ERR_OK;
+    if (why == ERR_OK && atomic_load(&log->synced) < to.seq)
+        why = sync_segment(log, to);
+    pthread_mutex_unlock(&log->sync);
+    return why;
 }
 
 /* ---- appending ---- */
@@ -99,7 +134,9 @@ static err reserve_to(struct vlog *log, struct segment *seg, uint64_t tail, uint
 static err roll(struct vlog *log, uint64_t n)
 {
     struct segment *next = NULL;
-    err why = segment_create(log, log->active->number + 1, &next);
+    err why = vlog_sync(log, log->tail);
+    if (why == ERR_OK)
+        why = segment_create(log, log->active->number + 1, &next);
     if (why != ERR_OK)
         return why;
     why = reserve_to(log, next, RECORD_SEGMENT_BYTES, RECORD_SEGMENT_BYTES + n);
@@ -228,6 +265,7 @@ err vlog_append(struct vlog *log, struct vlog_group *g, struct vlog_extent *whol
     MAGIC_CHECK(log, VLOG_MAGIC);
     INVARIANT(g->seq == log->tail.seq + 1);
     struct record_group head = { .seq = g->seq, .time = g->time, .mutations = g->count };
+    head.unsynced = (uint32_t)(log->tail.seq - atomic_load(&log->synced));
     place_values(log, g, &head);
     uint64_t n = RECORD_GROUP_BYTES + head.meta_bytes + head.values_bytes;
     INVARIANT(log->tail.offset + n <= log->active->reserved);
@@ -235,15 +273,12 @@ err vlog_append(struct vlog *log, struct vlog_group *g, struct vlog_extent *whol
     int count = encode_group(log, g, &head, header);
     int fd = atomic_load(&log->active->fd);
     int why = file_write(log->faults, fd, log->iov, count, log->tail.offset);
-    if (why == 0)
-        why = file_datasync(log->faults, fd);
     if (why != 0)
         return file_err(why) == ERR_FULL ? ERR_FULL : ERR_IO;
     *whole = (struct vlog_extent){ .segment = log->tail.segment, .offset = log->tail.offset, .size = n };
     log->tail.seq = g->seq;
     log->tail.offset += n;
     atomic_store(&log->active->end, log->tail.offset);
-    log->syncs++;
     log->groups++;
     log->bytes_written += n;
     return ERR_OK;

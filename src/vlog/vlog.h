@@ -1,9 +1,10 @@
 /* vlog.h - the value log: numbered segment files to which groups are appended; the synced group is the commit.
  *
  * Model. A log is a row of segment files, each a header and then group after group without gaps
- * (vlog/record.h). The last segment is the active one; the others are sealed and never written again,
- * only holes are punched into them until they are unlinked. One group is in flight at a time, so only the
- * last group of the last segment may be torn, and everything before it is whole or damaged.
+ * (vlog/record.h). The last segment is the active one; the others are synced, sealed and never written again,
+ * only holes are punched into them until they are unlinked. Appending and syncing are two steps; each group says how
+ * many groups before it were not known to be on disk when it was written. So a group that fails its sums is damage when
+ * a later one knew it on disk; otherwise, in the last segment, it is torn, and with it all that lies behind.
  *   Extents: a value record is an extent; the first value record of a group owns the group's header and
  * meta too. Extents lie side by side and account for every byte behind the segment header. A group without
  * values is an extent of its own that nobody owns: it is dead as soon as the index holds it.
@@ -66,7 +67,7 @@ struct vlog_replay_calls {
 MUST_CHECK err vlog_replay(struct vlog *log, struct vlog_tail from, const struct vlog_replay_calls *calls,
                            struct err_note *note);
 
-/* Behind the last group that is on disk. Thread: the writer, or nobody writes. */
+/* Behind the last group that was written. Thread: the writer, or nobody writes. */
 struct vlog_tail vlog_tail(const struct vlog *log);
 /* Where a group of these sizes would begin if it were appended now (a new segment when it does not fit), with
  * its blocks reserved. ERR_FULL: no room, nothing changed. ERR_IO: fatal. */
@@ -82,8 +83,13 @@ struct vlog_group {
 };
 /* Bytes of one mutation in a group, and of a group without mutations: what vlog_reserve wants added up. */
 uint64_t vlog_mutation_bytes(const struct record_mutation *m);
-/* Writes and syncs; *tail is behind it. Any failure is final: what is on disk is unknown. ERR_IO, ERR_FULL. */
+/* Writes. Any failure is final: what is on disk is unknown. ERR_IO, ERR_FULL. */
 MUST_CHECK err vlog_append(struct vlog *log, struct vlog_group *g, struct vlog_extent *whole);
+/* Brings everything up to a tail of this log to disk, when it is not yet. A failure is final: all later calls fail.
+ * Thread: any. ERR_IO. */
+MUST_CHECK err vlog_sync(struct vlog *log, struct vlog_tail to);
+/* The last group that is known to be on disk. Thread: any. */
+uint64_t vlog_synced(const struct vlog *log);
 
 /* n bytes at offset of a segment. ERR_CORRUPT: not there; ERR_IO; _now: ERR_AGAIN when not in memory. */
 MUST_CHECK err vlog_read(struct vlog *log, uint32_t segment, uint64_t offset, size_t n, void *dst);

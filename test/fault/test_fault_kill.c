@@ -1,11 +1,16 @@
-/* Goal: kill -9 at any instant loses nothing acknowledged and shows nothing half written; no space leaks.
+/* Goal: kill -9 at any instant loses nothing acknowledged and shows nothing half written; a power loss loses nothing that
+ * was acknowledged as synced, and of the rest only an end; no space leaks.
  * Method: a child writes pairs of rows with a window of updates in flight and tells each acknowledgement through a
  * pipe; the parent kills it after a random number of them (or at once), opens the store and compares. Which row
- * an update writes, and how, follows from its number, so the parent knows what may be there.
+ * an update writes, and how, follows from its number, so the parent knows what may be there. For a power loss the child
+ * notes what each sync covered, and the parent loses random sectors of the log behind that.
  * FAULT_KILL_CYCLES sets the number of kills (100); FAULT_SEED the seed, printed. */
 #include "base/rng.h"
 #include "scratch.h"
+#include "vlog/file.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,13 +19,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-enum { KEYS = 24, WINDOW = 48, BYTES_MAX = 12000, CYCLES = 100 };
+enum { KEYS = 24, WINDOW = 48, BYTES_MAX = 12000, CYCLES = 100, SEGMENTS = 4096, SECTOR = 512 };
 
 /* What update number v does: everything follows from v. */
 static uint64_t mixed(uint64_t v)
@@ -38,6 +44,12 @@ static uint64_t key_of(uint64_t v)
 static bool deletes(uint64_t v)
 {
     return mixed(v) / KEYS % 6 == 0;
+}
+
+/* Runs of one kind, so that there are groups of one kind too. */
+static enum engine_ack ack_of(uint64_t v)
+{
+    return (enum engine_ack)(mixed(v / 400) % 3);
 }
 
 static size_t bytes_of(uint64_t v, char *out)
@@ -111,7 +123,12 @@ static _Noreturn void child_run(struct scratch *s, int pipe_fd, uint64_t version
         f->writer = w;
         f->version = version++;
         f->n = bytes_of(f->version, f->bytes);
-        f->update = (struct engine_update){ .decide = pair_decide, .done = pair_done, .ctx = f };
+        f->update = (struct engine_update){
+            .decide = pair_decide,
+            .done = pair_done,
+            .ctx = f,
+            .ack = ack_of(f->version),
+        };
         atomic_store(&f->busy, true);
         engine_submit(s->engine, &f->update);
     }
@@ -120,8 +137,10 @@ static _Noreturn void child_run(struct scratch *s, int pipe_fd, uint64_t version
 /* ---- the parent ---- */
 
 struct truth {
-    uint64_t shown[KEYS];   /* the version each key shows; 0: none */
-    uint64_t acked;         /* the last acknowledged number */
+    uint64_t shown[KEYS];   /* the version each key shows after update acked; 0: none */
+    uint64_t acked;         /* the greatest number that must be there */
+    uint64_t heard;         /* the greatest number that was acknowledged */
+    bool power;             /* what was not acknowledged as synced may be gone */
     uint64_t in_flight_end; /* numbers from here on were never submitted */
 };
 
@@ -131,26 +150,36 @@ static void pause_ns(uint64_t ns)
     nanosleep(&ts, NULL);
 }
 
+static void show_up_to(struct truth *t, uint64_t v)
+{
+    for (uint64_t u = t->acked + 1; u <= v; u++)
+        t->shown[key_of(u)] = deletes(u) ? 0 : u;
+    t->acked = v > t->acked ? v : t->acked;
+}
+
 /* Reads acknowledgements until the pipe ends, kills when count of them came. */
 static void watch(struct truth *t, int fd, pid_t child, uint64_t count, uint64_t delay_ns)
 {
     uint64_t v;
     uint64_t seen = 0;
+    uint64_t last[3] = { 0 };
     if (count == 0) {
         pause_ns(delay_ns);
         kill(child, SIGKILL);
     }
     while (read(fd, &v, sizeof(v)) == (ssize_t)sizeof(v)) {
-        assert_int_equal(v, t->acked + 1); /* in order */
-        t->acked = v;
-        t->shown[key_of(v)] = deletes(v) ? 0 : v;
+        assert_true(v > last[ack_of(v)]); /* in order */
+        last[ack_of(v)] = v;
+        t->heard = v > t->heard ? v : t->heard;
+        if (!t->power || ack_of(v) == ENGINE_ACK_SYNCED)
+            show_up_to(t, v);
         if (++seen == count)
             kill(child, SIGKILL);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    t->in_flight_end = t->acked + 1 + WINDOW;
+    t->in_flight_end = t->heard + 1 + WINDOW;
 }
 
 static uint64_t read_side(struct scratch *s, uint64_t key, char side)
@@ -179,12 +208,13 @@ static uint64_t compare(struct truth *t, struct scratch *s)
         shown[key] = read_side(s, key, 'A');
         assert_int_equal(shown[key], read_side(s, key, 'B'));
     }
-    for (uint64_t v = t->acked + 1; v <= t->in_flight_end; v++) {
+    uint64_t first = t->acked + 1;
+    for (uint64_t v = first; v <= t->in_flight_end; v++) {
         if (memcmp(shown, t->shown, sizeof(shown)) == 0)
-            return v - t->acked - 1;
-        t->shown[key_of(v)] = deletes(v) ? 0 : v;
+            return v - first;
+        show_up_to(t, v);
     }
-    fail_msg("the store shows no state between update %llu and %llu", (unsigned long long)t->acked,
+    fail_msg("the store shows no state between update %llu and %llu", (unsigned long long)first - 1,
              (unsigned long long)t->in_flight_end);
     return 0;
 }
@@ -204,6 +234,80 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
     return n;
 }
 
+/* ---- what a power loss leaves ---- */
+
+/* Shared with the child: what of each segment a sync that returned has covered. */
+struct covered {
+    _Atomic uint64_t bytes[SEGMENTS];
+    char log[2 * SCRATCH_PATH_BYTES];
+};
+
+static uint32_t segment_number(const struct dirent *d)
+{
+    uint64_t number = 0;
+    return str_to_u64(str_take(str_of(d->d_name), 8), &number) && number < SEGMENTS ? (uint32_t)number : 0;
+}
+
+/* Before the engine's own: syncs what there is of every segment, then notes how much that was. */
+static int note_sync(void *ctx, enum file_call call, size_t *n)
+{
+    struct covered *c = ctx;
+    (void)n;
+    if (call != FILE_FDATASYNC)
+        return 0;
+    DIR *dir = opendir(c->log);
+    for (struct dirent *d = dir == NULL ? NULL : readdir(dir); d != NULL; d = readdir(dir)) {
+        struct stat st;
+        uint32_t number = segment_number(d);
+        int fd = number == 0 ? -1 : openat(dirfd(dir), d->d_name, O_RDONLY);
+        if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > atomic_load(&c->bytes[number]) &&
+            fdatasync(fd) == 0)
+            atomic_store(&c->bytes[number], (uint64_t)st.st_size);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return 0;
+}
+
+/* Loses sectors of fd between from and size, and sometimes its end. */
+static void lose_sectors(int fd, uint64_t from, uint64_t size, struct rng *rng)
+{
+    static const char zeros[SECTOR];
+    uint64_t odds = 1 + rng_below(rng, 6);
+    if (rng_below(rng, 4) == 0) {
+        size = from + rng_below(rng, size - from);
+        assert_int_equal(ftruncate(fd, (off_t)size), 0);
+    }
+    while (from < size) {
+        uint64_t end = (from / SECTOR + 1) * SECTOR < size ? (from / SECTOR + 1) * SECTOR : size;
+        if (rng_below(rng, odds) == 0)
+            assert_int_equal(pwrite(fd, zeros, end - from, (off_t)from), end - from);
+        from = end;
+    }
+}
+
+static void lose_power(struct covered *c, struct rng *rng)
+{
+    DIR *dir = opendir(c->log);
+    for (struct dirent *d = dir == NULL ? NULL : readdir(dir); d != NULL; d = readdir(dir)) {
+        struct stat st;
+        uint32_t number = segment_number(d);
+        int fd = number == 0 ? -1 : openat(dirfd(dir), d->d_name, O_RDWR);
+        if (fd < 0)
+            continue;
+        uint64_t covered = atomic_load(&c->bytes[number]);
+        if (covered > 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > covered)
+            lose_sectors(fd, covered, (uint64_t)st.st_size, rng);
+        close(fd);
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+/* ---- the cycles ---- */
+
 static void cycle(struct scratch *s, struct truth *t, struct rng *rng, uint64_t *unacked)
 {
     int fds[2];
@@ -216,14 +320,16 @@ static void cycle(struct scratch *s, struct truth *t, struct rng *rng, uint64_t 
         child_run(s, fds[1], first);
     }
     close(fds[1]);
-    t->acked = first - 1;
+    t->acked = t->heard = first - 1;
     bool early = rng_below(rng, 8) == 0;
     watch(t, fds[0], child, early ? 0 : 1 + rng_below(rng, 300), rng_below(rng, 4000000));
     close(fds[0]);
+    if (t->power)
+        lose_power(s->faults->ctx, rng);
     struct err_note note = { .text = "" };
     bool read_only = rng_below(rng, 2) == 0;
     err why = scratch_try(s, read_only, &note);
-    if (why == ERR_NOT_FOUND && read_only && t->acked == 0)
+    if (why == ERR_NOT_FOUND && read_only && t->heard == 0)
         why = scratch_try(s, false, &note); /* killed before the store was made */
     if (why != ERR_OK)
         fail_msg("open after kill: %s: %s", err_name(why), note.text);
@@ -234,13 +340,15 @@ static void cycle(struct scratch *s, struct truth *t, struct rng *rng, uint64_t 
     scratch_close(s);
 }
 
-static void kill_loses_nothing_acknowledged(void **state)
+static void run_cycles(bool power)
 {
-    (void)state;
     uint64_t cycles = number_of("FAULT_KILL_CYCLES", CYCLES);
     uint64_t seed = number_of("FAULT_SEED", (uint64_t)getpid());
     struct scratch s;
-    struct truth t = { .in_flight_end = 1 };
+    struct truth t = { .in_flight_end = 1, .power = power };
+    struct covered *covered = mmap(NULL, sizeof(*covered), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct file_faults faults = { .hit = note_sync, .ctx = covered };
+    assert_true(covered != MAP_FAILED);
     struct rng rng;
     uint64_t unacked = 0;
     uint64_t acked = 0;
@@ -248,18 +356,36 @@ static void kill_loses_nothing_acknowledged(void **state)
     rng_init(&rng, seed);
     scratch_init(&s);
     s.segment_bytes = 1 << 20;
+    s.faults = power ? &faults : NULL;
+    scratch_path(&s, "log", covered->log);
     for (uint64_t i = 0; i < cycles; i++) {
         uint64_t first = t.in_flight_end;
         cycle(&s, &t, &rng, &unacked);
-        acked += t.acked + 1 - first;
+        acked += t.heard + 1 - first;
     }
-    print_message("%llu kills, %llu acknowledged updates, 0 lost; %llu not yet acknowledged were there\n",
+    print_message("%llu kills, %llu acknowledged updates, 0 lost; %llu that were not promised were there\n",
                   (unsigned long long)cycles, (unsigned long long)acked, (unsigned long long)unacked);
     scratch_fini(&s);
+    munmap(covered, sizeof(*covered));
+}
+
+static void kill_loses_nothing_acknowledged(void **state)
+{
+    (void)state;
+    run_cycles(false);
+}
+
+static void power_loss_loses_nothing_synced(void **state)
+{
+    (void)state;
+    run_cycles(true);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(kill_loses_nothing_acknowledged) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kill_loses_nothing_acknowledged),
+        cmocka_unit_test(power_loss_loses_nothing_synced),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

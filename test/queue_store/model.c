@@ -322,7 +322,8 @@ static void change_supersede(struct side *s)
     if (p->supersedes_count > 0 && rng_below(&s->m->rng, 2) == 0) {
         op_add(s, OP_SUPERSEDE_DELETE)->u.supersede = p->supersedes[--p->supersedes_count];
     } else if (p->supersedes_count < MODEL_KEYS) {
-        struct queue_supersede x = { .partition = (uint32_t)rng_below(&s->m->rng, 3), .first = { .low = rng_next(&s->m->rng) } };
+        struct queue_supersede x = { .partition = (uint32_t)rng_below(&s->m->rng, 3) };
+        x.first.low = rng_next(&s->m->rng);
         p->supersedes[p->supersedes_count++] = x;
         op_add(s, OP_SUPERSEDE_PUT)->u.supersede = x;
     }

@@ -85,7 +85,8 @@ static void contradictions_change_nothing(struct suite *s)
     assert_int_equal(write_ops(s, &w), ERR_CORRUPT); /* the same batch again */
     static const unsigned char gone[2] = { ITEM_GONE, ITEM_GONE };
     ops[0] = (struct queue_op){ .kind = OP_LEASE_PUT, .u.lease = { .id = { .low = 7 } } };
-    ops[1] = (struct queue_op){ .kind = OP_BATCH_STATES, .u.batch = { .first = { .low = 8 }, .count = 1, .states = gone } };
+    ops[1] = (struct queue_op){ .kind = OP_BATCH_STATES };
+    ops[1].u.batch = (struct queue_batch){ .first = { .low = 8 }, .count = 1, .states = gone };
     w = (struct queue_write_part){ .part = p, .epoch = own.epoch, .ops = ops, .ops_count = 2 };
     assert_int_equal(write_ops(s, &w), ERR_CORRUPT); /* no such batch */
     ops[1].u.batch.first.low = 7;
@@ -221,7 +222,7 @@ static void a_random_history_is_shown_as_it_was(struct suite *s)
         assert_int_equal(model_write_run(s->store, &w.write), ERR_OK);
         model_write_fini(&w);
         if (i % (s->steps / 40 + 1) == 0 && !w.write.early)
-            shown(&m, s);
+            shown(&m, s); /* what was early before it, too: a write that is synced was waited for */
         if (i % (s->steps / 6 + 1) != 0)
             continue;
         s->reopen(s);

@@ -1,5 +1,5 @@
-/* Goal: what a producer gave comes back byte for byte, each item alone; nothing damaged passes. Method: round trips, each
- * single bit of a batch turned over. */
+/* Goal: what a producer gave comes back byte for byte, each item alone; nothing damaged passes.
+ * Method: round trips, each single bit of a batch turned over. */
 #include "queue/item.h"
 
 #include "base/rng.h"

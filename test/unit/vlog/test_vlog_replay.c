@@ -86,15 +86,25 @@ static void append(struct fixture *f, uint64_t seq)
     assert_memory_equal(got, b, sizeof(b));
 }
 
-static void build(struct fixture *f, uint64_t segment_bytes)
+/* Syncs after the groups whose bit is set. */
+static void build_synced(struct fixture *f, uint64_t segment_bytes, unsigned synced)
 {
     assert_int_equal(replay_from(f, vlog_start(), false, segment_bytes), ERR_OK);
     f->ends[0] = vlog_tail(f->log);
     for (uint64_t i = 1; i <= GROUPS; i++) {
         append(f, i);
         f->ends[i] = vlog_tail(f->log);
+        if ((synced & BIT(i)) != 0) {
+            assert_int_equal(vlog_sync(f->log, f->ends[i]), ERR_OK);
+            assert_int_equal(vlog_synced(f->log), i);
+        }
     }
     vlog_close(&f->log);
+}
+
+static void build(struct fixture *f, uint64_t segment_bytes)
+{
+    build_synced(f, segment_bytes, UINT32_MAX);
 }
 
 static int setup(void **state)
@@ -239,6 +249,89 @@ static void flipped_byte_before_a_whole_group_is_damage(void **state)
     free(bytes);
 }
 
+/* A power loss keeps of groups that were not synced whatever it likes: the first that is not whole ends the log. */
+static void flipped_byte_of_an_unsynced_group_takes_back_all_behind(void **state)
+{
+    struct fixture *f = *state;
+    build_synced(f, 1 << 20, BIT(1) | BIT(2));
+    size_t n;
+    char *bytes = load(f, &n);
+    for (size_t at = f->ends[2].offset; at < n; at += 3) {
+        uint64_t whole = at < f->ends[3].offset ? 2 : at < f->ends[4].offset ? 3 : 4;
+        bytes[at] ^= 0x10;
+        store(f, bytes, n);
+        assert_int_equal(replay_from(f, vlog_start(), true, 1 << 20), ERR_OK);
+        expect_tail(f, whole);
+        vlog_close(&f->log);
+        bytes[at] ^= 0x10;
+    }
+    bytes[f->ends[1].offset + 20] ^= 1; /* group 3 knew it on disk */
+    store(f, bytes, n);
+    assert_int_equal(replay(f), ERR_CORRUPT);
+    free(bytes);
+}
+
+static void flipped_byte_before_a_group_that_was_written_after_a_sync_is_damage(void **state)
+{
+    struct fixture *f = *state;
+    build_synced(f, 1 << 20, BIT(4));
+    size_t n;
+    char *bytes = load(f, &n);
+    for (size_t group = 0; group < 4; group++)
+        for (size_t at = f->ends[group].offset; at < f->ends[group].offset + RECORD_GROUP_BYTES + 60; at += 2) {
+            bytes[at] ^= 0x01;
+            store(f, bytes, n);
+            assert_int_equal(replay(f), ERR_CORRUPT);
+            vlog_close(&f->log);
+            bytes[at] ^= 0x01;
+        }
+    store(f, bytes, n);
+    assert_int_equal(replay(f), ERR_OK);
+    expect_tail(f, GROUPS);
+    free(bytes);
+}
+
+/* No group lies unsynced in a segment that has a successor. */
+static void a_new_segment_begins_with_all_before_it_on_disk(void **state)
+{
+    struct fixture *f = *state;
+    build_synced(f, 5000, 0);
+    size_t n;
+    char *bytes = load(f, &n); /* of the first segment */
+    for (size_t at = RECORD_SEGMENT_BYTES; at < RECORD_SEGMENT_BYTES + 100; at++) {
+        bytes[at] ^= 0x01;
+        store(f, bytes, n);
+        assert_int_equal(replay_from(f, vlog_start(), false, 5000), ERR_CORRUPT);
+        vlog_close(&f->log);
+        bytes[at] ^= 0x01;
+    }
+    free(bytes);
+}
+
+static int failing_sync(void *ctx, enum file_call call, size_t *n)
+{
+    (void)n;
+    int *left = ctx;
+    return call == FILE_FDATASYNC && (*left)-- == 0 ? EIO : 0;
+}
+
+/* The kernel tells of it once; whoever asks next must not hear that all is well. */
+static void a_failed_sync_fails_all_later_ones(void **state)
+{
+    struct fixture *f = *state;
+    int left = -1;
+    struct file_faults faults = { .hit = failing_sync, .ctx = &left };
+    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 1 << 20, .faults = &faults };
+    struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
+    assert_int_equal(vlog_open(&opts, &f->log, &f->note), ERR_OK);
+    assert_int_equal(vlog_replay(f->log, vlog_start(), &calls, &f->note), ERR_OK);
+    append(f, 1);
+    left = 0;
+    assert_int_equal(vlog_sync(f->log, vlog_tail(f->log)), ERR_IO);
+    assert_int_equal(vlog_sync(f->log, vlog_tail(f->log)), ERR_IO);
+    assert_int_equal(vlog_synced(f->log), 0);
+}
+
 static void log_shorter_than_the_index_is_damage(void **state)
 {
     struct fixture *f = *state;
@@ -381,6 +474,10 @@ int main(void)
         FACT(torn_last_group_is_cut_at_every_length),
         FACT(any_flipped_byte_of_the_last_group_takes_it_back),
         FACT(flipped_byte_before_a_whole_group_is_damage),
+        FACT(flipped_byte_of_an_unsynced_group_takes_back_all_behind),
+        FACT(flipped_byte_before_a_group_that_was_written_after_a_sync_is_damage),
+        FACT(a_new_segment_begins_with_all_before_it_on_disk),
+        FACT(a_failed_sync_fails_all_later_ones),
         FACT(log_shorter_than_the_index_is_damage),
         FACT(missing_segment_is_damage),
         FACT(torn_group_with_a_later_segment_is_damage),
