@@ -67,6 +67,14 @@ static const struct cli_option serve_options[] = {
     OPTIONS_END,
 };
 
+static const struct cli_option origin_check_options[] = {
+    { "config", 0, "FILE", "Options of the server in YAML; also $PALIMPSEST_CONFIG" },
+    { "set", 0, "NAME=VALUE", "Any option of the server by its name" },
+    { "title", 0, "TITLE", "Page to render, as its key [Main_Page]" },
+    OPTION_JSON,
+    OPTIONS_END,
+};
+
 static const struct cli_option options_options[] = {
     { "markdown", 0, NULL, "As a table in Markdown" },
     { "roff", 0, NULL, "As part of a man page" },
@@ -168,6 +176,11 @@ const struct cli_verb cli_verbs[] = {
                "SIGHUP reads the options again. Options come from the file, then the environment, then the command "
                "line, and later ones win; palimpsest options lists them all.",
       .options = serve_options, .run_raw = verb_serve, .man_more = serve_man_options },
+    { .name = "origin check", .usage = "[DOMAIN]", .summary = "ask the configured origins what a server would ask",
+      .prose = "Reads the server's options and asks the origin of DOMAIN, or of each domain that has one: for the "
+               "rules of its titles, for a render, whether a revision belongs to its page, and for a transform. Says what is "
+               "wrong; needs no running server.",
+      .options = origin_check_options, .operands_max = 1, .run = verb_origin_check },
     { .name = "options", .usage = "", .summary = "list the options of the server",
       .prose = "Lists every option: its name in the file and for --set, its limits, its default and what it does. "
                "In the environment page.grace_ttl is PALIMPSEST_PAGE_GRACE_TTL.",

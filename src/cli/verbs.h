@@ -19,6 +19,7 @@ enum cli_exit verb_import_xml(struct cli_call *call);
 enum cli_exit verb_ls(struct cli_call *call);
 enum cli_exit verb_man(struct cli_call *call);
 enum cli_exit verb_options(struct cli_call *call);
+enum cli_exit verb_origin_check(struct cli_call *call);
 enum cli_exit verb_prewarm(struct cli_call *call);
 enum cli_exit verb_put(struct cli_call *call);
 enum cli_exit verb_render(struct cli_call *call);
