@@ -178,8 +178,8 @@ const struct cli_verb cli_verbs[] = {
       .options = serve_options, .run_raw = verb_serve, .man_more = serve_man_options },
     { .name = "origin check", .usage = "[DOMAIN]", .summary = "ask the configured origins what a server would ask",
       .prose = "Reads the server's options and asks the origin of DOMAIN, or of each domain that has one: for the "
-               "rules of its titles, for a render, whether a revision belongs to its page, and for a transform. Says what is "
-               "wrong; needs no running server.",
+               "rules of its titles, for a render, whether a revision belongs to its page, and for a transform. Says "
+               "what is wrong; needs no running server.",
       .options = origin_check_options, .operands_max = 1, .run = verb_origin_check },
     { .name = "options", .usage = "", .summary = "list the options of the server",
       .prose = "Lists every option: its name in the file and for --set, its limits, its default and what it does. "
