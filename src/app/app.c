@@ -4,6 +4,7 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/hot.h"
+#include "app/pace.h"
 #include "app/page_request.h"
 #include "app/rpc.h"
 #include "auth/auth.h"
@@ -29,12 +30,14 @@ void app_start(struct app *app)
 {
     app->hot = hot_new(app->config->hot_bytes, entropy_u64());
     app->counters = counters_new(app->metrics, app_tables);
+    app->pace = pace_new(entropy_u64());
     pages_on_change(app->pages, forget, app->hot);
 }
 
 void app_stop(struct app *app)
 {
     hot_free(&app->hot);
+    pace_free(&app->pace);
     counters_free(&app->counters);
 }
 

@@ -9,7 +9,11 @@
 
 struct app_counters; /* counters.h: requests by route */
 struct app_hot;   /* hot.h: ready answers */
+struct pace;      /* pace.h: requests with stash=true by client */
 struct auth;      /* auth/auth.h */
+struct flights;   /* flight/flight.h */
+struct http_client;
+struct origin;    /* render/render.h */
 struct loop;
 struct sysclock;
 struct tables;    /* table/table.h */
@@ -23,11 +27,15 @@ struct app {
     struct auth *auth;
     struct app_hot *hot;           /* set by app_start */
     struct app_counters *counters; /* set by app_start */
+    struct pace *pace;             /* set by app_start */
     struct metrics *metrics;
     struct log *log;
     struct clock *clock;
     struct sysclock *sysclock;
     struct loop *loop;
+    struct http_client *client;    /* of the three: NULL, as long as no domain has an origin */
+    struct flights *flights;
+    struct page_bucket *stash;     /* of transformed wikitext; reached by transforms alone */
     const struct app_domain *domains; /* sorted by name */
     unsigned domains_count;
     struct http_server *http;
@@ -41,7 +49,13 @@ struct app {
 void app_start(struct app *app);
 void app_stop(struct app *app);
 
-struct app_domain { str name; uint32_t number; };
+struct app_domain {
+    str name;
+    uint32_t number;
+    const struct config_domain *config;
+    struct origin *origin;         /* NULL: it has none */
+    _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
+};
 /* NULL: not configured. */
 const struct app_domain *app_domain_find(const struct app *app, str name);
 /* The {domain} of this request, or NULL after answering 404 domain_not_found. */

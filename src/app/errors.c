@@ -14,6 +14,8 @@ static const struct {
     { 201, "Created" },
     { 204, "No Content" },
     { 206, "Partial Content" },
+    { 301, "Moved Permanently" },
+    { 302, "Found" },
     { 304, "Not Modified" },
     { 400, "Bad Request" },
     { 401, "Unauthorized" },
@@ -36,6 +38,7 @@ static const struct {
     { 453, "Request Failed" },
     { 500, "Internal Server Error" },
     { 501, "Not Implemented" },
+    { 502, "Bad Gateway" },
     { 503, "Service Unavailable" },
     { 504, "Gateway Timeout" },
     { 505, "HTTP Version Not Supported" },
@@ -153,8 +156,9 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
         status, (int)extra.n, extra.n == 0 ? "" : extra.p);
 }
 
-void app_problem(struct http_exchange *x, int status, const char *type, const char *title,
-                 str detail, str extra)
+/* retry_s 0: not said, but with 503. */
+static void problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra,
+                    int64_t retry_s)
 {
     if (is_queue_path(http_target(x))) {
         if (status == 503)
@@ -169,10 +173,40 @@ void app_problem(struct http_exchange *x, int status, const char *type, const ch
     struct answer w = { .status = status, .body = body };
     answer_add(&w, STR("content-type"), content_type);
     answer_add(&w, STR("cache-control"), STR(HEADERS_CACHE_PRIVATE));
-    if (status == 503)
-        answer_add(&w, STR("retry-after"), STR("1"));
+    if (status == 503 || retry_s > 0)
+        answer_add(&w, STR("retry-after"),
+                   retry_s > 1 ? arena_printf(http_arena(x), "%lld", (long long)retry_s) : STR("1"));
     answer_add_security(&w, http_arena(x), content_type, STR_NONE);
     answer_send(x, &w);
+}
+
+void app_problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra)
+{
+    problem(x, status, type, title, detail, extra, 0);
+}
+
+void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms)
+{
+    static const struct {
+        int status;
+        const char *type, *detail;
+    } of_origin[ERR_CODES] = {
+        [ERR_NOT_FOUND] = { 404, "not_found", "The wiki has no such page or revision." },
+        [ERR_DENIED] = { 403, "access_denied#revision", "The text of this revision is hidden." },
+        [ERR_BAD] = { 400, "bad_request#origin", "The origin refused the request." },
+        [ERR_AGAIN] = { 503, "origin_busy", "The origin is busy; try again later." },
+        [ERR_UNAVAILABLE] = { 502, "origin_failed", "The origin gave no answer that can be used." },
+        [ERR_CORRUPT] = { 502, "origin_failed", "The origin gave an answer that cannot be used." },
+        [ERR_TIMEOUT] = { 504, "origin_timeout", "It was not made in time; it may be there soon." },
+        [ERR_LIMIT] = { 503, "overloaded", "Too much is being made already; try again later." },
+    };
+    INVARIANT(why < ERR_CODES);
+    if (of_origin[why].status == 0) {
+        app_fail(x, why, note);
+        return;
+    }
+    str detail = str_of(note != NULL && note->text[0] != 0 ? note->text : of_origin[why].detail);
+    problem(x, of_origin[why].status, of_origin[why].type, NULL, detail, STR_NONE, (retry_ms + 999) / 1000);
 }
 
 void app_fail(struct http_exchange *x, err why, const struct err_note *note)

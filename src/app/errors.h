@@ -19,6 +19,10 @@ void app_problem(struct http_exchange *x, int status, const char *type, const ch
  * goes to the log instead, by way of http_state: app_finished writes it. */
 void app_fail(struct http_exchange *x, err why, const struct err_note *note);
 
+/* Why an origin, or a flight to it, gave nothing: 502, 503, 504, and what it said of the page itself. retry_ms: how
+ * long asking again is in vain; 0: unknown. */
+void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms);
+
 /* The reason phrase of a status: "Not Found". Static. */
 const char *app_status_text(int status);
 /* s as a JSON string with quotes, in the arena; STR_NONE when the arena is full. Bytes that are no

@@ -3,6 +3,7 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_get.h"
+#include "app/title.h"
 #include "base/date.h"
 
 #include <inttypes.h>
@@ -41,11 +42,19 @@ static bool choose_coding(struct page_get *g)
 static bool unmodified_since(const struct page_get *g)
 {
     const struct http_common *c = http_common(g->x);
+    if (g->no_cache && g->how != HOW_HIT)
+        return true; /* it asked whether to make it anew, and that was done */
     store_time rendered = tid_time(g->render.name.tid), since;
     bool dated = date_parse_http(c->if_unmodified_since, &since.ns);
     if (http_cache_control_has(c->cache_control, STR("no-cache")))
         return dated && store_time_before(rendered, since);
     return !dated || store_time_before(rendered, store_time_add(since, NS_PER_S));
+}
+
+bool page_get_is_younger(const struct page_get *g)
+{
+    const struct http_common *c = http_common(g->x);
+    return c->if_match.n == 0 && c->if_unmodified_since.n > 0 && !unmodified_since(g);
 }
 
 /* 0: the conditions let the content through (RFC 9110 13.2.2). */
@@ -109,7 +118,7 @@ int page_get_variant(const struct http_common *c)
 
 static str page_path(const struct page_get *g, bool with_name)
 {
-    struct arena *a = http_arena(g->x);
+    struct arena *a = g->arena;
     char tag[PAGE_TAG_BYTES + 1];
     str name = with_name ? app_page_tag(g->render.name, tag) : STR("");
     return arena_printf(a, "/%.*s/v1/%s/%.*s/%.*s%s%.*s", STR_ARG(g->target.domain->name),
@@ -118,17 +127,25 @@ static str page_path(const struct page_get *g, bool with_name)
                         STR_ARG(name));
 }
 
+/* What else the answer depends on. */
+static str vary_of(const struct page_get *g)
+{
+    bool gate = !g->target.has_rev, origin = g->target.domain->origin != NULL;
+    if (origin)
+        return gate ? STR("Accept, Accept-Encoding, Accept-Datetime, Origin") : STR("Accept, Accept-Encoding, Origin");
+    return gate ? STR("Accept-Encoding, Accept-Datetime") : STR("Accept-Encoding");
+}
+
 /* RFC 7089: the bare path is original and time gate at once; what names or chose a render is a
  * memento of it. */
 static void add_memento(struct page_get *g, struct answer *w)
 {
-    struct arena *a = http_arena(g->x);
+    struct arena *a = g->arena;
     bool gate = !g->target.has_rev;
-    answer_add(w, STR("vary"),
-               gate ? STR("Accept-Encoding, Accept-Datetime") : STR("Accept-Encoding"));
+    answer_add(w, STR("vary"), vary_of(g));
     answer_add(w, STR("link"),
                arena_printf(a, "<%.*s>; rel=\"original timegate\"", STR_ARG(page_path(g, false))));
-    if (g->negotiated)
+    if (g->negotiated || g->target.domain->origin != NULL)
         answer_add(w, STR("content-location"), page_path(g, true));
     if (gate && !g->negotiated)
         return;
@@ -141,21 +158,44 @@ static void add_memento(struct page_get *g, struct answer *w)
 
 static const char *cache_control(const struct page_get *g)
 {
-    if (g->stash)
+    if (g->stash || g->unlike)
         return "no-cache";
     return g->target.config->cache_control == NULL ? HEADERS_CACHE_PRIVATE
                                                    : g->target.config->cache_control;
 }
 
-/* What 200, 206 and 304 share. */
+/* Where it came from (RFC 9211), and in the peer's word. */
+static void add_source(struct page_get *g, struct answer *w)
+{
+    static const struct {
+        const char *status, *word;
+    } said[] = {
+        [HOW_HIT] = { "hit", "hit" },
+        [HOW_MISS] = { "fwd=miss; fwd-status=200; stored", "miss" },
+        [HOW_RENEWED] = { "fwd=request; fwd-status=200; stored", "nocache" },
+        [HOW_STALE] = { "hit; fwd=request", "hit" },
+    };
+    const char *detail = g->how_detail;
+    answer_add(w, STR("cache-status"),
+               g->how == HOW_HIT ? STR("palimpsest; hit")
+                                 : arena_printf(g->arena, "palimpsest; %s%s%s%s", said[g->how].status,
+                                                g->collapsed ? "; collapsed" : "", detail == NULL ? "" : "; detail=",
+                                                detail == NULL ? "" : detail));
+    if (g->how == HOW_STALE)
+        answer_add(w, STR("warning"), STR("111 palimpsest \"Revalidation Failed\""));
+    if (g->target.domain->origin != NULL)
+        answer_add(w, STR("x-restbase-cache"), str_of(said[g->how].word));
+}
+
+/* What 200, 206, 302 and 304 share. */
 static void add_validators(struct page_get *g, struct answer *w)
 {
     char tag[PAGE_TAG_BYTES + 1];
     (void)app_page_tag(g->render.name, tag);
     const char *weak = g->coding == CODING_IDENTITY ? "" : "W/";
-    answer_add(w, STR("etag"), arena_printf(http_arena(g->x), "%s\"%s\"", weak, tag));
+    answer_add(w, STR("etag"), arena_printf(g->arena, "%s\"%s\"", weak, tag));
     answer_add(w, STR("cache-control"), str_of(cache_control(g)));
-    answer_add(w, STR("cache-status"), STR("palimpsest; hit"));
+    add_source(g, w);
     add_memento(g, w);
 }
 
@@ -169,6 +209,8 @@ static void build_content(struct page_get *g, struct answer *w)
     if (!typed)
         answer_add(w, STR("content-type"), type);
     add_validators(g, w);
+    if (g->status == 302)
+        answer_add(w, STR("location"), title_location(g->arena, &g->target, g->location, http_query_raw(g->x)));
     if (g->coding == CODING_IDENTITY)
         answer_add(w, STR("accept-ranges"), STR("bytes"));
     else
@@ -176,10 +218,10 @@ static void build_content(struct page_get *g, struct answer *w)
     if (g->status == 206) {
         w->body = str_take(str_skip(g->body, g->range.first), g->range.last - g->range.first + 1);
         answer_add(w, STR("content-range"),
-                   arena_printf(http_arena(g->x), "bytes %" PRIu64 "-%" PRIu64 "/%zu",
+                   arena_printf(g->arena, "bytes %" PRIu64 "-%" PRIu64 "/%zu",
                                 g->range.first, g->range.last, g->body.n));
     }
-    answer_add_security(w, http_arena(g->x), type, g->target.domain->name);
+    answer_add_security(w, g->arena, type, g->target.domain->name);
 }
 
 static void build_same(struct page_get *g, struct answer *w)
@@ -188,7 +230,7 @@ static void build_same(struct page_get *g, struct answer *w)
     *w = (struct answer){ .status = 304 };
     w->body = (str){ .n = raw ? g->content->raw_bytes : g->content->stored_bytes }; /* of the 200 */
     add_validators(g, w);
-    answer_add_security(w, http_arena(g->x), STR_NONE, STR_NONE);
+    answer_add_security(w, g->arena, STR_NONE, STR_NONE);
 }
 
 /* ---- ready answers ---- */
@@ -205,7 +247,8 @@ static store_time valid_until(const struct page_get *g)
 
 static bool may_be_ready(const struct page_get *g)
 {
-    return g->plain && !g->extended && g->status == 200 && g->app->config->hot_bytes > 0 &&
+    bool as_stored = g->how == HOW_HIT && !g->unlike && g->hops == 0;
+    return g->plain && !g->extended && as_stored && g->status == 200 && g->app->config->hot_bytes > 0 &&
            (http_method(g->x) == HTTP_GET || http_method(g->x) == HTTP_HEAD);
 }
 
@@ -241,8 +284,15 @@ static bool is_ready_request(const struct http_exchange *x)
                            (c->if_match.n == 0 && c->if_unmodified_since.n == 0 &&
                             c->if_modified_since.n == 0 && c->if_range.n == 0 && c->range.n == 0);
     return only_none_match && http_query_raw(x).n == 0 && c->cache_control.n == 0 &&
-           c->accept_datetime.n == 0 &&
+           c->accept_datetime.n == 0 && !app_page_names_profile(x) &&
            (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD) && !http_has_request_id(x);
+}
+
+/* Browsers' Accept fields name none; whoever does has to be asked what it makes of the content. */
+bool app_page_names_profile(const struct http_exchange *x)
+{
+    str accept = http_common(x)->accept;
+    return accept.n > 0 && str_find_str(accept, STR("profile")) < accept.n;
 }
 
 bool app_page_hot_answer(struct http_exchange *x, const struct app *app)
@@ -285,6 +335,14 @@ static void answer_unsatisfiable(struct page_get *g)
                 STR("The range lies outside the content."), STR_NONE);
 }
 
+struct http_ready *page_get_ready(struct page_get *g)
+{
+    struct answer w = { 0 };
+    g->status = 200;
+    build_content(g, &w);
+    return http_ready_new(w.status, w.headers, w.count, w.body);
+}
+
 void page_get_answer(struct page_get *g)
 {
     struct answer same;
@@ -295,7 +353,7 @@ void page_get_answer(struct page_get *g)
         return;
     case 406:
         app_problem(g->x, 406, "not_acceptable", NULL,
-                    STR("None of the codings accepted is there."), STR_NONE);
+                    STR("None of the codings accepted is there, or none of the specification's versions."), STR_NONE);
         return;
     case 412:
         app_problem(g->x, 412, "precondition_failed", NULL,

@@ -1,8 +1,9 @@
 /* GET of one content. The way of a request:
  *
  *   find in a view -> decide -> read what is in memory -> answer at once
- *                           \-> extend or stash (the committer) -> read on the pool when cold ->
- * answer
+ *      |    |               \-> extend or stash (the committer) -> read on the pool when cold -> answer
+ *      |    \-> to be made anew -\
+ *      \-> missing, with an origin -> make (page_miss.c) -> find on the pool -> as above
  *
  * A read that names a revision answers only after its longer life is on disk. While a cold read
  * waits, a pin keeps the bytes; whatever is inline or not yet written was copied inside the view.
@@ -10,8 +11,13 @@
 #include "app/page_get.h"
 #include "app/bundle.h"
 #include "app/errors.h"
+#include "app/headers.h"
+#include "app/profile.h"
 #include "auth/auth.h"
 #include "base/date.h"
+
+/* A render that is older than this is made anew for who wants a newer specification. */
+#define PROFILE_AGE_NS (120 * NS_PER_S)
 
 /* ---- waiting ---- */
 
@@ -22,33 +28,64 @@ static void unpin(struct page_get *g)
     g->pinned = false;
 }
 
-/* The body from the frame: here, so that the committer and the loop never decompress. */
-static err decode(struct page_get *g)
+err page_get_decode(struct page_get *g)
 {
     g->body = g->frame;
     if (g->coding != CODING_IDENTITY)
         return ERR_OK;
-    return page_frame_raw(g->content, g->frame, http_arena(g->x), &g->body);
+    return page_frame_raw(g->content, g->frame, g->arena, &g->body);
+}
+
+/* Once the stored headers are known: a redirect, or a specification the client does not want? */
+static void inspect(struct page_get *g)
+{
+    str type;
+    if (!page_miss_can(g))
+        return;
+    if (g->follow && headers_find(g->headers, STR("location"), &g->location)) {
+        g->status = 302;
+        return;
+    }
+    if (!g->profiled || !headers_find(g->headers, STR("content-type"), &type))
+        return;
+    enum profile_verdict verdict = profile_judge(g->arena, http_common(g->x)->accept, type);
+    store_time young = store_time_add(tid_time(g->render.name.tid), PROFILE_AGE_NS);
+    bool may_renew = g->how == HOW_HIT && !g->target.has_tid && !g->negotiated &&
+                     store_time_before(young, clock_store(g->app->clock));
+    if (verdict == PROFILE_NEWER && may_renew)
+        g->found = FOUND_OLD;
+    else if (verdict != PROFILE_SERVES)
+        g->status = 406;
+}
+
+/* From the bytes of the content, just read, to what is answered. */
+static err take(struct page_get *g)
+{
+    inspect(g);
+    bool has_body = g->status == 200 || g->status == 206 || g->status == 302;
+    return g->found == FOUND_READY && has_body ? page_get_decode(g) : ERR_OK;
 }
 
 static void read_run(struct loop_job *j)
 {
     struct page_get *g = CONTAINER_OF(j, struct page_get, job);
-    g->read_result = page_read(g->target.bucket, &g->render, g->content, http_arena(g->x), false,
-                               &g->headers, &g->frame);
+    g->read_result = page_read(g->target.bucket, &g->render, g->content, g->arena, false, &g->headers, &g->frame);
     if (g->read_result == ERR_OK)
-        g->read_result = decode(g);
+        g->read_result = take(g);
 }
 
 static void read_done(struct loop_job *j, bool canceled)
 {
     struct page_get *g = CONTAINER_OF(j, struct page_get, job);
     unpin(g);
+    g->cold = false;
     err why = canceled ? ERR_SHUTDOWN : g->read_result;
-    if (why == ERR_OK)
-        page_get_answer(g);
-    else
+    if (why != ERR_OK)
         app_fail(g->x, why, NULL);
+    else if (g->found == FOUND_OLD)
+        page_miss_start(g);
+    else
+        page_get_answer(g);
 }
 
 static void read_start(struct page_get *g)
@@ -72,12 +109,6 @@ static void order_done(struct page_order *o, err why)
         page_get_answer(g);
 }
 
-/* Reads of latest and of an instant extend no life. */
-static bool names_revision(const struct page_get *g)
-{
-    return g->which.select == SELECT_REV || g->which.select == SELECT_EXACT;
-}
-
 static void order_start(struct page_get *g)
 {
     g->order = (struct page_order){ .kind = g->stash ? ORDER_STASH : ORDER_EXTEND,
@@ -86,10 +117,32 @@ static void order_start(struct page_get *g)
                                     .has_rev = true,
                                     .has_tid = true,
                                     .name = g->render.name,
-                                    .named = names_revision(g),
+                                    .named = g->named,
                                     .deadline = app_page_deadline(g->app),
                                     .done = order_done };
     page_order_start(g->target.bucket, &g->order);
+}
+
+static void again_run(struct loop_job *j)
+{
+    page_get_find(CONTAINER_OF(j, struct page_get, job));
+}
+
+static void again_done(struct loop_job *j, bool canceled)
+{
+    struct page_get *g = CONTAINER_OF(j, struct page_get, job);
+    if (!canceled) {
+        page_get_next(g);
+        return;
+    }
+    app_fail(g->x, ERR_SHUTDOWN, NULL);
+}
+
+void page_get_again(struct page_get *g)
+{
+    INVARIANT(g->deferred);
+    g->job = (struct loop_job){ .run = again_run, .done = again_done };
+    loop_job_start(g->app->loop, &g->job);
 }
 
 /* ---- finding ---- */
@@ -101,6 +154,7 @@ static bool select_render(struct page_get *g)
     const struct http_common *c = http_common(x);
     str text;
     g->which = page_target_which(&g->target);
+    g->named = g->target.has_rev; /* reads of latest and of an instant extend no life */
     if (http_query_raw(x).n > 0 && http_query(x, "at", &text)) {
         bool fine = !g->target.has_rev && date_parse_any(text, &g->which.at.ns);
         if (!fine) {
@@ -120,8 +174,11 @@ static bool select_render(struct page_get *g)
         g->which.select = SELECT_CURRENT_AT;
         g->negotiated = true;
     }
-    g->stash =
-        http_query_raw(x).n > 0 && http_query(x, "stash", &text) && str_eq(text, STR("true"));
+    if (http_query_raw(x).n > 0) {
+        g->stash = http_query(x, "stash", &text) && str_eq(text, STR("true"));
+        g->follow = !http_query(x, "redirect", &text) || !str_eq(text, STR("false"));
+    }
+    g->no_cache = !g->negotiated && !g->target.has_tid && http_cache_control_has(c->cache_control, STR("no-cache"));
     return true;
 }
 
@@ -133,81 +190,105 @@ static bool is_plain(struct http_exchange *x)
            c->accept_datetime.n == 0;
 }
 
-static void answer_missing(struct page_get *g, err why, const struct page_trace *trace)
+static void answer_missing(struct page_get *g)
 {
-    if (why == ERR_NOT_FOUND)
+    if (g->why == ERR_NOT_FOUND)
         app_problem(g->x, 404, "not_found", NULL, STR("No such render is stored."), STR_NONE);
     else
-        app_page_fail(g->x, why, trace, NULL);
+        app_page_fail(g->x, g->why, &g->trace, NULL);
 }
 
 /* Does a read of it have to make its life longer first? */
 static bool must_order(const struct page_get *g)
 {
-    if (g->status != 200 && g->status != 206 && g->status != 304)
+    if (g->status != 200 && g->status != 206 && g->status != 302 && g->status != 304)
         return false;
-    return g->stash ||
-           (names_revision(g) &&
-            page_wants_extension(g->target.bucket, &g->render, clock_store(g->app->clock)));
+    return g->stash || (g->named && page_wants_extension(g->target.bucket, &g->render, clock_store(g->app->clock)));
 }
 
-/* Inside the view: finds, decides, reads what is in memory. False: answered. */
-static bool find(struct page_get *g, struct engine_view *v)
+/* A stored redirect or specification stands in the headers, and decides over a 304 too. */
+static bool must_read(const struct page_get *g)
 {
-    struct page_trace trace;
-    err why = page_find(g->target.bucket, v, &g->which, &g->render, &trace);
-    if (why != ERR_OK) {
-        answer_missing(g, why, &trace);
-        return false;
-    }
+    return g->status == 200 || g->status == 206 || (g->status == 304 && page_miss_can(g));
+}
+
+static enum page_found find(struct page_get *g, struct engine_view *v)
+{
+    g->why = page_find(g->target.bucket, v, &g->which, &g->render, &g->trace);
+    if (g->why != ERR_OK)
+        return g->why == ERR_NOT_FOUND || g->why == ERR_GONE ? FOUND_NOTHING : FOUND_FAILURE;
     g->content = page_content_find(&g->render, g->target.content);
-    if (g->content == NULL) {
-        app_problem(g->x, 404, "not_found#content", NULL,
-                    STR("This render has no content of that name."), STR_NONE);
-        return false;
-    }
+    if (g->content == NULL)
+        return FOUND_NO_CONTENT;
+    if (g->no_cache && g->how == HOW_HIT && page_miss_can(g) && !page_get_is_younger(g))
+        return FOUND_OLD;
     page_get_decide(g);
-    if (g->status != 200 && g->status != 206)
-        return true;
-    why = page_read(g->target.bucket, &g->render, g->content, http_arena(g->x), true, &g->headers,
-                    &g->frame);
-    g->cold = why == ERR_AGAIN;
-    if (why == ERR_OK)
-        why = decode(g);
-    if (why != ERR_OK && !g->cold) {
-        app_fail(g->x, why, NULL);
-        return false;
-    }
-    if (g->cold) {
+    if (!must_read(g))
+        return FOUND_READY;
+    g->found = FOUND_READY; /* what take may change */
+    g->why = page_read(g->target.bucket, &g->render, g->content, g->arena, true, &g->headers, &g->frame);
+    if (g->why == ERR_AGAIN) {
+        g->cold = g->pinned = true;
         g->pin = engine_pin(v);
-        g->pinned = true;
+        return FOUND_READY;
     }
-    return true;
+    if (g->why == ERR_OK)
+        g->why = take(g);
+    return g->why == ERR_OK ? g->found : FOUND_FAILURE;
 }
 
-static void get_start(struct page_get *g)
+void page_get_find(struct page_get *g)
 {
-    g->mark = hot_mark(g->app->hot, page_bucket_number(g->target.bucket), g->which.domain,
-                       g->target.title);
+    g->mark =
+        hot_mark(g->app->hot, page_bucket_number(g->target.bucket), g->which.domain, g->target.title);
     struct engine_view *v = engine_view_begin(g->app->engine);
-    bool going = find(g, v);
+    g->found = find(g, v);
     engine_view_end(&v);
-    if (!going)
-        return;
+}
+
+static void go_on(struct page_get *g)
+{
     bool order = must_order(g);
     if (!order && !g->cold) {
         page_get_answer(g);
         return;
     }
-    if (!app_page_may_wait(g->x)) {
+    if (!g->deferred && !app_page_may_wait(g->x)) {
         unpin(g);
         return;
     }
-    http_defer(g->x);
+    if (!g->deferred)
+        http_defer(g->x);
+    g->deferred = true;
     if (order)
         order_start(g);
     else
         read_start(g);
+}
+
+void page_get_next(struct page_get *g)
+{
+    bool hidden = g->named && g->why == ERR_GONE && g->trace.state == PAGE_SUPPRESSED;
+    switch (g->found) {
+    case FOUND_READY:
+        go_on(g);
+        return;
+    case FOUND_OLD:
+        page_miss_start(g);
+        return;
+    case FOUND_NOTHING:
+        if (!g->made && !hidden && page_miss_can(g))
+            page_miss_start(g);
+        else
+            answer_missing(g);
+        return;
+    case FOUND_NO_CONTENT:
+        app_problem(g->x, 404, "not_found#content", NULL, STR("This render has no content of that name."), STR_NONE);
+        return;
+    case FOUND_FAILURE:
+        app_fail(g->x, g->why, NULL);
+        return;
+    }
 }
 
 void app_page_get_content(struct http_exchange *x, void *app)
@@ -222,7 +303,10 @@ void app_page_get_content(struct http_exchange *x, void *app)
     }
     g->x = x;
     g->app = a;
+    g->arena = http_arena(x);
     g->plain = is_plain(x);
+    g->follow = true;
+    g->profiled = app_page_names_profile(x);
     if (!page_target_parse(x, a, &g->target) || !select_render(g))
         return;
     if (!bundle_name_is_fine(g->target.content)) {
@@ -230,5 +314,6 @@ void app_page_get_content(struct http_exchange *x, void *app)
                     STR_NONE);
         return;
     }
-    get_start(g);
+    page_get_find(g);
+    page_get_next(g);
 }

@@ -36,6 +36,8 @@ MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
 /* 413, naming page.body_bytes_max. */
 void app_page_too_large(struct http_exchange *x, const struct app *app);
 mono app_page_deadline(const struct app *app);
+/* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer: wait=SECONDS (RFC 7240). */
+mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
 
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
 enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
@@ -72,5 +74,7 @@ void app_page_delete_all(struct http_exchange *x, void *app);
 /* The ready answer to this request, sent; false when there is none. Whoever calls has checked
  * permission. */
 bool app_page_hot_answer(struct http_exchange *x, const struct app *app);
+/* Does Accept name a specification's version? A "profile" with capitals is none: no peer writes it so. */
+bool app_page_names_profile(const struct http_exchange *x);
 
 #endif

@@ -1,4 +1,4 @@
-/* Order: clock, log, metrics, engine, buckets, tables, authority, loop, handlers, upkeep, listeners. The store
+/* Order: clock, log, metrics, engine, buckets, tables, authority, loop, origins, handlers, upkeep, listeners. The store
  * is open before anything listens. */
 #include "server/boot.h"
 
@@ -9,6 +9,7 @@
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "server/options.h"
+#include "server/origins.h"
 #include "table/table.h"
 
 #include <stdio.h>
@@ -63,11 +64,13 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
 
 static err open_pages(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX];
-    for (unsigned i = 0; i < s->config->buckets_count; i++)
-        buckets[i] = s->config->buckets[i].page;
-    err why = pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, s->config->buckets_count, &s->app.pages,
-                        note);
+    struct page_bucket_opts buckets[CONFIG_BUCKETS_MAX + 1];
+    unsigned count = 0;
+    for (; count < s->config->buckets_count; count++)
+        buckets[count] = s->config->buckets[count].page;
+    if (origins_wanted(s->config))
+        buckets[count++] = origins_stash_opts(s->config);
+    err why = pages_new(s->app.engine, s->app.clock, entropy_u64(), buckets, count, &s->app.pages, note);
     if (why == ERR_OK)
         why = tables_new(s->app.engine, s->app.clock, &s->app.tables, note);
     *status = server_exit_of(why);
@@ -85,9 +88,10 @@ static err open_domains(struct server *s, enum server_exit *status, struct err_n
     unsigned count = s->config->domains_count;
     struct app_domain *domains = calloc(count, sizeof *domains);
     INVARIANT(domains != NULL);
-    s->app.domains = domains;
+    s->app.domains = s->domains = domains;
     for (unsigned i = 0; i < count; i++) {
-        domains[i].name = str_of(s->config->domains[i].name);
+        domains[i].config = &s->config->domains[i];
+        domains[i].name = str_of(domains[i].config->name);
         err why = pages_domain(s->app.pages, domains[i].name, &domains[i].number);
         if (why != ERR_OK) {
             err_note_set(note, "domain %s has no place in the store: %s", s->config->domains[i].name, err_name(why));
@@ -175,7 +179,7 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
         .hooks = { .app = &s->app, .early = app_early, .authorize = app_authorize, .options = app_options,
                    .refuse = app_refuse,
                    .finished = app_finished },
-        .clock = s->app.clock, .log = s->app.log };
+        .clock = s->app.clock, .log = s->app.log, .loop = s->app.loop };
     fit_connections(s, &opts.limits);
     err why = http_server_new(&opts, &s->app.http, note);
     *status = why == ERR_BAD ? SERVER_USAGE : SERVER_FAILED;
@@ -189,9 +193,16 @@ static void run_upkeep(struct app *app)
     upkeep_all(CONTAINER_OF(app, struct server, app)->upkeep);
 }
 
-static void open_app(struct server *s)
+static err open_origins(struct server *s, enum server_exit *status, struct err_note *note)
 {
     s->app.loop = loop_new(s->config->pool_threads);
+    err why = origins_open(&s->app, s->domains, note);
+    *status = SERVER_USAGE;
+    return why;
+}
+
+static void open_app(struct server *s)
+{
     s->app.upkeep_all = run_upkeep;
     app_start(&s->app);
     s->upkeep = upkeep_new(&s->app);
@@ -210,6 +221,8 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
         why = open_domains(s, status, note);
     if (why == ERR_OK)
         why = open_auth(s, status, note);
+    if (why == ERR_OK)
+        why = open_origins(s, status, note);
     if (why == ERR_OK) {
         open_app(s);
         why = open_http(s, status, note);
@@ -224,6 +237,7 @@ void server_unboot(struct server *s)
     http_server_free(&s->app.http);
     upkeep_free(&s->upkeep);
     if (s->app.loop != NULL) {
+        origins_close(&s->app, s->domains);
         loop_free(&s->app.loop);
         app_stop(&s->app);
     }
@@ -231,10 +245,7 @@ void server_unboot(struct server *s)
     tables_free(&s->app.tables);
     pages_free(&s->app.pages);
     engine_close(&s->app.engine);
-    /* calloc'd in open_domains; handlers see it const */
-    struct app_domain *domains;
-    memcpy(&domains, &s->app.domains, sizeof domains);
-    free(domains);
+    free(s->domains);
     metrics_free(&s->app.metrics);
     log_free(&s->app.log);
     sysclock_free(&s->app.sysclock);

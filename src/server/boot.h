@@ -9,6 +9,7 @@
 struct server {
     const struct config *config;   /* borrowed */
     struct app app;                /* its members are the parts; handlers see this alone */
+    struct app_domain *domains;    /* app.domains, as they are filled in */
     struct upkeep *upkeep;
 };
 

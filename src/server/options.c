@@ -126,7 +126,7 @@ err option_add_domain(struct options *o, str name, struct options_from from, uns
 err option_bucket(struct options *o, str name, struct options_from from, unsigned *index, struct err_note *note)
 {
     static const char *const reserved[] = { "page", "v1", "table", "batch", "key_value", "key_rev_value",
-                                            "multi_content", "lists" };
+                                            "multi_content", "lists", "transform", "_stash" };
     struct config *c = &o->config;
     for (unsigned i = 1; i < c->buckets_count; i++)
         if (str_eq(str_of(c->buckets[i].page.name), name)) {

@@ -8,6 +8,7 @@
 #include "loop/sysclock.h"
 #include "server/boot.h"
 #include "server/options.h"
+#include "server/origins.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -73,7 +74,8 @@ static void drain_fired(void *ctx)
 {
     struct serve *v = ctx;
     unsigned open = http_server_owed_requests(v->server.app.http);
-    v->calm = open == 0 && !upkeep_busy(v->server.upkeep) ? v->calm + 1 : 0;
+    bool calm = open == 0 && !upkeep_busy(v->server.upkeep) && origins_idle(&v->server.app);
+    v->calm = calm ? v->calm + 1 : 0;
     if (v->calm >= CALM_POLLS) {
         loop_stop(v->server.app.loop);
     } else if (clock_mono(v->server.app.clock).ns >= v->drain_deadline.ns) {
@@ -101,6 +103,7 @@ static void signalled(void *ctx, int signal_number)
     v->drain_deadline = mono_add_ms(clock_mono(s->app.clock), s->config->drain_timeout_ms);
     upkeep_stop(s->upkeep);
     http_server_drain(s->app.http);
+    origins_drain(&s->app);
     loop_timer_start(v->drain, 0, DRAIN_POLL_MS);
 }
 

@@ -1,0 +1,411 @@
+/* render_make.c - the maker of one flight.
+ *
+ *   loop                pool                       loop          pool            committer       pool        loop
+ *   start -> look: in the store? -(no, or fresh)-> ask the origin -> name, store -> stored -> ready -> finish
+ *               \-(yes)-> ready ------------------------------------------------------------------------/^
+ *
+ * Invariants: (1) one of look, asking, storing, readying is under way from start to finish; (2) jobs_open counts the
+ * jobs whose done has not run, and finish waits for it to be 0: a stored render may be told of before the job that
+ * stored it has ended. */
+#include "app/render_make.h"
+
+#include "app/headers.h"
+#include "loop/entropy.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAKE_TRIES_MAX = 2 }; /* a purge may come in between once */
+#define MAKE_MAGIC 0x4a5e4a5eu
+
+struct make {
+    uint32_t magic;
+    const struct app *app;
+    struct flight *flight;
+    struct arena arena;
+    struct page_target target;       /* its strings are in the arena */
+    struct page_which which;
+    bool fresh, asking, canceled;
+    unsigned tries;
+    store_time began;
+    struct render_request ask;
+    struct page_put put;
+    struct loop_job look, store, ready;
+    atomic_uint jobs_open;
+    err why;
+    bool keep;                       /* the error is worth remembering */
+    struct err_note note;
+    struct render_value *value;
+};
+
+static const err errs[RENDER_WHYS] = {
+    [RENDER_FINE] = ERR_OK,
+    [RENDER_NO_PAGE] = ERR_NOT_FOUND,
+    [RENDER_NO_REVISION] = ERR_NOT_FOUND,
+    [RENDER_SUPPRESSED] = ERR_DENIED,
+    [RENDER_REFUSED] = ERR_BAD,
+    [RENDER_BUSY] = ERR_AGAIN,
+    [RENDER_FAILED] = ERR_UNAVAILABLE,
+    [RENDER_TIMEOUT] = ERR_TIMEOUT,
+    [RENDER_LIMIT] = ERR_CORRUPT,
+    [RENDER_CANCELED] = ERR_SHUTDOWN,
+};
+
+err render_make_err(enum render_why why)
+{
+    INVARIANT(why < RENDER_WHYS);
+    return errs[why];
+}
+
+/* ---- the value ---- */
+
+static void value_free(struct flight_value *v)
+{
+    struct render_value *value = render_value_of(v);
+    for (unsigned i = 0; i < RENDER_CODINGS; i++)
+        if (value->ready[i] != NULL)
+            http_ready_unref(&value->ready[i]);
+    free(value);
+}
+
+static void value_set(struct make *m, struct page_name name, bool found)
+{
+    struct render_value *value = calloc(1, sizeof *value);
+    INVARIANT(value != NULL);
+    *value = (struct render_value){ .v = { .refs = 1, .free = value_free }, .name = name, .found = found };
+    INVARIANT(str_to_cstr(m->target.content, value->content, sizeof value->content));
+    m->value = value;
+}
+
+/* An answer for all who ask plainly, in this coding. Left out when something is in the way. */
+static void make_ready(struct make *m, struct page_get *g, enum render_coding which)
+{
+    g->coding = which == RENDER_RAW                     ? CODING_IDENTITY
+                : g->content->codec == PAGE_GZIP        ? CODING_GZIP
+                : g->content->codec == PAGE_ZSTD        ? CODING_ZSTD
+                                                        : CODING_IDENTITY;
+    if ((which == RENDER_CODED) != (g->coding != CODING_IDENTITY) || page_get_decode(g) != ERR_OK)
+        return;
+    m->value->ready[which] = page_get_ready(g);
+}
+
+static void make_all_ready(struct make *m)
+{
+    struct page_get *g = arena_calloc(&m->arena, 1, sizeof *g);
+    str target;
+    if (g == NULL)
+        return;
+    *g = (struct page_get){ .app = m->app, .arena = &m->arena, .target = m->target, .which = m->which,
+                            .how = HOW_MISS, .collapsed = true, .how_detail = flight_detail_name(FLIGHT_WAITED) };
+    g->which.select = SELECT_EXACT;
+    g->which.name = m->value->name;
+    struct engine_view *v = engine_view_begin(m->app->engine);
+    err why = page_find(m->target.bucket, v, &g->which, &g->render, NULL);
+    g->content = why == ERR_OK ? page_content_find(&g->render, m->target.content) : NULL;
+    if (g->content != NULL)
+        why = page_read(m->target.bucket, &g->render, g->content, &m->arena, true, &g->headers, &g->frame);
+    engine_view_end(&v);
+    if (g->content == NULL || why != ERR_OK || headers_find(g->headers, STR("location"), &target))
+        return;
+    m->value->codec = g->content->codec;
+    make_ready(m, g, RENDER_RAW);
+    make_ready(m, g, RENDER_CODED);
+}
+
+/* ---- ending ---- */
+
+static void make_release(void *ctx)
+{
+    struct make *m = ctx;
+    MAGIC_CHECK(m, MAKE_MAGIC);
+    m->magic = 0;
+    arena_fini(&m->arena);
+    free(m);
+}
+
+/* Loop thread. m may be gone afterwards. */
+static void finish(struct make *m)
+{
+    if (m->why != ERR_OK && m->value != NULL) {
+        struct flight_value *unused = &m->value->v;
+        flight_value_unref(&unused);
+    }
+    if (m->why != ERR_OK && m->why != ERR_NOT_FOUND && m->why != ERR_SHUTDOWN)
+        log_event(m->app->log, LOG_WARN, "render.failed", LOG_STR("domain", m->target.domain->name),
+                  LOG_STR("title", m->target.title), LOG_INT("rev", m->target.name.rev),
+                  LOG_CSTR("why", err_name(m->why)), LOG_CSTR("note", m->note.text));
+    struct flight_value *value = m->why == ERR_OK ? &m->value->v : NULL;
+    flight_finish(m->flight, m->why, value, m->keep, &m->note);
+}
+
+static void fail(struct make *m, err why, const char *note)
+{
+    m->why = why;
+    if (note != NULL)
+        err_note_set(&m->note, "%s", note);
+}
+
+static void ask_start(struct make *m);
+
+/* A purge came in between: once more, of what is there now. */
+static void begin_again(struct make *m)
+{
+    m->why = ERR_OK;
+    if (m->canceled) {
+        fail(m, ERR_SHUTDOWN, NULL);
+        finish(m);
+    } else if (m->tries >= MAKE_TRIES_MAX) {
+        fail(m, ERR_AGAIN, m->note.text[0] != 0 ? NULL : "it was purged while it was made");
+        finish(m);
+    } else {
+        ask_start(m);
+    }
+}
+
+/* The last of the jobs ends the flight. */
+static void job_over(struct make *m)
+{
+    if (atomic_fetch_sub(&m->jobs_open, 1) != 1)
+        return;
+    m->keep = m->why != ERR_SHUTDOWN;
+    if (m->why == ERR_GONE)
+        begin_again(m);
+    else
+        finish(m);
+}
+
+static void ready_run(struct loop_job *j)
+{
+    struct make *m = CONTAINER_OF(j, struct make, ready);
+    if (m->why == ERR_OK && !m->value->found)
+        make_all_ready(m);
+}
+
+static void ready_done(struct loop_job *j, bool canceled)
+{
+    (void)canceled; /* then there is no ready answer, and each reads for itself */
+    job_over(CONTAINER_OF(j, struct make, ready));
+}
+
+/* ---- storing ---- */
+
+static void put_done(struct page_put *put, err why)
+{
+    struct make *m = CONTAINER_OF(put, struct make, put);
+    if (why == ERR_OK)
+        value_set(m, put->stored, false);
+    else if (why == ERR_TIMEOUT) /* of the write, not of the origin */
+        fail(m, ERR_AGAIN, "the store did not take it in time");
+    else
+        fail(m, why, put->note.text);
+    m->ready = (struct loop_job){ .run = ready_run, .done = ready_done };
+    loop_job_start(m->app->loop, &m->ready);
+}
+
+static bool is_allowed(const struct page_bucket_opts *opts, str name)
+{
+    for (unsigned i = 0; i < opts->contents_count; i++)
+        if (str_eq(name, str_of(opts->contents[i])))
+            return true;
+    return opts->contents == NULL;
+}
+
+/* The target of a redirect stands with the HTML, under a name that is never sent as it is. */
+static bool add_target(struct make *m, struct page_put_content *html)
+{
+    const struct render_request *r = &m->ask;
+    str title = http_encode(&m->arena, r->redirect_to), fragment = r->redirect_fragment;
+    if (r->redirect_to.n == 0 || !headers_value_is_sane(fragment))
+        return true;
+    html->headers = arena_printf(&m->arena, "%.*slocation: %.*s%s%.*s\n", STR_ARG(html->headers), STR_ARG(title),
+                                 fragment.n > 0 ? "#" : "", STR_ARG(fragment));
+    return html->headers.p != NULL && title.p != NULL;
+}
+
+static err fill_contents(struct make *m, struct page_put *put)
+{
+    for (unsigned i = 0; i < m->ask.contents_count; i++) {
+        const struct render_content *c = &m->ask.contents[i];
+        struct page_put_content *to = &put->contents[put->contents_count];
+        if (!is_allowed(&m->target.config->page, c->name))
+            continue;
+        *to = (struct page_put_content){ .name = c->name, .headers = c->headers, .raw = c->raw };
+        put->contents_count++;
+        if (str_eq(c->name, STR("html")) &&
+            (!render_head_put(&m->arena, c->raw, put->tid, &to->raw) || !add_target(m, to)))
+            return ERR_CORRUPT;
+    }
+    return put->contents_count > 0 ? ERR_OK : ERR_CORRUPT;
+}
+
+static err mint(struct make *m, uint64_t rev, struct tid *tid)
+{
+    struct page_which which = m->which;
+    which.select = SELECT_REV;
+    which.name.rev = rev;
+    struct engine_view *v = engine_view_begin(m->app->engine);
+    err why = page_mint(m->target.bucket, v, &which, m->began, entropy_u64(), tid);
+    engine_view_end(&v);
+    return why;
+}
+
+static err store(struct make *m)
+{
+    uint64_t rev = m->ask.meta.rev;
+    bool newest = m->target.has_rev ? m->ask.meta.latest : true;
+    m->put = (struct page_put){ .domain = m->which.domain,
+                                .title = m->target.title,
+                                .rev = rev,
+                                .has_tid = true,
+                                .behind = newest ? 0 : rev + 1,
+                                .asked = m->target.has_rev,
+                                .deadline = app_page_deadline(m->app),
+                                .arena = &m->arena,
+                                .done = put_done };
+    err why = mint(m, rev, &m->put.tid);
+    if (why == ERR_OK)
+        why = fill_contents(m, &m->put);
+    if (why != ERR_OK)
+        return why;
+    atomic_store(&m->jobs_open, 2); /* this one, and the one put_done starts */
+    why = page_put_start(m->target.bucket, &m->put);
+    if (why == ERR_OK)
+        return ERR_OK;
+    atomic_store(&m->jobs_open, 1);
+    err_note_set(&m->note, "%s", m->put.note.text);
+    return ERR_CORRUPT; /* the origin gave what cannot be kept */
+}
+
+static void store_run(struct loop_job *j)
+{
+    struct make *m = CONTAINER_OF(j, struct make, store);
+    err why = store(m);
+    if (why != ERR_OK)
+        m->why = why; /* else it is put_done's from here on */
+}
+
+static void store_done(struct loop_job *j, bool canceled)
+{
+    struct make *m = CONTAINER_OF(j, struct make, store);
+    if (canceled)
+        fail(m, ERR_SHUTDOWN, NULL);
+    job_over(m);
+}
+
+/* ---- asking ---- */
+
+static void asked(struct render_request *r, enum render_why why)
+{
+    struct make *m = r->ctx;
+    m->asking = false;
+    if (why == RENDER_BUSY && m->target.domain->busy_until_ns != NULL)
+        atomic_store(m->target.domain->busy_until_ns,
+                     mono_add_ms(clock_mono(m->app->clock), 1000 * r->retry_after_s).ns);
+    if (why == RENDER_FINE) {
+        atomic_store(&m->jobs_open, 1);
+        m->store = (struct loop_job){ .run = store_run, .done = store_done };
+        loop_job_start(m->app->loop, &m->store);
+        return;
+    }
+    fail(m, render_make_err(why), r->note.text);
+    m->keep = why != RENDER_NO_PAGE && why != RENDER_NO_REVISION && why != RENDER_SUPPRESSED;
+    finish(m);
+}
+
+static void ask_start(struct make *m)
+{
+    m->tries++;
+    m->began = clock_store(m->app->clock);
+    m->asking = true;
+    m->ask = (struct render_request){ .origin = m->target.domain->origin,
+                                      .want = WANT_RENDER,
+                                      .title = m->target.title,
+                                      .rev = m->target.has_rev ? m->target.name.rev : 0,
+                                      .deadline = flight_deadline(m->flight),
+                                      .arena = &m->arena,
+                                      .done = asked,
+                                      .ctx = m };
+    render_start(&m->ask);
+}
+
+/* ---- looking again ---- */
+
+static void look_run(struct loop_job *j)
+{
+    struct make *m = CONTAINER_OF(j, struct make, look);
+    struct page_render *render = arena_alloc(&m->arena, sizeof *render);
+    if (render == NULL)
+        return;
+    struct engine_view *v = engine_view_begin(m->app->engine);
+    err why = page_find(m->target.bucket, v, &m->which, render, NULL);
+    engine_view_end(&v);
+    if (why == ERR_OK)
+        value_set(m, render->name, true);
+}
+
+static void look_done(struct loop_job *j, bool canceled)
+{
+    struct make *m = CONTAINER_OF(j, struct make, look);
+    if (canceled || m->canceled)
+        fail(m, ERR_SHUTDOWN, NULL);
+    if (canceled || m->canceled || m->value != NULL)
+        finish(m);
+    else
+        ask_start(m);
+}
+
+/* ---- the flight's calls, on the loop ---- */
+
+static void make_start(struct flight *f, void *ctx)
+{
+    struct make *m = ctx;
+    MAGIC_CHECK(m, MAKE_MAGIC);
+    m->flight = f;
+    if (m->fresh) {
+        ask_start(m);
+        return;
+    }
+    m->look = (struct loop_job){ .run = look_run, .done = look_done };
+    loop_job_start(m->app->loop, &m->look);
+}
+
+static void make_cancel(struct flight *f, void *ctx)
+{
+    struct make *m = ctx;
+    (void)f;
+    m->canceled = true;
+    if (m->asking)
+        render_cancel(&m->ask);
+}
+
+/* ---- joining ---- */
+
+static struct make *make_new(const struct page_get *g, bool fresh)
+{
+    struct make *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return NULL;
+    *m = (struct make){ .magic = MAKE_MAGIC, .app = g->app, .target = g->target, .fresh = fresh };
+    arena_init(&m->arena, g->app->config->http.arena_bytes_max);
+    m->target.title = arena_copy(&m->arena, g->target.title);
+    m->target.content = arena_copy(&m->arena, g->target.content);
+    m->which = page_target_which(&m->target);
+    if (m->target.title.p != NULL && m->target.content.p != NULL)
+        return m;
+    make_release(m);
+    return NULL;
+}
+
+err render_make_join(struct page_get *g, bool fresh, struct flight_waiter *w)
+{
+    str key = arena_printf(g->arena, "%s %.*s %llu %.*s", g->target.config->page.name,
+                           STR_ARG(g->target.domain->name),
+                           (unsigned long long)(g->target.has_rev ? g->target.name.rev : 0), STR_ARG(g->target.title));
+    struct make *m = key.p == NULL ? NULL : make_new(g, fresh);
+    if (m == NULL)
+        return ERR_LIMIT;
+    struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
+                                  .keep_idle = true, .fresh = fresh };
+    return flight_join(g->app->flights, key, &maker, w);
+}

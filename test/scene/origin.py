@@ -1,0 +1,379 @@
+"""A wiki as scenes need it: api.php and Parsoid's v3 routes over real sockets, scripted.
+
+    with Origin() as origin:
+        origin.page('A', (1, 'first'), (2, 'second'))
+        with Server(binary, *origin.options('localhost')) as server: ...
+        eq(origin.count('render'), 1)
+
+Kinds of calls: siteinfo, meta, render, wikitext, lint, transform. Each is counted. A fault is what the next calls
+of a kind meet instead of an answer: origin.fault('render', cut) until origin.fault('render', None). A gate lets
+calls of a kind arrive and wait: with origin.gate('render') as gate: ... gate.open(). Everything has a deadline.
+"""
+import collections
+import contextlib
+import http.server
+import json
+import re
+import socket
+import threading
+import urllib.parse
+
+GATE_TIMEOUT = 60
+SPECS = 'https://www.mediawiki.org/wiki/Specs/'
+NAMESPACES = {0: '', 1: 'Talk', 2: 'User', 3: 'User_talk', 4: 'Project', 5: 'Project_talk', 6: 'File', 7: 'File_talk',
+              10: 'Template', 11: 'Template_talk', 14: 'Category', 15: 'Category_talk', -1: 'Special', -2: 'Media'}
+
+Revision = collections.namedtuple('Revision', 'rev text hidden')
+
+
+class Fault(Exception):
+    """Thrown by a fault that wrote its own answer, or none."""
+
+
+# ---- faults: called with the handler and the answer it would have given
+
+def cut(handler, status, headers, body):
+    """Half of the body, then the connection ends."""
+    handler.head(status, {**headers, 'Content-Length': str(len(body))})
+    handler.wfile.write(body[:len(body) // 2])
+    handler.drop()
+
+
+def cut_at_once(handler, status, headers, body):
+    """The connection ends without a byte."""
+    handler.drop()
+
+
+def long_length(handler, status, headers, body):
+    """More is promised than comes."""
+    handler.head(status, {**headers, 'Content-Length': str(len(body) + 100)})
+    handler.wfile.write(body)
+    handler.drop()
+
+
+def hang(handler, status, headers, body):
+    """Nothing ever comes, until the caller goes away."""
+    handler.connection.settimeout(GATE_TIMEOUT)
+    with contextlib.suppress(OSError):
+        handler.connection.recv(1)
+    handler.drop()
+
+
+def endless(handler, status, headers, body):
+    """A body without an end, in chunks."""
+    handler.head(status, {**headers, 'Transfer-Encoding': 'chunked'})
+    piece = b'10000\r\n' + b'x' * 0x10000 + b'\r\n'
+    with contextlib.suppress(OSError):
+        while True:
+            handler.wfile.write(piece)
+    handler.drop()
+
+
+def bad_json(handler, status, headers, body):
+    handler.answer(status, headers, body[:-2])
+
+
+def other_type(handler, status, headers, body):
+    handler.answer(status, {**headers, 'Content-Type': 'text/plain'}, body)
+
+
+def not_html(handler, status, headers, body):
+    """A bundle whose html says that it is something else."""
+    handler.answer(status, headers, body.replace(b'"text/html', b'"text/troff'))
+
+
+def other_revision(handler, status, headers, body):
+    """As the origin does for another page's revision: it answers all the same."""
+    named = int(headers['Content-Revision-Id']) + 1
+    handler.answer(status, {**headers, 'Content-Revision-Id': str(named)}, body)
+
+
+def status_of(code, **extra):
+    """An answer of this status; extra: header fields, retry_after='7' as Retry-After."""
+    def fault(handler, status, headers, body):
+        handler.answer(code, {'Content-Type': 'text/plain', **{n.replace('_', '-').title(): v for n, v in extra.items()}},
+                       b'no')
+    return fault
+
+
+class Gate:
+    def __init__(self):
+        self._opened = threading.Event()
+        self._lock = threading.Lock()
+        self.waiting = 0
+
+    def enter(self):
+        with self._lock:
+            self.waiting += 1
+        self._opened.wait(GATE_TIMEOUT)
+        with self._lock:
+            self.waiting -= 1
+
+    def open(self):
+        self._opened.set()
+
+
+class Origin:
+    def __init__(self, domain='wiki.test'):
+        self.domain = domain
+        self.pages = {}
+        self.stamp = ''             # of every render: what a template would bring
+        self.calls = collections.Counter()
+        self.seen = []              # (kind, path, headers, body) of transforms and renders
+        self._faults = {}
+        self._gates = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self):
+        origin = self
+
+        class Handler(_Handler):
+            wiki = origin
+
+        self.http = _Server(('127.0.0.1', 0), Handler)
+        self.port = self.http.server_address[1]
+        self._thread = threading.Thread(target=self.http.serve_forever, kwargs={'poll_interval': 0.01}, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+
+    def down(self):
+        """Nobody listens any more."""
+        for gate in list(self._gates.values()):
+            gate.open()
+        if self._thread is not None:
+            self.http.shutdown()
+            self._thread.join(GATE_TIMEOUT)
+            self.http.drop_all()
+            self.http.server_close()
+            self._thread = None
+
+    def options(self, *domains, kind='parsoid', **more):
+        """Options of serve that give these domains this origin."""
+        url = f'http://127.0.0.1:{self.port}/w/rest.php'
+        options = []
+        for domain in domains:
+            fields = {'kind': kind, 'url': url, 'domain': self.domain, **more}
+            for name, value in fields.items():
+                options += ['--set', f'domains.{domain}.origin.{name}={value}']
+        return options
+
+    # ---- its pages
+
+    def page(self, title, *revisions):
+        """Sets a page: (rev, text) each, the last is the newest. A text that begins with #REDIRECT [[X]] is one."""
+        with self._lock:
+            self.pages[title] = [Revision(rev, text, False) for rev, text in revisions]
+
+    def hide(self, title, rev):
+        with self._lock:
+            self.pages[title] = [r._replace(hidden=r.hidden or r.rev == rev) for r in self.pages[title]]
+
+    def delete(self, title):
+        with self._lock:
+            del self.pages[title]
+
+    def html(self, title, rev, text):
+        target = re.match(r'#REDIRECT \[\[(.*)\]\]', text)
+        link = f'<link rel="mw:PageProp/redirect" href="./{target[1]}" id="mwAg"/>' if target else ''
+        return ('<!DOCTYPE html>\n<html prefix="dc: http://purl.org/dc/terms/" '
+                f'about="http://{self.domain}/wiki/Special:Redirect/revision/{rev}"><head prefix="mwr: x">'
+                f'<meta charset="utf-8"/><title>{title}</title></head><body id="mwAA">{link}'
+                f'<p id="mwAg" about="#mwt1">{text}{self.stamp}</p></body></html>')
+
+    def find(self, title, rev):
+        return next((r for r in self.pages.get(title, []) if r.rev == rev), None)
+
+    def owner(self, rev):
+        return next((title for title, revisions in self.pages.items() for r in revisions if r.rev == rev), None)
+
+    # ---- what it was asked, and what meets it
+
+    def count(self, kind):
+        with self._lock:
+            return self.calls[kind]
+
+    def fault(self, kind, fault):
+        with self._lock:
+            self._faults[kind] = fault
+
+    @contextlib.contextmanager
+    def gate(self, kind):
+        gate = Gate()
+        with self._lock:
+            self._gates[kind] = gate
+        try:
+            yield gate
+        finally:
+            gate.open()
+            with self._lock:
+                self._gates.pop(kind, None)
+
+    def meet(self, kind, path, headers, body):
+        with self._lock:
+            self.calls[kind] += 1
+            self.seen.append((kind, path, headers, body))
+            gate = self._gates.get(kind)
+        if gate:
+            gate.enter()
+        with self._lock:
+            return self._faults.get(kind)
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+    allow_reuse_address = True
+
+    def __init__(self, *args):
+        self.open = set()
+        super().__init__(*args)
+
+    def process_request(self, request, client_address):
+        self.open.add(request)
+        super().process_request(request, client_address)
+
+    def drop_all(self):
+        for request in list(self.open):
+            with contextlib.suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request, client_address):
+        pass    # the server under test goes away as it likes
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    wiki = None
+
+    def log_message(self, *args):
+        pass
+
+    def head(self, status, headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def answer(self, status, headers, body):
+        self.head(status, {**headers, 'Content-Length': str(len(body))})
+        self.wfile.write(body)
+
+    def drop(self):
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def do_GET(self):
+        self.handle_call(b'')
+
+    def do_POST(self):
+        self.handle_call(self.rfile.read(int(self.headers.get('Content-Length', 0))))
+
+    def handle_call(self, body):
+        path, _, query = self.path.partition('?')
+        kind, answer = self.route(path, query, body)
+        fault = self.wiki.meet(kind, self.path, dict(self.headers), body)
+        status, headers, reply = answer()
+        if isinstance(reply, (dict, list)):
+            reply = json.dumps(reply).encode()
+        (fault or _Handler.answer)(self, status, headers, reply)
+
+    def route(self, path, query, body):
+        if path == '/w/api.php':
+            fields = dict(urllib.parse.parse_qsl(query))
+            kind = 'siteinfo' if fields.get('meta') == 'siteinfo' else 'meta'
+            return kind, lambda: self.api(kind, fields)
+        parts = path.split('/')[3:]     # /w/rest.php/...
+        rest = [urllib.parse.unquote(part) for part in parts]
+        if rest[:3] == [self.wiki.domain, 'v3', 'page'] and len(rest) == 6:
+            kind = {'pagebundle': 'render', 'html': 'render'}.get(rest[3], rest[3])
+            return kind, lambda: self.v3_page(rest[3], rest[4], int(rest[5]))
+        if rest[:3] == [self.wiki.domain, 'v3', 'transform']:
+            return 'transform', lambda: self.transform(rest[3], rest[5], rest[6:], json.loads(body))
+        return 'other', lambda: (404, {'Content-Type': 'application/json'}, {'message': 'no route'})
+
+    # ---- api.php
+
+    def api(self, kind, fields):
+        reply = self.siteinfo() if kind == 'siteinfo' else self.meta(fields)
+        return 200, {'Content-Type': 'application/json; charset=utf-8'}, reply
+
+    def siteinfo(self):
+        spaces = {str(n): {'id': n, 'case': 'first-letter', 'name': name.replace('_', ' '),
+                           'canonical': name.replace('_', ' ')} for n, name in NAMESPACES.items()}
+        general = {'lang': 'en', 'case': 'first-letter', 'server': f'http://{self.wiki.domain}', 'mainpage': 'Main Page',
+                   'legaltitlechars': ' %!"$&\'()*,\\-.\\/0-9:;=?@A-Z\\\\^_`a-z~\\x80-\\xFF+'}
+        return {'batchcomplete': True, 'query': {'general': general, 'namespaces': spaces, 'namespacealiases': [],
+                                                 'interwikimap': []}}
+
+    def meta(self, fields):
+        wiki = self.wiki
+        if 'revids' in fields:
+            rev = int(fields['revids'])
+            title = wiki.owner(rev)
+            if title is None:
+                return {'query': {'badrevids': {str(rev): {'revid': rev, 'missing': True}}}}
+        else:
+            title = fields['titles'].lstrip('\x1f').replace(' ', '_')
+            if title not in wiki.pages:
+                return {'query': {'pages': [{'ns': 0, 'title': title.replace('_', ' '), 'missing': True}]}}
+            rev = wiki.pages[title][-1].rev
+        found, newest = wiki.find(title, rev), wiki.pages[title][-1].rev
+        revision = {'revid': rev, 'parentid': rev - 1, 'user': 'Alice', 'userid': 7,
+                    'timestamp': '2026-01-01T00:00:00Z', 'comment': f'edit {rev}', 'tags': ['visualeditor']}
+        if found.hidden:
+            revision.update(texthidden=True, sha1hidden=True)
+        return {'query': {'pages': [{'pageid': 1000 + sum(map(ord, title)), 'ns': 0, 'title': title.replace('_', ' '),
+                                     'contentmodel': 'wikitext', 'pagelanguage': 'en', 'lastrevid': newest,
+                                     'redirect': found.text.startswith('#REDIRECT'), 'revisions': [revision]}]}}
+
+    # ---- v3
+
+    def bundle(self, title, rev, html):
+        types = {'html': 'text/html; charset=utf-8; profile="' + SPECS + 'HTML/2.6.0"',
+                 'data-parsoid': 'application/json; charset=utf-8; profile="' + SPECS + 'data-parsoid/2.6.0"'}
+        return {'contentmodel': 'wikitext',
+                'html': {'headers': {'content-type': types['html'], 'content-language': 'en', 'vary': 'Accept'},
+                         'body': html},
+                'data-parsoid': {'headers': {'content-type': types['data-parsoid']},
+                                 'body': {'counter': 1, 'ids': {'mwAA': {'dsr': [0, rev, 0, 0]}, 'mwAg': {}}}}}
+
+    def v3_page(self, what, title, rev):
+        wiki = self.wiki
+        found = wiki.find(title, rev)
+        json_type = {'Content-Type': 'application/json; charset=utf-8'}
+        if found is None or found.hidden:
+            return 404, json_type, {'message': 'The specified revision is deleted or suppressed.', 'httpCode': 404}
+        if what == 'wikitext':
+            return 200, {'Content-Type': f'text/plain; charset=utf-8; profile="{SPECS}wikitext/1.0.0"',
+                         'Content-Revision-Id': str(rev)}, found.text.encode()
+        if what == 'lint':
+            return 200, json_type, [{'type': 'obsolete-tag', 'dsr': [0, 1, 0, 0]}]
+        headers = {'Content-Type': f'application/json; charset=utf-8; profile="{SPECS}pagebundle/2.6.0"',
+                   'Content-Revision-Id': str(rev)}
+        return 200, headers, self.bundle(title, rev, wiki.html(title, rev, found.text))
+
+    def transform(self, source, to, where, fields):
+        title = where[0] if where else None
+        rev = int(where[1]) if len(where) > 1 else 0
+        json_type = {'Content-Type': 'application/json; charset=utf-8'}
+        if rev and self.wiki.find(title, rev) is None:
+            return 404, json_type, {'message': 'The specified revision is deleted or suppressed.', 'httpCode': 404}
+        if source == 'wikitext' and to == 'lint':
+            return 200, json_type, [{'type': 'obsolete-tag', 'dsr': [0, len(fields['wikitext']), 0, 0]}]
+        if source == 'wikitext' and to in ('html', 'pagebundle'):
+            html = self.wiki.html(title or '', rev, fields['wikitext'])
+            if to == 'pagebundle':
+                return 200, json_type, self.bundle(title, rev, html)
+            if fields.get('body_only'):
+                html = re.search(r'<body[^>]*>(.*)</body>', html, re.S)[1]
+            return 200, {'Content-Type': 'text/html; charset=utf-8; profile="' + SPECS + 'HTML/2.6.0"'}, html.encode()
+        if source in ('html', 'pagebundle') and to == 'wikitext':
+            html = fields['html']['body'] if isinstance(fields['html'], dict) else fields['html']
+            text = re.search(r'<p[^>]*>(.*)</p>', html, re.S)
+            return 200, {'Content-Type': f'text/plain; charset=utf-8; profile="{SPECS}wikitext/1.0.0"'}, \
+                (text[1] if text else html).encode()
+        return 404, json_type, {'message': 'no such transform'}

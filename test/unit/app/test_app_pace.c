@@ -1,0 +1,73 @@
+/* pace: a public address gets so many a second, each address its own. Method: time is an argument. */
+#include "app/pace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static mono at_ms(int64_t ms)
+{
+    return (mono){ .ns = (1000 + ms) * NS_PER_MS };
+}
+
+static unsigned granted(struct pace *p, str address, unsigned asked, mono now)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < asked; i++)
+        count += pace_take(p, address, 5, now);
+    return count;
+}
+
+static void five_a_second_are_five_a_second(void **state)
+{
+    (void)state;
+    struct pace *p = pace_new(1);
+    const str one = STR("203.0.113.9"), other = STR("2001:db8::9");
+    assert_int_equal(granted(p, one, 20, at_ms(0)), 5);
+    assert_int_equal(granted(p, other, 20, at_ms(0)), 5);
+    assert_int_equal(granted(p, one, 20, at_ms(199)), 0);
+    assert_int_equal(granted(p, one, 20, at_ms(200)), 1);
+    assert_int_equal(granted(p, one, 20, at_ms(900)), 3);
+    assert_int_equal(granted(p, one, 20, at_ms(5000)), 5);
+    assert_true(pace_take(p, one, 0, at_ms(5000)));
+    pace_free(&p);
+}
+
+static void a_table_that_is_full_goes_on(void **state)
+{
+    (void)state;
+    struct pace *p = pace_new(1);
+    char text[32];
+    for (int i = 0; i < 5 * PACE_SLOTS; i++) {
+        int n = snprintf(text, sizeof text, "203.0.%d.%d", i / 256, i % 256);
+        assert_true(pace_take(p, (str){ .p = text, .n = (size_t)n }, 5, at_ms(0)));
+    }
+    pace_free(&p);
+}
+
+static void private_addresses_are_told_from_public_ones(void **state)
+{
+    (void)state;
+    static const char *const private[] = { "127.0.0.1", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1",
+                                           "169.254.1.1", "::1", "fd00::1", "fe80::1", "::ffff:10.0.0.1" };
+    static const char *const public[] = { "172.32.0.1", "172.15.0.1", "203.0.113.9", "11.0.0.1", "2001:db8::1",
+                                          "::ffff:203.0.113.9", "ff02::1", "::", "", "x", "127.0.0.1 " };
+    for (size_t i = 0; i < sizeof private / sizeof private[0]; i++)
+        assert_true(pace_is_private(str_of(private[i])));
+    for (size_t i = 0; i < sizeof public / sizeof public[0]; i++)
+        assert_false(pace_is_private(str_of(public[i])));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(five_a_second_are_five_a_second),
+        cmocka_unit_test(a_table_that_is_full_goes_on),
+        cmocka_unit_test(private_addresses_are_told_from_public_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
