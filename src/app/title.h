@@ -21,8 +21,8 @@ struct title_seen {
 /* The key of target->title by the rules of its domain's wiki, when it has one. seen may be NULL. */
 enum title_state title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen);
 
-/* Location of another title, relative to the path of the request: `../` for each segment behind its title. target_key
- * is stored form: an encoded key, with "#fragment" or without. A page that redirects to itself is asked for as it is. */
+/* Location of another title, relative to the request's path: `../` for each segment behind its title. target_key is as
+ * it is stored: encoded, with "#fragment" or without. A page that redirects to itself is asked for as it is. */
 str title_location(struct arena *a, const struct page_target *from, str target_key, str query);
 /* Of the same page under the title that target now has. */
 str title_location_same(struct arena *a, const struct page_target *target, str query);
