@@ -169,6 +169,8 @@ static struct curl_slist *request_headers(const struct client_request *r)
     }
     if (r->header != NULL)
         list = curl_slist_append(list, r->header);
+    if (r->header_more != NULL)
+        list = curl_slist_append(list, r->header_more);
     INVARIANT(list != NULL);
     return list;
 }

@@ -47,7 +47,7 @@ struct client_request {
     bool has_body;
     str body;
     const char *content_type;
-    const char *header;           /* one more, "Name: value"; Accept-Encoding is never sent */
+    const char *header, *header_more; /* two more, "Name: value"; Accept-Encoding is never sent */
     bool follow;                  /* redirects, of a title to how the wiki writes it */
     FILE *to;                     /* where a 2xx body goes; NULL: into the answer */
     bool patient;                 /* may take hours without a byte: no stall time-out */

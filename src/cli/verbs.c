@@ -97,6 +97,82 @@ static const struct cli_option token_create_options[] = {
     OPTIONS_END,
 };
 
+#define OPTIONS_QUEUE                                                                                     \
+    { "server", 0, "URL", "Server to talk to [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },            \
+    { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" }, OPTION_JSON, OPTIONS_END
+
+#define OPTIONS_QUEUE_INFO                                                                                \
+    { "partitions", 'p', "N", "How many partitions it has [1]" },                                         \
+    { "lease-timeout", 0, "DURATION", "How long a lease lasts, as in 1m30s [1m]" },                       \
+    { "expire-timeout", 0, "DURATION", "How long an item may stay, as in 36h [24h]" },                    \
+    { "max-attempts", 0, "N", "Leases an item may have; 0 is any number [0]" },                           \
+    { "dead-queue", 0, "QUEUE", "Where items go that expire or fail too often [they are deleted]" },      \
+    { "reference", 0, "TEXT", "Words of your own" }
+
+static const struct cli_option queue_options[] = { OPTIONS_QUEUE };
+static const struct cli_option queue_create_options[] = {
+    OPTIONS_QUEUE_INFO,
+    { "namespace", 0, "NAME", "Namespace whose roles say who may use it [_system]" },
+    OPTIONS_QUEUE,
+};
+static const struct cli_option queue_update_options[] = { OPTIONS_QUEUE_INFO, OPTIONS_QUEUE };
+static const struct cli_option queue_ls_options[] = {
+    { "namespace", 0, "NAME", "Queues of this namespace [_system]" },
+    OPTIONS_QUEUE,
+};
+static const struct cli_option queue_produce_options[] = {
+    { "file", 'f', NULL, "Each FILE is one item, whatever it holds" },
+    { "null", '0', NULL, "Items end in NUL, not in a line end" },
+    { "batch", 'n', "N", "Items of one request, at most 1000 [100]" },
+    { "encoding", 0, "TEXT", "Encoding of the items, as their consumer is told" },
+    { "kind", 0, "TEXT", "Kind of the items" },
+    { "reference", 0, "TEXT", "Reference of the items" },
+    { "at", 0, "INSTANT", "Not to be leased before: RFC 3339, an HTTP date or seconds since 1970" },
+    { "order-key", 0, "TEXT", "Of items with the same key one is leased at a time, in order" },
+    { "timeout", 't', "DURATION", "How long to try one request, at most 240s [60s]" },
+    { "quiet", 'q', NULL, "Do not say how many" },
+    OPTIONS_QUEUE,
+};
+static const struct cli_option queue_lease_options[] = {
+    { "count", 'n', "N", "How many items [1]" },
+    { "all", 'a', NULL, "All there are, until none comes within the timeout" },
+    { "complete", 'c', NULL, "Complete them when they are printed" },
+    { "body", 'b', NULL, "Print the items alone, without handles" },
+    { "null", '0', NULL, "End each with NUL instead of a line end" },
+    { "client", 0, "ID", "Name of this consumer; two that wait need two [made up]" },
+    { "timeout", 't', "DURATION", "How long to wait for the next, as in 1m30s, at most 15m [10s]" },
+    { "lease-timeout", 0, "DURATION", "How long these leases last [the queue's]" },
+    OPTIONS_QUEUE,
+};
+static const struct cli_option queue_retry_options[] = {
+    { "at", 0, "INSTANT", "Not to be leased again before: RFC 3339, an HTTP date or seconds since 1970 [at once]" },
+    { "in", 0, "DURATION", "Not to be leased again for so long, as in 5m" },
+    { "dead", 0, NULL, "To the dead queue; without one they are deleted" },
+    OPTIONS_QUEUE,
+};
+static const struct cli_option queue_peek_options[] = {
+    { "count", 'n', "N", "How many items [10]" },
+    { "partition", 'p', "N", "Of this partition [of all]" },
+    { "scheduled", 0, NULL, "Items whose time has not come, of a partition [0]" },
+    { "body", 'b', NULL, "Print the items alone, without ids" },
+    { "null", '0', NULL, "End each with NUL instead of a line end" },
+    OPTIONS_QUEUE,
+};
+static const struct cli_option queue_requeue_options[] = {
+    { "count", 'n', "N", "At most so many [all]" },
+    OPTIONS_QUEUE,
+};
+static const struct cli_option queue_why_options[] = {
+    { "limit", 'n', "N", "The last N decisions [100]" },
+    OPTIONS_QUEUE,
+};
+static const struct cli_option queue_top_options[] = {
+    { "interval", 'i', "MS", "Milliseconds between two pictures [1000]" },
+    { "count", 'n', "N", "End after N pictures" },
+    { "namespace", 0, "NAME", "Queues of this namespace [_system]" },
+    OPTIONS_QUEUE,
+};
+
 static const struct cli_option man_options[] = {
     { "write", 'w', "DIR", "Write all pages to DIR, each under its name" },
     OPTIONS_END,
@@ -185,6 +261,79 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Lists every option: its name in the file and for --set, its limits, its default and what it does. "
                "In the environment page.grace_ttl is PALIMPSEST_PAGE_GRACE_TTL.",
       .options = options_options, .run = verb_options },
+    { .name = "queue create", .usage = "QUEUE", .summary = "make a queue",
+      .prose = "Makes a queue with its partitions. They are spread over the server's stores.",
+      .options = queue_create_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_create },
+    { .name = "queue ls", .usage = "[PREFIX]", .summary = "list queues",
+      .prose = "Lists the queues of a namespace by name, all or those that start with PREFIX. With --json one document "
+               "a line.",
+      .options = queue_ls_options, .operands_max = 1, .run = verb_queue_ls },
+    { .name = "queue info", .usage = "QUEUE", .summary = "say what a queue is",
+      .prose = "Says how QUEUE was made: timeouts, attempts, dead queue, partitions.",
+      .options = queue_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_info },
+    { .name = "queue update", .usage = "QUEUE", .summary = "change a queue",
+      .prose = "Changes what is given and keeps the rest. Running leases keep the timeout they began with.",
+      .options = queue_update_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_update },
+    { .name = "queue rm", .usage = "QUEUE...", .summary = "delete queues and their items",
+      .prose = "Deletes queues with all they hold, leased items too.",
+      .options = queue_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_rm },
+    { .name = "queue produce", .usage = "QUEUE [FILE|-]...", .summary = "put items into a queue",
+      .prose = "Makes each line of each FILE, or of standard input, an item of QUEUE; with --file each FILE is one. "
+               "Items are stored when it ends with 0. From a pipe they are sent when a batch is full or nothing more "
+               "has come.\n\nA request whose outcome is unknown is sent again under the same idempotency key until "
+               "the timeout, so that nothing is stored twice. When it fails, the number of items that are stored for "
+               "certain is still said.",
+      .options = queue_produce_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX,
+      .run = verb_queue_produce },
+    { .name = "queue lease", .usage = "QUEUE", .summary = "take items out to work on them",
+      .prose = "Leases items and prints each in a line: its handle PARTITION/ID, a tab, the item. Who does not "
+               "complete one within the lease timeout gets it again, or another does. Exit status 1 when none came."
+               "\n\nWith --json a document a line, with body, or base64 of what is no UTF-8.",
+      .options = queue_lease_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_lease },
+    { .name = "queue complete", .usage = "QUEUE [HANDLE|-]...", .summary = "end leased items",
+      .prose = "Completes items by the handles that queue lease printed; without any, by the first word of each line "
+               "of standard input: palimpsest queue lease q | palimpsest queue complete q.",
+      .options = queue_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_complete },
+    { .name = "queue retry", .usage = "QUEUE [HANDLE|-]...", .summary = "give leased items back",
+      .prose = "Gives items back by the handles that queue lease printed: to the end of their partition, at once or "
+               "later, or to the dead queue. Handles come as for queue complete.",
+      .options = queue_retry_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_retry },
+    { .name = "queue peek", .usage = "QUEUE", .summary = "show items without leasing them",
+      .prose = "Prints the oldest items, leased ones too, and changes nothing: id, a tab, the item.",
+      .options = queue_peek_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_peek },
+    { .name = "queue drain", .usage = "QUEUE PARTITION", .summary = "let a partition run empty",
+      .prose = "Puts no more items into PARTITION; those in it are leased and completed as before. queue resume ends "
+               "it.",
+      .options = queue_options, .operands_min = 2, .operands_max = 2, .run = verb_queue_drain },
+    { .name = "queue pause", .usage = "QUEUE PARTITION", .summary = "stop a partition",
+      .prose = "Neither puts items into PARTITION nor leases them; leased ones may be completed. queue resume ends it.",
+      .options = queue_options, .operands_min = 2, .operands_max = 2, .run = verb_queue_pause },
+    { .name = "queue resume", .usage = "QUEUE PARTITION", .summary = "end drain and pause of a partition",
+      .prose = "Makes PARTITION available again.",
+      .options = queue_options, .operands_min = 2, .operands_max = 2, .run = verb_queue_resume },
+    { .name = "queue move", .usage = "QUEUE PARTITION STORE", .summary = "move a partition to another store",
+      .prose = "Moves PARTITION with its items to STORE while producers and consumers run.",
+      .options = queue_options, .operands_min = 3, .operands_max = 3, .run = verb_queue_move },
+    { .name = "queue add", .usage = "QUEUE [STORE]", .summary = "add a partition to a queue",
+      .prose = "Adds a partition, on STORE or on one that is chosen.",
+      .options = queue_options, .operands_min = 1, .operands_max = 2, .run = verb_queue_add },
+    { .name = "queue rebalance", .usage = "QUEUE", .summary = "spread partitions over the stores",
+      .prose = "Moves partitions until each store has its share by weight, while producers and consumers run.",
+      .options = queue_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_rebalance },
+    { .name = "queue requeue", .usage = "DEAD QUEUE", .summary = "move items out of a dead queue",
+      .prose = "Moves items of queue DEAD to the end of QUEUE, with no attempts counted.",
+      .options = queue_requeue_options, .operands_min = 2, .operands_max = 2, .run = verb_queue_requeue },
+    { .name = "queue stats", .usage = "QUEUE", .summary = "count what stands in a queue",
+      .prose = "Says of each partition its store and state, how many items are ready, scheduled and leased, and how "
+               "old the oldest is.",
+      .options = queue_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_stats },
+    { .name = "queue why", .usage = "QUEUE", .summary = "say why requests went where they went",
+      .prose = "Prints the last decisions on partitions, a JSON document a line: what was known and what was chosen.",
+      .options = queue_why_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_why },
+    { .name = "queue top", .usage = "[QUEUE...]", .summary = "watch queues",
+      .prose = "Shows queues, all of a namespace or those named, anew each second: on a terminal as a table in place, "
+               "else a line each time for each queue.",
+      .options = queue_top_options, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_top },
     { .name = "token create", .usage = "", .summary = "make a key for a client",
       .prose = "Makes a key with a role or several and prints it, once: the store keeps its hash alone. With --data it "
                "works on a store whose server is stopped, which is how the first key is made.",

@@ -1,0 +1,235 @@
+#include "cli/queue.h"
+
+#include "base/units.h"
+#include "cli/out.h"
+#include "codec/base64.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <unistr.h>
+
+enum { READ_BYTES = 64 << 10, PATH_BYTES = 64 };
+
+/* ---- calls ---- */
+
+static json_t *read_reply(const struct client_answer *a, struct queue_reply *reply)
+{
+    str body = buf_str(&a->body);
+    json_t *doc = json_loadb(body.p != NULL ? body.p : "", body.n, JSON_ALLOW_NUL, NULL);
+    const char *message = json_string_value(json_object_get(doc, "message"));
+    reply->status = a->status;
+    if (a->status == 200 && doc != NULL)
+        return doc;
+    if (a->status == 200)
+        err_note_set(&reply->note, "the server's answer is not JSON");
+    else if (message != NULL)
+        err_note_set(&reply->note, "%s", message);
+    else
+        client_explain_failure(a, &reply->note);
+    json_decref(doc);
+    return NULL;
+}
+
+json_t *queue_post(struct client *c, const char *name, json_t *body, const char *const headers[2],
+                   struct queue_reply *reply)
+{
+    char path[PATH_BYTES];
+    INVARIANT(snprintf(path, sizeof path, "/v1/%s", name) < PATH_BYTES);
+    char *text = json_dumps(body, JSON_COMPACT);
+    INVARIANT(text != NULL);
+    json_decref(body);
+    *reply = (struct queue_reply){ .status = 0 };
+    struct client_answer a;
+    struct client_request r = { .method = "POST", .path = str_of(path), .has_body = true, .body = str_of(text),
+                                .patient = true };
+    if (headers != NULL) {
+        r.header = headers[0];
+        r.header_more = headers[1];
+    }
+    json_t *doc = client_send(c, &r, &a, &reply->note) == ERR_OK ? read_reply(&a, reply) : NULL;
+    client_answer_fini(&a);
+    free(text);
+    return doc;
+}
+
+json_t *queue_ask(struct client *c, const char *name, json_t *body)
+{
+    struct queue_reply reply;
+    json_t *doc = queue_post(c, name, body, NULL, &reply);
+    if (doc != NULL)
+        return doc;
+    fputs("palimpsest: ", stderr);
+    out_text(stderr, str_of(reply.note.text));
+    fputc('\n', stderr);
+    return NULL;
+}
+
+bool queue_order(struct client *c, const char *name, json_t *body)
+{
+    json_t *doc = queue_ask(c, name, body);
+    json_decref(doc);
+    return doc != NULL;
+}
+
+json_t *queue_named(const char *name)
+{
+    json_t *body = json_object();
+    queue_set(body, "queue_name", name);
+    return body;
+}
+
+void queue_set(json_t *body, const char *member, const char *value)
+{
+    if (value == NULL)
+        return;
+    json_t *text = json_string(value);
+    if (text == NULL) /* no UTF-8: the server is to say so */
+        text = json_string("\xef\xbf\xbd");
+    INVARIANT(json_object_set_new(body, member, text) == 0);
+}
+
+/* ---- options and operands ---- */
+
+static bool number_of(const char *text, int64_t min, int64_t max, int64_t *value)
+{
+    return str_to_i64(str_of(text), value) && *value >= min && *value <= max;
+}
+
+bool queue_number(const struct cli_call *call, const char *option, int64_t min, int64_t max, int64_t *value)
+{
+    const char *text = cli_value(call, option);
+    int64_t n;
+    if (text == NULL)
+        return true;
+    if (!number_of(text, min, max, &n)) {
+        cli_error("%s: --%s wants a number from %lld to %lld, not \"%s\"", call->verb->name, option, (long long)min,
+                  (long long)max, text);
+        return false;
+    }
+    *value = n;
+    return true;
+}
+
+bool queue_partition(const struct cli_call *call, unsigned operand, int64_t *value)
+{
+    if (number_of(call->operands[operand], 0, INT32_MAX, value))
+        return true;
+    cli_error("%s: a partition is a number, not \"%s\"", call->verb->name, call->operands[operand]);
+    return false;
+}
+
+/* ---- documents ---- */
+
+const char *queue_text(const json_t *doc, const char *member)
+{
+    const char *text = json_string_value(json_object_get(doc, member));
+    return text != NULL ? text : "";
+}
+
+int64_t queue_count(const json_t *doc, const char *member)
+{
+    const json_t *v = json_object_get(doc, member);
+    int64_t n = 0;
+    if (json_is_string(v) && !str_to_i64(str_of(json_string_value(v)), &n))
+        n = 0;
+    return json_is_integer(v) ? (int64_t)json_integer_value(v) : n;
+}
+
+bool queue_bytes(const json_t *item, const char *member, struct arena *a, str *out)
+{
+    if (base64_decode(a, str_of(queue_text(item, member)), out) == ERR_OK)
+        return true;
+    cli_error("the server's answer holds an item that is no base64");
+    return false;
+}
+
+json_t *queue_item_json(const json_t *item, const char *member, str bytes)
+{
+    json_t *doc = json_copy((json_t *)(uintptr_t)item), *body = NULL;
+    INVARIANT(doc != NULL);
+    if (u8_check((const uint8_t *)bytes.p, bytes.n) == NULL)
+        body = json_stringn(bytes.n > 0 ? bytes.p : "", bytes.n);
+    if (body != NULL)
+        (void)json_object_set_new(doc, "body", body); /* dies with its document */
+    else
+        (void)json_object_set_new(doc, "base64", json_string(queue_text(item, member)));
+    (void)json_object_del(doc, member); /* it may be absent */
+    return doc;
+}
+
+/* ---- lines ---- */
+
+void queue_lines_init(struct queue_lines *l, int fd, char end)
+{
+    *l = (struct queue_lines){ .fd = fd, .end = end };
+    buf_init(&l->buf, QUEUE_ITEM_BYTES_MAX + READ_BYTES);
+}
+
+void queue_lines_fini(struct queue_lines *l)
+{
+    buf_fini(&l->buf);
+}
+
+static bool can_read_now(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    return poll(&p, 1, 0) != 0; /* also when it failed: the read tells */
+}
+
+/* Makes room by dropping what was handed out, then reads once. */
+static bool read_more(struct queue_lines *l)
+{
+    if (l->at > 0) {
+        memmove(l->buf.p, l->buf.p + l->at, l->buf.n - l->at);
+        l->buf.n -= l->at;
+        l->at = 0;
+    }
+    size_t before = l->buf.n;
+    char *room = buf_extend(&l->buf, READ_BYTES);
+    if (room == NULL) {
+        cli_error("a line of more than %d bytes", QUEUE_ITEM_BYTES_MAX);
+        return false;
+    }
+    ssize_t got;
+    do
+        got = read(l->fd, room, READ_BYTES);
+    while (got < 0 && errno == EINTR);
+    l->buf.n = before + (got > 0 ? (size_t)got : 0);
+    l->done = got == 0;
+    if (got < 0)
+        cli_error("cannot read: %s", strerror(errno));
+    return got >= 0;
+}
+
+enum queue_line queue_lines_next(struct queue_lines *l, bool eager, str *line)
+{
+    for (;;) {
+        str rest = str_skip(buf_str(&l->buf), l->at);
+        size_t n = str_find(rest, l->end);
+        if (n < rest.n || (l->done && rest.n > 0)) {
+            *line = str_take(rest, n);
+            l->at += n < rest.n ? n + 1 : n;
+            return LINE_ONE;
+        }
+        if (l->done)
+            return LINE_NONE;
+        if (eager && !can_read_now(l->fd))
+            return LINE_NOT_YET;
+        if (!read_more(l))
+            return LINE_FAILED;
+    }
+}
+
+int queue_open(const char *file)
+{
+    if (file == NULL || strcmp(file, "-") == 0)
+        return STDIN_FILENO;
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        cli_error("cannot open %s: %s", file, strerror(errno));
+    return fd;
+}

@@ -1,0 +1,288 @@
+/* queue_admin.c - palimpsest queue create, ls, info, update, rm; partitions; requeue; why. */
+#include "cli/out.h"
+#include "cli/queue.h"
+#include "cli/verbs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- create, update ---- */
+
+static const struct { const char *option, *member; } texts[] = {
+    { "lease-timeout", "lease_timeout" }, { "expire-timeout", "expire_timeout" }, { "dead-queue", "dead_queue" },
+    { "reference", "reference" }, { "namespace", "namespace" },
+};
+static const struct { const char *option, *member; int64_t max; } numbers[] = {
+    { "max-attempts", "max_attempts", INT32_MAX }, { "partitions", "requested_partitions", INT32_MAX },
+};
+
+/* What was given takes the place of what is there. */
+static bool set_given(const struct cli_call *call, json_t *info)
+{
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        queue_set(info, texts[i].member, cli_value(call, texts[i].option));
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        int64_t n = -1;
+        if (!queue_number(call, numbers[i].option, 0, numbers[i].max, &n))
+            return false;
+        if (n >= 0)
+            INVARIANT(json_object_set_new(info, numbers[i].member, json_integer(n)) == 0);
+    }
+    return true;
+}
+
+static enum cli_exit send_info(struct cli_call *call, struct client *c, const char *name, json_t *info)
+{
+    if (!set_given(call, info)) {
+        json_decref(info);
+        return CLI_USAGE;
+    }
+    return queue_order(c, name, info) ? CLI_OK : CLI_FAILED;
+}
+
+enum cli_exit verb_queue_create(struct cli_call *call)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *info = queue_named(call->operands[0]);
+    queue_set(info, "lease_timeout", "1m");
+    queue_set(info, "expire_timeout", "24h");
+    INVARIANT(json_object_set_new(info, "requested_partitions", json_integer(1)) == 0);
+    code = send_info(call, &c, "queues.create", info);
+    client_close(&c);
+    return code;
+}
+
+enum cli_exit verb_queue_update(struct cli_call *call)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *info = queue_ask(&c, "queues.info", queue_named(call->operands[0]));
+    if (info == NULL) {
+        code = CLI_FAILED;
+    } else {
+        (void)json_object_del(info, "created_at"); /* the server's own; absent is fine */
+        (void)json_object_del(info, "updated_at");
+        (void)json_object_del(info, "partitions");
+        code = send_info(call, &c, "queues.update", info);
+    }
+    client_close(&c);
+    return code;
+}
+
+/* ---- ls, info, rm ---- */
+
+static str or_dash(const char *text)
+{
+    return text[0] != '\0' ? str_of(text) : STR("-");
+}
+
+static void add_row(struct out_table *t, const json_t *q)
+{
+    char partitions[24], attempts[24];
+    (void)snprintf(partitions, sizeof partitions, "%lld", (long long)queue_count(q, "requested_partitions"));
+    (void)snprintf(attempts, sizeof attempts, "%lld", (long long)queue_count(q, "max_attempts"));
+    bool limited = queue_count(q, "max_attempts") > 0;
+    out_table_row(t, (const str[]){ str_of(queue_text(q, "queue_name")), str_of(partitions),
+                                    or_dash(queue_text(q, "lease_timeout")), or_dash(queue_text(q, "expire_timeout")),
+                                    limited ? str_of(attempts) : STR("-"), or_dash(queue_text(q, "dead_queue")),
+                                    or_dash(queue_text(q, "reference")) }, NULL);
+}
+
+static json_t *ask_page(struct client *c, const struct cli_call *call, const char *pivot)
+{
+    json_t *body = json_object();
+    INVARIANT(json_object_set_new(body, "limit", json_integer(QUEUE_PAGE)) == 0);
+    queue_set(body, "pivot", pivot);
+    queue_set(body, "namespace", cli_value(call, "namespace"));
+    return queue_ask(c, "queues.list", body);
+}
+
+/* Prints a page without its first when that was the last of the page before. *next: the last name, copied; NULL: it
+ * was the last page, or names of another beginning have begun. */
+static void print_page(const struct client *c, struct out_table *t, const json_t *page, const char *prefix, char **next)
+{
+    json_t *items = json_object_get(page, "items"), *q;
+    size_t i, count = json_array_size(items);
+    char *before = *next;
+    *next = NULL;
+    json_array_foreach(items, i, q) {
+        const char *name = queue_text(q, "queue_name");
+        if (before != NULL && strcmp(name, before) == 0)
+            continue;
+        if (!str_starts(str_of(name), str_of(prefix)))
+            break;
+        if (c->json)
+            out_json(stdout, q);
+        else
+            add_row(t, q);
+        if (i + 1 == count && count == QUEUE_PAGE)
+            *next = strdup(name);
+    }
+    free(before);
+}
+
+enum cli_exit verb_queue_ls(struct cli_call *call)
+{
+    static const struct out_column columns[] = {
+        { "QUEUE", false }, { "PARTITIONS", true }, { "LEASE", true }, { "EXPIRE", true }, { "ATTEMPTS", true },
+        { "DEAD", false }, { "REFERENCE", false },
+    };
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    const char *prefix = call->operands_count > 0 ? call->operands[0] : "";
+    struct out_table *t = c.json ? NULL : out_table_new(stdout, columns, COUNT_OF(columns));
+    char *next = NULL;
+    do {
+        json_t *page = ask_page(&c, call, next != NULL ? next : prefix[0] != '\0' ? prefix : NULL);
+        if (page == NULL) {
+            code = CLI_FAILED;
+            break;
+        }
+        print_page(&c, t, page, prefix, &next);
+        json_decref(page);
+    } while (next != NULL);
+    free(next);
+    if (t != NULL && code == CLI_OK)
+        out_table_end(&t);
+    else
+        out_table_drop(&t);
+    client_close(&c);
+    return code;
+}
+
+enum cli_exit verb_queue_info(struct cli_call *call)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *info = queue_ask(&c, "queues.info", queue_named(call->operands[0]));
+    client_close(&c);
+    if (info == NULL)
+        return CLI_FAILED;
+    const char *key;
+    json_t *value;
+    if (c.json) {
+        out_json(stdout, info);
+    } else {
+        json_object_foreach(info, key, value) {
+            char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+            out_pair(stdout, key, json_is_string(value) ? str_of(json_string_value(value)) : str_of(text));
+            free(text);
+        }
+    }
+    json_decref(info);
+    return CLI_OK;
+}
+
+enum cli_exit verb_queue_rm(struct cli_call *call)
+{
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    for (unsigned i = 0; i < call->operands_count && code == CLI_OK; i++)
+        code = queue_order(&c, "queues.delete", queue_named(call->operands[i])) ? CLI_OK : CLI_FAILED;
+    client_close(&c);
+    return code;
+}
+
+/* ---- partitions ---- */
+
+static enum cli_exit change_partition(struct cli_call *call, const char *name, bool partition, const char *store)
+{
+    int64_t number = 0;
+    if (partition && !queue_partition(call, 1, &number))
+        return CLI_USAGE;
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *body = queue_named(call->operands[0]);
+    INVARIANT(json_object_set_new(body, "partition", json_integer(number)) == 0);
+    queue_set(body, "store", store);
+    code = queue_order(&c, name, body) ? CLI_OK : CLI_FAILED;
+    client_close(&c);
+    return code;
+}
+
+enum cli_exit verb_queue_drain(struct cli_call *call)
+{
+    return change_partition(call, "partitions.drain", true, NULL);
+}
+
+enum cli_exit verb_queue_pause(struct cli_call *call)
+{
+    return change_partition(call, "partitions.pause", true, NULL);
+}
+
+enum cli_exit verb_queue_resume(struct cli_call *call)
+{
+    return change_partition(call, "partitions.resume", true, NULL);
+}
+
+enum cli_exit verb_queue_move(struct cli_call *call)
+{
+    return change_partition(call, "partitions.move", true, call->operands[2]);
+}
+
+enum cli_exit verb_queue_add(struct cli_call *call)
+{
+    return change_partition(call, "partitions.add", false, call->operands_count > 1 ? call->operands[1] : NULL);
+}
+
+enum cli_exit verb_queue_rebalance(struct cli_call *call)
+{
+    return change_partition(call, "partitions.rebalance", false, NULL);
+}
+
+/* ---- requeue, why ---- */
+
+enum cli_exit verb_queue_requeue(struct cli_call *call)
+{
+    int64_t count = 0;
+    if (!queue_number(call, "count", 1, INT32_MAX, &count))
+        return CLI_USAGE;
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *body = queue_named(call->operands[0]);
+    queue_set(body, "to", call->operands[1]);
+    INVARIANT(json_object_set_new(body, "count", json_integer(count)) == 0);
+    json_t *doc = queue_ask(&c, "queue.requeue", body);
+    if (doc != NULL && c.json)
+        out_json(stdout, doc);
+    else if (doc != NULL)
+        fprintf(stderr, "%lld items moved\n", (long long)queue_count(doc, "moved"));
+    json_decref(doc);
+    client_close(&c);
+    return doc != NULL ? CLI_OK : CLI_FAILED;
+}
+
+enum cli_exit verb_queue_why(struct cli_call *call)
+{
+    int64_t limit = 100;
+    if (!queue_number(call, "limit", 1, 10000, &limit))
+        return CLI_USAGE;
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    json_t *body = queue_named(call->operands[0]), *line;
+    INVARIANT(json_object_set_new(body, "limit", json_integer(limit)) == 0);
+    json_t *doc = queue_ask(&c, "queue.why", body);
+    size_t i;
+    json_array_foreach(json_object_get(doc, "decisions"), i, line) {
+        out_text(stdout, str_of(json_string_value(line)));
+        putchar('\n');
+    }
+    json_decref(doc);
+    client_close(&c);
+    return doc != NULL ? CLI_OK : CLI_FAILED;
+}

@@ -1,0 +1,344 @@
+/* queue_items.c - palimpsest queue lease, complete, retry and peek: items on their way out. */
+#include "base/arena.h"
+#include "base/date.h"
+#include "base/units.h"
+#include "cli/out.h"
+#include "cli/queue.h"
+#include "cli/verbs.h"
+#include "loop/entropy.h"
+#include "loop/sysclock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HANDLE_BYTES = 48, CLIENT_BYTES = 80, ITEMS_ARENA_BYTES = 256 << 20 };
+
+/* ---- what is printed ---- */
+
+static void print_bytes(str bytes)
+{
+    if (out_is_terminal(stdout))
+        out_text(stdout, bytes);
+    else
+        (void)fwrite(bytes.p, 1, bytes.n, stdout); /* cli_run looks at the stream */
+}
+
+/* "PARTITION/ID<tab>BYTES" and a line end, or the bytes alone. */
+static bool print_item(const struct cli_call *call, const json_t *item, const char *member, const char *handle)
+{
+    struct arena a;
+    str bytes;
+    arena_init(&a, ITEMS_ARENA_BYTES);
+    bool fine = queue_bytes(item, member, &a, &bytes);
+    if (fine && cli_flag(call, "json")) {
+        json_t *doc = queue_item_json(item, member, bytes);
+        queue_set(doc, "handle", handle);
+        out_json(stdout, doc);
+        json_decref(doc);
+    } else if (fine) {
+        if (!cli_flag(call, "body"))
+            printf("%s\t", handle);
+        print_bytes(bytes);
+        putchar(cli_flag(call, "null") ? '\0' : '\n');
+    }
+    arena_fini(&a);
+    return fine;
+}
+
+/* ---- lease ---- */
+
+struct leasing {
+    struct client c;
+    const struct cli_call *call;
+    int64_t count, left;           /* asked for, still wanted */
+    char client_id[CLIENT_BYTES];
+    const char *timeout;
+};
+
+static bool complete_reply(struct leasing *l, const json_t *reply)
+{
+    json_t *body = queue_named(l->call->operands[0]), *ids = json_array(), *item;
+    size_t i;
+    json_array_foreach(json_object_get(reply, "items"), i, item)
+        (void)json_array_append(ids, json_object_get(item, "id")); /* dies with its document */
+    INVARIANT(json_object_set_new(body, "partition", json_integer(queue_count(reply, "partition"))) == 0);
+    INVARIANT(json_object_set_new(body, "ids", ids) == 0);
+    queue_set(body, "request_timeout", "1m");
+    return queue_order(&l->c, "queue.complete", body);
+}
+
+/* Prints first: an item that nobody got is not completed. */
+static bool take_reply(struct leasing *l, const json_t *reply)
+{
+    json_t *items = json_object_get(reply, "items"), *item;
+    size_t i;
+    json_array_foreach(items, i, item) {
+        char handle[HANDLE_BYTES];
+        (void)snprintf(handle, sizeof handle, "%lld/%.30s", (long long)queue_count(reply, "partition"),
+                       queue_text(item, "id")); /* fits */
+        (void)json_object_set_new(item, "partition", json_integer(queue_count(reply, "partition")));
+        if (!print_item(l->call, item, "bytes", handle))
+            return false;
+    }
+    l->left -= (int64_t)json_array_size(items);
+    if (!cli_flag(l->call, "complete"))
+        return true;
+    if (fflush(stdout) != 0) {
+        cli_error("queue lease: cannot write to standard output; what was leased is not completed");
+        return false;
+    }
+    return complete_reply(l, reply);
+}
+
+/* CLI_OK, or CLI_FAILED; *empty: the time passed and no item came. */
+static enum cli_exit lease_once(struct leasing *l, bool *empty)
+{
+    json_t *body = queue_named(l->call->operands[0]);
+    int64_t batch = l->left < QUEUE_BATCH_MAX ? l->left : QUEUE_BATCH_MAX;
+    INVARIANT(json_object_set_new(body, "batch_size", json_integer(batch)) == 0);
+    queue_set(body, "client_id", l->client_id);
+    queue_set(body, "request_timeout", l->timeout);
+    queue_set(body, "lease_timeout", cli_value(l->call, "lease-timeout"));
+    struct queue_reply reply;
+    bool own = cli_value(l->call, "lease-timeout") != NULL; /* a word that Querator's call does not know */
+    json_t *doc = queue_post(&l->c, own ? "lease.take" : "queue.lease", body, NULL, &reply);
+    *empty = doc == NULL && reply.status == 454 &&
+             str_starts(str_of(reply.note.text), STR("request timeout; no items"));
+    if (doc == NULL && !*empty)
+        cli_error("queue lease: %s", reply.note.text);
+    bool fine = doc != NULL && take_reply(l, doc);
+    json_decref(doc);
+    return fine || *empty ? CLI_OK : CLI_FAILED;
+}
+
+static bool read_lease(struct leasing *l)
+{
+    const char *client_id = cli_value(l->call, "client"), *timeout = cli_value(l->call, "timeout");
+    bool all = cli_flag(l->call, "all");
+    l->count = all ? INT64_MAX : 1;
+    if (!queue_number(l->call, "count", 1, INT32_MAX, &l->count))
+        return false;
+    if (all && cli_value(l->call, "count") != NULL) {
+        cli_error("queue lease: --all and --count exclude each other");
+        return false;
+    }
+    l->left = l->count;
+    l->timeout = timeout != NULL ? timeout : "10s";
+    int n = client_id != NULL ? snprintf(l->client_id, CLIENT_BYTES, "%s", client_id)
+                              : snprintf(l->client_id, CLIENT_BYTES, "palimpsest-%016llx",
+                                         (unsigned long long)entropy_u64());
+    if (n < CLIENT_BYTES)
+        return true;
+    cli_error("queue lease: --client is longer than %d bytes", CLIENT_BYTES - 1);
+    return false;
+}
+
+enum cli_exit verb_queue_lease(struct cli_call *call)
+{
+    struct leasing l = { .call = call };
+    if (!read_lease(&l))
+        return CLI_USAGE;
+    enum cli_exit code = client_open(&l.c, call);
+    if (code != CLI_OK)
+        return code;
+    bool empty = false;
+    while (code == CLI_OK && l.left > 0 && !empty)
+        code = lease_once(&l, &empty);
+    if (empty && l.left == l.count && !cli_flag(call, "all")) {
+        cli_error("queue lease: no items are in the queue");
+        code = CLI_FAILED;
+    }
+    client_close(&l.c);
+    return code;
+}
+
+/* ---- complete, retry ---- */
+
+struct changing {
+    struct client c;
+    const struct cli_call *call;
+    const char *name;              /* of the call */
+    json_t *by_partition;          /* partition as text -> ids */
+    char retry_at[DATE_RFC3339_BYTES + 1];
+    bool retries, failed;
+    uint64_t done;
+};
+
+static json_t *change_body(const struct changing *ch, int64_t partition, const json_t *ids)
+{
+    json_t *body = queue_named(ch->call->operands[0]), *id;
+    INVARIANT(json_object_set_new(body, "partition", json_integer(partition)) == 0);
+    if (!ch->retries) {
+        queue_set(body, "request_timeout", "1m");
+        INVARIANT(json_object_set_new(body, "ids", json_copy((json_t *)(uintptr_t)ids)) == 0);
+        return body;
+    }
+    json_t *items = json_array();
+    size_t i;
+    json_array_foreach(ids, i, id) {
+        json_t *item = json_object();
+        (void)json_object_set(item, "id", id); /* dies with its document */
+        queue_set(item, "retry_at", ch->retry_at[0] != '\0' ? ch->retry_at : NULL);
+        if (cli_flag(ch->call, "dead"))
+            (void)json_object_set_new(item, "dead", json_true());
+        (void)json_array_append_new(items, item);
+    }
+    INVARIANT(json_object_set_new(body, "items", items) == 0);
+    return body;
+}
+
+static void send_ids(struct changing *ch, const char *partition, json_t *ids)
+{
+    int64_t number = 0;
+    size_t count = json_array_size(ids);
+    if (count == 0 || !str_to_i64(str_of(partition), &number))
+        return;
+    if (queue_order(&ch->c, ch->name, change_body(ch, number, ids)))
+        ch->done += count;
+    else
+        ch->failed = true;
+    (void)json_array_clear(ids); /* it is an array */
+}
+
+/* What stands behind the handle on its line is left alone. */
+static bool add_handle(struct changing *ch, str line)
+{
+    char partition[24];
+    str rest = str_take(line, str_find(line, '\t') < str_find(line, ' ') ? str_find(line, '\t') : str_find(line, ' '));
+    str handle = rest, number = str_split(&rest, '/');
+    uint64_t n;
+    if (handle.n == 0)
+        return true;
+    if (rest.n == 0 || !str_to_u64(number, &n) || n > INT32_MAX || !str_to_cstr(number, partition, sizeof partition)) {
+        cli_error("%s: a handle is PARTITION/ID, not \"%.*s\"", ch->call->verb->name, STR_ARG(str_take(handle, 60)));
+        return false;
+    }
+    json_t *ids = json_object_get(ch->by_partition, partition), *id = json_stringn(rest.p, rest.n);
+    if (ids == NULL) {
+        ids = json_array();
+        INVARIANT(json_object_set_new(ch->by_partition, partition, ids) == 0);
+    }
+    if (id == NULL) {
+        cli_error("%s: a handle is PARTITION/ID in UTF-8", ch->call->verb->name);
+        return false;
+    }
+    INVARIANT(json_array_append_new(ids, id) == 0);
+    if (json_array_size(ids) == QUEUE_BATCH_MAX)
+        send_ids(ch, partition, ids);
+    return true;
+}
+
+static bool add_stdin(struct changing *ch)
+{
+    struct queue_lines lines;
+    queue_lines_init(&lines, STDIN_FILENO, '\n');
+    str line;
+    enum queue_line got;
+    bool fine = true;
+    while (fine && (got = queue_lines_next(&lines, false, &line)) != LINE_NONE)
+        fine = got == LINE_ONE && add_handle(ch, line);
+    queue_lines_fini(&lines);
+    return fine;
+}
+
+static enum cli_exit change(struct cli_call *call, struct changing *ch)
+{
+    enum cli_exit code = client_open(&ch->c, call);
+    if (code != CLI_OK)
+        return code;
+    ch->call = call;
+    ch->by_partition = json_object();
+    bool fine = true;
+    if (call->operands_count == 1)
+        fine = add_stdin(ch);
+    for (unsigned i = 1; i < call->operands_count && fine; i++)
+        fine = strcmp(call->operands[i], "-") == 0 ? add_stdin(ch) : add_handle(ch, str_of(call->operands[i]));
+    const char *partition;
+    json_t *ids;
+    json_object_foreach(ch->by_partition, partition, ids)
+        send_ids(ch, partition, ids);
+    if (ch->c.json) {
+        json_t *doc = json_pack("{s:s, s:I}", "queue_name", call->operands[0], "items", (json_int_t)ch->done);
+        out_json(stdout, doc);
+        json_decref(doc);
+    }
+    json_decref(ch->by_partition);
+    client_close(&ch->c);
+    return fine && !ch->failed ? CLI_OK : CLI_FAILED;
+}
+
+enum cli_exit verb_queue_complete(struct cli_call *call)
+{
+    struct changing ch = { .name = "queue.complete" };
+    return change(call, &ch);
+}
+
+/* --at and --in as an instant. */
+static bool read_when(const struct cli_call *call, char out[DATE_RFC3339_BYTES + 1])
+{
+    const char *at = cli_value(call, "at"), *in = cli_value(call, "in");
+    int64_t ns = 0;
+    if (at != NULL && in != NULL) {
+        cli_error("queue retry: --at and --in exclude each other");
+        return false;
+    }
+    if (at != NULL && !date_parse_any(str_of(at), &ns)) {
+        cli_error("queue retry: --at wants an instant such as 2026-01-01T00:00:00Z, not \"%s\"", at);
+        return false;
+    }
+    if (in != NULL) {
+        if (!units_parse_duration(str_of(in), &ns) || ns == DURATION_NEVER) {
+            cli_error("queue retry: --in wants a duration such as 5m, not \"%s\"", in);
+            return false;
+        }
+        struct sysclock *sysclock = sysclock_new();
+        ns += clock_wall(sysclock_clock(sysclock)).ns;
+        sysclock_free(&sysclock);
+    }
+    if (at != NULL || in != NULL)
+        date_format_ns(ns, out);
+    return true;
+}
+
+enum cli_exit verb_queue_retry(struct cli_call *call)
+{
+    struct changing ch = { .name = "queue.retry", .retries = true };
+    if (!read_when(call, ch.retry_at))
+        return CLI_USAGE;
+    return change(call, &ch);
+}
+
+/* ---- peek ---- */
+
+static json_t *peek_body(const struct cli_call *call, int64_t partition, int64_t count)
+{
+    json_t *body = queue_named(call->operands[0]);
+    INVARIANT(json_object_set_new(body, "limit", json_integer(count)) == 0);
+    if (partition >= 0)
+        INVARIANT(json_object_set_new(body, "partition", json_integer(partition)) == 0);
+    return body;
+}
+
+enum cli_exit verb_queue_peek(struct cli_call *call)
+{
+    int64_t partition = -1, count = 10;
+    if (!queue_number(call, "partition", 0, INT32_MAX, &partition) || !queue_number(call, "count", 1, 65536, &count))
+        return CLI_USAGE;
+    bool scheduled = cli_flag(call, "scheduled");
+    if (scheduled && partition < 0)
+        partition = 0;
+    struct client c;
+    enum cli_exit code = client_open(&c, call);
+    if (code != CLI_OK)
+        return code;
+    const char *name = partition < 0 ? "queue.peek" : scheduled ? "storage/scheduled.list" : "storage/items.list";
+    json_t *doc = queue_ask(&c, name, peek_body(call, partition, count)), *item;
+    size_t i;
+    bool fine = doc != NULL;
+    json_array_foreach(json_object_get(doc, "items"), i, item)
+        fine = fine && print_item(call, item, "payload", queue_text(item, "id"));
+    json_decref(doc);
+    client_close(&c);
+    return fine ? CLI_OK : CLI_FAILED;
+}
