@@ -81,14 +81,20 @@ enum MHD_Result exchange_queue(struct http_exchange *x)
     return done;
 }
 
+void exchange_resume(struct http_exchange *x)
+{
+    struct http_server *s = x->conn->server;
+    MHD_resume_connection(x->mhd); /* x may be gone from here on */
+    INVARIANT(atomic_fetch_sub(&s->deferred, 1) > 0);
+}
+
 /* The answer is stored: whoever is on the worker queues it, or the worker is told to come for it. */
 static void answer_stored(struct http_exchange *x)
 {
     if (!x->deferred)
         return;
-    struct http_server *s = x->conn->server;
-    MHD_resume_connection(x->mhd); /* x may be gone from here on */
-    INVARIANT(atomic_fetch_sub(&s->deferred, 1) > 0);
+    if (x->gone == NULL || gone_end(x->conn->server->gone, x))
+        exchange_resume(x);
 }
 
 static void answer_claim(struct http_exchange *x, int status)
@@ -153,6 +159,17 @@ void http_defer(struct http_exchange *x)
     x->deferred = true;
     atomic_fetch_add(&x->conn->server->deferred, 1);
     MHD_suspend_connection(x->mhd);
+}
+
+void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx)
+{
+    MAGIC_CHECK(x, EXCHANGE_MAGIC);
+    INVARIANT(x->deferred);
+    INVARIANT(x->gone == NULL);
+    if (x->conn->server->gone == NULL || x->conn->fd < 0)
+        return;
+    x->gone = gone;
+    x->gone_ctx = ctx;
 }
 
 /* ---- ready answers ---- */

@@ -70,6 +70,9 @@ struct http_exchange {
 
     /* answer */
     atomic_bool answered;
+    http_gone_fn *gone;               /* whom to tell that the client left; NULL: nobody asked */
+    void *gone_ctx;
+    unsigned gone_slot;               /* under gone.c's lock; 0: not watched */
     bool deferred;                    /* set before the handing over, so plain reads after it are ordered */
     bool close;                       /* this answer ends the connection */
     bool queue_failed;
@@ -117,7 +120,9 @@ void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const c
 void exchange_end(struct http_exchange *x);
 void conn_phase_set(struct http_conn *c, enum phase to);
 
-/* answer.c. Hands the stored answer to the library; MHD_NO closes the connection. */
+/* answer.c. It is deferred, and its answer is stored: the worker comes for it. x may be gone afterwards. */
+void exchange_resume(struct http_exchange *x);
+/* Hands the stored answer to the library; MHD_NO closes the connection. */
 enum MHD_Result exchange_queue(struct http_exchange *x);
 
 #endif

@@ -18,6 +18,7 @@
 
 struct http_server;
 struct http_exchange;
+struct loop;
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_PUT, HTTP_POST, HTTP_DELETE, HTTP_OPTIONS, HTTP_METHODS, HTTP_OTHER };
 
@@ -79,9 +80,11 @@ struct http_server_opts {
     struct http_hooks hooks;
     struct clock *clock;
     struct log *log;
+    struct loop *loop;       /* where http_on_gone tells; NULL: it tells nothing */
 };
 
-/* Binds, but answers nothing before http_server_start. Fails: ERR_BAD (address, routes), ERR_UNAVAILABLE
+/* Binds, but answers nothing before http_server_start. With a loop: on its thread, or before it runs; and so
+ * http_server_free, before loop_free. Fails: ERR_BAD (address, routes), ERR_UNAVAILABLE
  * (port taken), ERR_LIMIT (RLIMIT_NOFILE too low for connections_max: note says both numbers). */
 MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_server **out, struct err_note *note);
 MUST_CHECK err http_server_start(struct http_server *s, struct err_note *note);
@@ -160,6 +163,15 @@ void http_answer_ready(struct http_exchange *x, struct http_ready *r);
 
 /* Puts the connection to sleep; call it BEFORE handing x to whoever will answer. Handler thread only. */
 void http_defer(struct http_exchange *x);
+
+/* Asks to be told when the client of a deferred exchange leaves: it closed, was cut off, or shut its writing side. (The
+ * kernel shows the first and the last alike; like nginx and Go's server we take both for leaving. What is answered
+ * nevertheless is sent, and a client that still reads gets it.) gone is called on the loop thread, at most once, never
+ * before the handler has returned and never after http_answer has. x must still be answered, by gone or by whoever
+ * else: when that happens while gone runs, x and its arena stay until it returns. Best effort: not told is possible.
+ * Thread: the handler's, after http_defer and before x is handed to whoever will answer. Costs nothing unless used. */
+typedef void http_gone_fn(struct http_exchange *x, void *ctx);
+void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx);
 
 /* Percent-encodes into the arena all but unreserved characters (RFC 3986). */
 str http_encode(struct arena *a, str s);

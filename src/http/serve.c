@@ -210,7 +210,11 @@ static enum MHD_Result all_read(struct http_exchange *x)
     conn_phase_set(x->conn, PHASE_WORK);
     if (x->status == 0)
         run(x);
-    return x->deferred ? MHD_YES : exchange_queue(x);
+    if (!x->deferred)
+        return exchange_queue(x);
+    if (x->gone != NULL)
+        gone_watch(x->conn->server->gone, x);
+    return MHD_YES;
 }
 
 /* The library would list the query's pieces in the memory of its connection, and when that is full, forget that the

@@ -145,6 +145,7 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
         http_server_free(&s);
         return why;
     }
+    s->gone = opts->loop == NULL ? NULL : gone_new(opts->loop);
     *out = s;
     return ERR_OK;
 }
@@ -265,6 +266,7 @@ void http_server_free(struct http_server **sp)
             close(s->listeners[i].fd);
     }
     INVARIANT(atomic_load(&s->conns_count) == 0);
+    gone_free(&s->gone);
     router_free(&s->router);
     pthread_mutex_destroy(&s->conns_lock);
     s->magic = 0;

@@ -3,6 +3,7 @@
 #define HTTP_SERVER_H
 
 #include "http/exchange.h"
+#include "http/gone.h"
 
 enum { HTTP_LISTENS_MAX = 8, HTTP_ADDRESS_BYTES = 64 };
 
@@ -24,6 +25,7 @@ struct http_server {
     struct clock *clock;
     struct log *log;
     struct router *router;
+    struct gone *gone;           /* NULL: no loop */
     atomic_bool draining, stopping;
     atomic_uint deferred;        /* suspended and not yet resumed by an answer */
     _Atomic uint64_t ids;        /* request ids made */

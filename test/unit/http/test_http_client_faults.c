@@ -26,7 +26,8 @@ static const struct canned canned[] = {
     { "interim", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
                  "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", ERR_OK, "ok" },
     { "until-close", "HTTP/1.0 200 OK\r\n\r\nok", ERR_OK, "ok" },
-    { "chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;x=y\r\no\r\n1\r\nk\r\n0\r\nX-Trailer: 1\r\n\r\n",
+    { "chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                 "1;x=y\r\no\r\n1\r\nk\r\n0\r\nX-Trailer: 1\r\n\r\n",
       ERR_OK, "ok" },
     { "no-content", "HTTP/1.1 204 No Content\r\n\r\n", ERR_OK, "" },
     { "empty", "", ERR_UNAVAILABLE, NULL },
@@ -50,7 +51,8 @@ static const struct canned canned[] = {
     { "negative-length", "HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nok", ERR_BAD, NULL },
     { "large-length", "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\nok", ERR_LIMIT, NULL },
     { "huge-length", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nok", ERR_LIMIT, NULL },
-    { "coded-transfer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", ERR_BAD, NULL },
+    { "coded-transfer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", ERR_BAD,
+      NULL },
     { "unasked-coding", "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
     { "no-gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
     { "coded-twice", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\nContent-Length: 2\r\n\r\nok", ERR_BAD, NULL },
@@ -388,7 +390,8 @@ static void play_too_much(struct rogue *r, int fd, unsigned nth)
     (void)nth;
     char request[ROGUE_REQUEST_BYTES_MAX];
     while (rogue_read(r, fd, request))
-        if (!rogue_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"))
+        if (!rogue_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+                           "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"))
             return;
 }
 
