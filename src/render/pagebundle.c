@@ -117,15 +117,16 @@ static err read_parts(struct arena *a, const json_t *root, struct render_content
     INVARIANT(max >= 1 + COUNT_OF(jsons));
     if (!json_is_object(html))
         return refuse(note, "the bundle has no html");
+    if (!json_is_object(json_object_get(root, "data-parsoid")))
+        return refuse(note, "the bundle has no data-parsoid");
     err e = read_html(a, html, &out[0], note);
     for (size_t i = 0; e == ERR_OK && i < COUNT_OF(jsons); i++) {
         const json_t *part = json_object_get(root, jsons[i]);
         if (json_is_object(part))
             e = read_json(a, part, jsons[i], &out[n++], note);
     }
-    if (e == ERR_OK && !json_is_object(json_object_get(root, "data-parsoid")))
-        return refuse(note, "the bundle has no data-parsoid");
-    *count = n;
+    if (e == ERR_OK)
+        *count = n;
     return e;
 }
 

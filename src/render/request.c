@@ -7,6 +7,7 @@
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/pagebundle.h"
+#include "render/site.h"
 
 #include "base/utf8.h"
 #include "codec/json.h"
@@ -287,7 +288,7 @@ static void meta_done(struct fetch *f, enum render_why why)
         why = RENDER_FAILED; /* a 404 of api.php itself says nothing of pages */
     if (why == RENDER_FINE) {
         struct api_asked asked = { .title = r->title, .rev = r->rev };
-        struct siteinfo *s = origin_siteinfo(r->origin);
+        struct siteinfo *s = site_peek(r->origin->site);
         why = api_parse(r->arena, f->call.reply_body, &asked, s, &r->meta, &f->note);
         siteinfo_unref(&s);
     }

@@ -217,6 +217,16 @@ static bool decide(struct site *s, mono now)
     return true;
 }
 
+struct siteinfo *site_peek(struct site *s)
+{
+    if (s == NULL)
+        return NULL;
+    lock(s);
+    struct siteinfo *info = s->info == NULL ? NULL : siteinfo_ref(s->info);
+    unlock(s);
+    return info;
+}
+
 struct siteinfo *origin_siteinfo(struct origin *o)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);

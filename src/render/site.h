@@ -9,5 +9,7 @@ enum { SITE_AGAIN_MS_MIN = 500, SITE_AGAIN_MS_MAX = 30000 }; /* after failures i
 struct site;
 struct site *site_new(struct origin *o);
 void site_free(struct site **sp);
+/* A reference to what is known, or NULL; asks nobody. s may be NULL. Thread: any. */
+struct siteinfo *site_peek(struct site *s);
 
 #endif
