@@ -37,6 +37,7 @@ static const struct {
     { 431, "Request Header Fields Too Large" },
     { 453, "Request Failed" },
     { 500, "Internal Server Error" },
+    { 499, "Client Closed Request" },
     { 501, "Not Implemented" },
     { 502, "Bad Gateway" },
     { 503, "Service Unavailable" },
@@ -183,6 +184,24 @@ static void problem(struct http_exchange *x, int status, const char *type, const
 void app_problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra)
 {
     problem(x, status, type, title, detail, extra, 0);
+}
+
+err app_err_of_render(enum render_why why)
+{
+    static const err errs[RENDER_WHYS] = {
+        [RENDER_FINE] = ERR_OK,
+        [RENDER_NO_PAGE] = ERR_NOT_FOUND,
+        [RENDER_NO_REVISION] = ERR_NOT_FOUND,
+        [RENDER_SUPPRESSED] = ERR_DENIED,
+        [RENDER_REFUSED] = ERR_BAD,
+        [RENDER_BUSY] = ERR_AGAIN,
+        [RENDER_FAILED] = ERR_UNAVAILABLE,
+        [RENDER_TIMEOUT] = ERR_TIMEOUT,
+        [RENDER_LIMIT] = ERR_CORRUPT,
+        [RENDER_CANCELED] = ERR_SHUTDOWN,
+    };
+    INVARIANT(why < RENDER_WHYS);
+    return errs[why];
 }
 
 void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms)

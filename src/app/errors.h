@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "http/http.h"
+#include "render/render.h"
 
 #define PROBLEM_TYPE_PREFIX "https://mediawiki.org/wiki/HyperSwitch/errors/"
 
@@ -22,6 +23,9 @@ void app_fail(struct http_exchange *x, err why, const struct err_note *note);
 /* Why an origin, or a flight to it, gave nothing: 502, 503, 504, and what it said of the page itself. retry_ms: how
  * long asking again is in vain; 0: unknown. */
 void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms);
+
+/* What a failure of an origin is to callers. */
+err app_err_of_render(enum render_why why);
 
 /* The reason phrase of a status: "Not Found". Static. */
 const char *app_status_text(int status);

@@ -12,12 +12,15 @@
 #include "app/bundle.h"
 #include "app/errors.h"
 #include "app/headers.h"
+#include "app/pace.h"
 #include "app/profile.h"
 #include "auth/auth.h"
 #include "base/date.h"
 
 /* A render that is older than this is made anew for who wants a newer specification. */
 #define PROFILE_AGE_NS (120 * NS_PER_S)
+
+static void answer(struct page_get *g);
 
 /* ---- waiting ---- */
 
@@ -85,7 +88,7 @@ static void read_done(struct loop_job *j, bool canceled)
     else if (g->found == FOUND_OLD)
         page_miss_start(g);
     else
-        page_get_answer(g);
+        answer(g);
 }
 
 static void read_start(struct page_get *g)
@@ -106,7 +109,7 @@ static void order_done(struct page_order *o, err why)
     if (g->cold)
         read_start(g);
     else
-        page_get_answer(g);
+        answer(g);
 }
 
 static void order_start(struct page_get *g)
@@ -145,6 +148,37 @@ void page_get_again(struct page_get *g)
     loop_job_start(g->app->loop, &g->job);
 }
 
+/* ---- redirects of the wiki ---- */
+
+/* Scripts of another site cannot follow a redirect: they get the page it leads to. False: there is nothing to follow. */
+static bool follow(struct page_get *g)
+{
+    str origin, key;
+    if (g->status != 302 || g->hops == PAGE_HOPS_MAX || !http_header(g->x, "origin", &origin))
+        return false;
+    if (http_decode(g->arena, str_take(g->location, str_find(g->location, '#')), false, &key) != ERR_OK)
+        return false;
+    if (!g->deferred && !app_page_may_wait(g->x))
+        return true;
+    if (!g->deferred)
+        page_miss_defer(g);
+    g->hops++;
+    g->target.title = key;
+    g->target.has_rev = g->named = g->made = g->settled = false;
+    g->how = HOW_HIT;
+    g->how_detail = NULL;
+    g->unlike = true; /* the answer stands under another title than its own */
+    g->which = page_target_which(&g->target);
+    page_get_again(g);
+    return true;
+}
+
+static void answer(struct page_get *g)
+{
+    if (!follow(g))
+        page_get_answer(g);
+}
+
 /* ---- finding ---- */
 
 /* What the request selects. False: answered. */
@@ -180,6 +214,17 @@ static bool select_render(struct page_get *g)
     }
     g->no_cache = !g->negotiated && !g->target.has_tid && http_cache_control_has(c->cache_control, STR("no-cache"));
     return true;
+}
+
+/* A client that is paced pins no more for now. The peer's word for where a request came from is believed of the own
+ * network alone. */
+static bool may_stash(const struct page_get *g)
+{
+    str address = http_peer(g->x), said;
+    if (pace_is_private(address) && http_header(g->x, "x-client-ip", &said))
+        address = said;
+    return pace_is_private(address) || pace_take(g->app->pace, address, g->target.config->stash_per_s_max,
+                                                 clock_mono(g->app->clock));
 }
 
 /* Can a ready answer be made of it, and serve those that ask the same? */
@@ -250,16 +295,18 @@ static void go_on(struct page_get *g)
 {
     bool order = must_order(g);
     if (!order && !g->cold) {
-        page_get_answer(g);
+        answer(g);
         return;
     }
     if (!g->deferred && !app_page_may_wait(g->x)) {
         unpin(g);
         return;
     }
-    if (!g->deferred)
+    if (!g->deferred) {
+        g->deadline = app_wait_deadline(g->x, g->app);
+        g->deferred = true;
         http_defer(g->x);
-    g->deferred = true;
+    }
     if (order)
         order_start(g);
     else
@@ -312,6 +359,12 @@ void app_page_get_content(struct http_exchange *x, void *app)
     if (!bundle_name_is_fine(g->target.content)) {
         app_problem(x, 404, "not_found#content", NULL, STR("No content can have this name."),
                     STR_NONE);
+        return;
+    }
+    if (g->stash && !may_stash(g)) {
+        http_reply_header(x, STR("retry-after"), STR("1"));
+        app_problem(x, 429, "request_rate_exceeded", NULL,
+                    STR("Too many requests with stash=true from this address (stash_per_s_max)."), STR_NONE);
         return;
     }
     page_get_find(g);

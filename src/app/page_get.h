@@ -5,6 +5,7 @@
 
 #include "app/hot.h"
 #include "app/page_request.h"
+#include "app/title.h"
 #include "flight/flight.h"
 #include "http/negotiate.h"
 #include "loop/loop.h"
@@ -54,7 +55,7 @@ struct page_get {
     bool made;       /* by the flight this waited for */
     bool settled;    /* the title is as the wiki writes it */
     bool unlike;     /* the client wrote the title in another way, and is not redirected */
-    unsigned hops;
+    unsigned hops;   /* redirects followed */
     /* decided by page_get_decide */
     int status;              /* 200, 206, 302, 304, 406, 412, 416 */
     enum http_coding coding; /* of the answer */
@@ -71,7 +72,8 @@ struct page_get {
     struct loop_job job;
     err read_result;
     mono deadline;
-    struct siteinfo_waiter siteinfo;
+    struct title_wait wait;
+    bool waiting;            /* in the flight */
     struct flight_waiter flight;
 };
 
@@ -99,6 +101,8 @@ void page_get_again(struct page_get *g);
 
 /* page_miss.c: has the render made, then looks again; answers when that cannot be. Thread: as page_get_next. */
 void page_miss_start(struct page_get *g);
+/* Puts the request to sleep until something has been waited for. Handler thread. */
+void page_miss_defer(struct page_get *g);
 /* Could an origin make what this asks for? */
 bool page_miss_can(const struct page_get *g);
 

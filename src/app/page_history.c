@@ -4,6 +4,7 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_request.h"
+#include "app/title.h"
 #include "app/token.h"
 #include "base/date.h"
 
@@ -71,6 +72,14 @@ static void answer_no_history(struct http_exchange *x, const struct app *app,
         app_page_fail(x, why, &trace, NULL);
 }
 
+/* What is asked of the store alone does not wait for the wiki's rules: then the title counts as it is written. */
+static bool parse_settled(struct http_exchange *x, const struct app *a, struct page_target *t)
+{
+    struct title_seen seen;
+    bool bad;
+    return page_target_parse(x, a, t) && (title_settle(x, t, &seen, &bad) || !bad);
+}
+
 void app_page_get_history(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
@@ -78,7 +87,7 @@ void app_page_get_history(struct http_exchange *x, void *app)
     struct listing l = { .x = x };
     struct page_name after;
     str page;
-    if (!page_target_parse(x, a, &t) || !app_page_listing(x, &l.limit, &page))
+    if (!parse_settled(x, a, &t) || !app_page_listing(x, &l.limit, &page))
         return;
     if (page.p != NULL && !token_to_render(http_arena(x), page, &after.rev, &after.tid)) {
         (void)bad_token(x); /* it has answered */
@@ -176,7 +185,7 @@ void app_page_get_explanation(struct http_exchange *x, void *app)
 {
     const struct app *a = app;
     struct page_target t;
-    if (!page_target_parse(x, a, &t))
+    if (!parse_settled(x, a, &t))
         return;
     struct page_which which = page_target_which(&t);
     struct page_explanation e = { .state = PAGE_UNKNOWN };

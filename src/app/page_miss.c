@@ -7,9 +7,7 @@
  *                    \-> failed -> what is stored, if it may be stale -> else why
  */
 #include "app/errors.h"
-#include "app/headers.h"
 #include "app/render_make.h"
-#include "app/title.h"
 
 bool page_miss_can(const struct page_get *g)
 {
@@ -76,6 +74,7 @@ static struct http_ready *ready_for(const struct page_get *g, const struct rende
 static void landed(struct flight_waiter *w, err why, struct flight_value *v, const struct err_note *note)
 {
     struct page_get *g = CONTAINER_OF(w, struct page_get, flight);
+    g->waiting = false;
     if (why != ERR_OK) {
         failed(g, why, note, w->retry_after_ms);
         return;
@@ -95,75 +94,59 @@ static void landed(struct flight_waiter *w, err why, struct flight_value *v, con
     page_get_again(g);
 }
 
+/* When it has joined, g may have been answered and be gone. */
 static void join(struct page_get *g)
 {
     g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = landed };
+    g->waiting = true;
     err why = render_make_join(g, g->found == FOUND_OLD, &g->flight);
-    if (why != ERR_OK)
-        failed(g, why, NULL, 0);
-    /* else g may have been answered and be gone */
+    if (why == ERR_OK)
+        return;
+    g->waiting = false;
+    failed(g, why, NULL, 0);
 }
 
 /* ---- the title ---- */
 
-static void settle(struct page_get *g);
-
-static void siteinfo_got(struct siteinfo_waiter *w, enum render_why why, const struct err_note *note)
+static void settled(struct title_wait *w)
 {
-    struct page_get *g = CONTAINER_OF(w, struct page_get, siteinfo);
-    if (why == RENDER_FINE)
-        settle(g);
-    else
-        failed(g, render_make_err(why), note, 0);
-}
-
-/* Readers are sent to the title as the wiki writes it; who would not follow gets the page all the same. */
-static bool is_moved(const struct page_get *g, const struct title_seen *seen)
-{
-    str origin;
-    return seen->changed && !seen->user && !g->no_cache && !http_header(g->x, "origin", &origin);
-}
-
-static void answer_moved(struct page_get *g)
-{
-    struct answer w = { .status = 301 };
-    answer_add(&w, STR("location"), title_location_same(g->arena, &g->target, http_query_raw(g->x)));
-    answer_add(&w, STR("cache-control"),
-               str_of(g->target.config->cache_control == NULL ? HEADERS_CACHE_PRIVATE
-                                                              : g->target.config->cache_control));
-    answer_add(&w, STR("vary"), STR("Origin"));
-    answer_add_security(&w, g->arena, STR_NONE, STR_NONE);
-    answer_send(g->x, &w);
-}
-
-static void settle(struct page_get *g)
-{
-    struct title_seen seen;
-    str written = g->target.title;
-    switch (title_settle(g->x, &g->target, &seen)) {
-    case TITLE_WAIT:
-        g->siteinfo = (struct siteinfo_waiter){ .deadline = g->deadline, .got = siteinfo_got };
-        origin_siteinfo_wait(g->target.domain->origin, &g->siteinfo);
-        return;
-    case TITLE_BAD:
-        return;
-    case TITLE_FINE:
-        break;
-    }
+    struct page_get *g = CONTAINER_OF(w, struct page_get, wait);
+    bool same = str_eq(g->which.title, g->target.title);
     g->settled = true;
-    g->which.title = g->target.title;
-    if (is_moved(g, &seen)) {
-        answer_moved(g);
+    if (title_answer_moved(g->x, &g->target, w->seen))
         return;
-    }
-    g->unlike = seen.changed;
-    if (str_eq(written, g->target.title))
+    g->which.title = g->target.title;
+    g->unlike = g->unlike || w->seen.changed;
+    if (same)
         join(g);
     else
         page_get_again(g);
 }
 
+static void no_rules(struct title_wait *w, err why, const struct err_note *note)
+{
+    failed(CONTAINER_OF(w, struct page_get, wait), why, note, 0);
+}
+
 /* ---- starting ---- */
+
+/* The client has left: its answer goes nowhere, and the flight goes on without it. Loop thread. */
+static void gone(struct http_exchange *x, void *ctx)
+{
+    struct page_get *g = ctx;
+    if (!g->waiting || !flight_leave(g->app->flights, &g->flight))
+        return; /* whoever has it answers */
+    g->waiting = false;
+    app_problem(x, 499, "client_closed", NULL, STR("The client left."), STR_NONE);
+}
+
+void page_miss_defer(struct page_get *g)
+{
+    g->deadline = app_wait_deadline(g->x, g->app);
+    g->deferred = true;
+    http_defer(g->x);
+    http_on_gone(g->x, gone, g);
+}
 
 void page_miss_start(struct page_get *g)
 {
@@ -172,15 +155,15 @@ void page_miss_start(struct page_get *g)
                     STR_NONE);
         return;
     }
-    if (!g->deferred) {
-        if (!app_page_may_wait(g->x))
-            return;
-        g->deadline = app_wait_deadline(g->x, g->app);
-        http_defer(g->x);
-        g->deferred = true;
-    }
-    if (g->settled)
+    if (!g->deferred && !app_page_may_wait(g->x))
+        return;
+    if (!g->deferred)
+        page_miss_defer(g);
+    if (g->settled) {
         join(g);
-    else
-        settle(g);
+        return;
+    }
+    g->wait = (struct title_wait){ .x = g->x, .target = &g->target, .deadline = g->deadline, .go = settled,
+                                   .failed = no_rules, .deferred = true };
+    title_wait_start(&g->wait);
 }

@@ -4,12 +4,14 @@
 #include "app/headers.h"
 #include "app/jsonread.h"
 #include "app/page_request.h"
+#include "app/title.h"
 #include "base/date.h"
 #include "base/utf8.h"
 
 struct order {
     struct http_exchange *x;
     struct page_target target;
+    struct title_wait wait;
     struct page_order op;
 };
 
@@ -67,21 +69,31 @@ static struct order *order_new(struct http_exchange *x, const struct app *app,
         return NULL;
     o->op = (struct page_order){ .kind = kind,
                                  .domain = o->target.domain->number,
-                                 .title = o->target.title,
                                  .has_rev = o->target.has_rev,
                                  .has_tid = o->target.has_tid,
                                  .name = o->target.name,
+                                 .elsewhere = o->target.domain->origin != NULL,
                                  .deadline = app_page_deadline(app),
                                  .allow = http_common(x)->any_conditional ? order_allowed : NULL,
                                  .allow_ctx = o,
                                  .done = order_done };
+    o->wait = (struct title_wait){ .x = x, .target = &o->target, .deadline = app_wait_deadline(x, app) };
     return o;
+}
+
+static void order_settled(struct title_wait *w)
+{
+    struct order *o = CONTAINER_OF(w, struct order, wait);
+    if (!w->deferred)
+        http_defer(o->x);
+    o->op.title = o->target.title;
+    page_order_start(o->target.bucket, &o->op);
 }
 
 static void order_start(struct order *o)
 {
-    http_defer(o->x);
-    page_order_start(o->target.bucket, &o->op);
+    o->wait.go = order_settled;
+    title_wait_start(&o->wait);
 }
 
 /* {"until": "2026-01-01T00:00:00Z"}, later than now. */

@@ -4,7 +4,10 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_request.h"
+#include "app/title.h"
+#include "loop/loop.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { PUT_HEADERS_MAX = 128 };
@@ -13,6 +16,7 @@ struct put {
     struct http_exchange *x;
     const struct app *app;
     struct page_target target;
+    struct title_wait wait;
     struct page_put op;
 };
 
@@ -84,7 +88,7 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
     return p;
 }
 
-static void put_start(struct put *p)
+static void put_begin(struct put *p)
 {
     const struct page_target *t = &p->target;
     str stash;
@@ -101,7 +105,6 @@ static void put_start(struct put *p)
     p->op.ctx = p;
     p->op.allow = http_common(p->x)->any_conditional ? put_allowed : NULL;
     p->op.allow_ctx = p;
-    http_defer(p->x);
     err why = page_put_start(t->bucket, &p->op);
     if (why == ERR_LIMIT)
         app_problem(p->x, 413, "content_too_large", NULL,
@@ -110,6 +113,46 @@ static void put_start(struct put *p)
                     STR_NONE);
     else if (why != ERR_OK)
         app_fail(p->x, why, &p->op.note);
+}
+
+/* What compresses is not for the loop. Its memory is its own: the answer may be out before the job is over. */
+struct put_job {
+    struct loop_job job;
+    struct put *put;
+};
+
+static void put_run(struct loop_job *j)
+{
+    put_begin(CONTAINER_OF(j, struct put_job, job)->put);
+}
+
+static void put_run_done(struct loop_job *j, bool canceled)
+{
+    struct put_job *job = CONTAINER_OF(j, struct put_job, job);
+    if (canceled)
+        app_fail(job->put->x, ERR_SHUTDOWN, NULL);
+    free(job);
+}
+
+static void put_settled(struct title_wait *w)
+{
+    struct put *p = CONTAINER_OF(w, struct put, wait);
+    if (!w->deferred) {
+        http_defer(p->x);
+        put_begin(p);
+        return;
+    }
+    struct put_job *job = malloc(sizeof *job);
+    INVARIANT(job != NULL);
+    *job = (struct put_job){ .job = { .run = put_run, .done = put_run_done }, .put = p };
+    loop_job_start(p->app->loop, &job->job);
+}
+
+static void put_start(struct put *p)
+{
+    p->wait = (struct title_wait){ .x = p->x, .target = &p->target, .deadline = app_wait_deadline(p->x, p->app),
+                                   .go = put_settled };
+    title_wait_start(&p->wait);
 }
 
 void app_page_put_bundle(struct http_exchange *x, void *app)

@@ -9,6 +9,7 @@
  * stored it has ended. */
 #include "app/render_make.h"
 
+#include "app/errors.h"
 #include "app/headers.h"
 #include "loop/entropy.h"
 
@@ -38,25 +39,6 @@ struct make {
     struct err_note note;
     struct render_value *value;
 };
-
-static const err errs[RENDER_WHYS] = {
-    [RENDER_FINE] = ERR_OK,
-    [RENDER_NO_PAGE] = ERR_NOT_FOUND,
-    [RENDER_NO_REVISION] = ERR_NOT_FOUND,
-    [RENDER_SUPPRESSED] = ERR_DENIED,
-    [RENDER_REFUSED] = ERR_BAD,
-    [RENDER_BUSY] = ERR_AGAIN,
-    [RENDER_FAILED] = ERR_UNAVAILABLE,
-    [RENDER_TIMEOUT] = ERR_TIMEOUT,
-    [RENDER_LIMIT] = ERR_CORRUPT,
-    [RENDER_CANCELED] = ERR_SHUTDOWN,
-};
-
-err render_make_err(enum render_why why)
-{
-    INVARIANT(why < RENDER_WHYS);
-    return errs[why];
-}
 
 /* ---- the value ---- */
 
@@ -308,7 +290,7 @@ static void asked(struct render_request *r, enum render_why why)
         loop_job_start(m->app->loop, &m->store);
         return;
     }
-    fail(m, render_make_err(why), r->note.text);
+    fail(m, app_err_of_render(why), r->note.text);
     m->keep = why != RENDER_NO_PAGE && why != RENDER_NO_REVISION && why != RENDER_SUPPRESSED;
     finish(m);
 }

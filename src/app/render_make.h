@@ -29,7 +29,4 @@ static inline struct render_value *render_value_of(struct flight_value *v)
  * flight_join; also ERR_LIMIT when out of memory. */
 MUST_CHECK err render_make_join(struct page_get *g, bool fresh, struct flight_waiter *w);
 
-/* What a failure of the origin is to callers. */
-err render_make_err(enum render_why why);
-
 #endif

@@ -1,43 +1,95 @@
 #include "app/title.h"
 
 #include "app/errors.h"
+#include "app/headers.h"
+#include "http/negotiate.h"
 
 #include <inttypes.h>
 
 enum { NAMESPACE_USER = 2, NAMESPACE_USER_TALK = 3 };
 
-enum title_state title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen)
+/* The key by these rules; ERR_BAD with a note. */
+static err key_of(struct arena *a, const struct siteinfo *rules, str title, struct title_key *key, struct err_note *note)
 {
-    struct title_seen none;
+    err why = title_normalise(rules, a, title, key, note);
+    if (why != ERR_OK)
+        return why;
+    if (key->namespace_id < 0) {
+        err_note_set(note, "no page can have a title of this namespace");
+        return ERR_BAD;
+    }
+    return page_title_key(a, key->key, &key->key, note); /* its own limits */
+}
+
+bool title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, bool *bad)
+{
     struct title_key key;
     struct err_note note = { { 0 } };
     struct origin *origin = target->domain->origin;
-    seen = seen == NULL ? &none : seen;
     *seen = (struct title_seen){ .changed = false };
+    *bad = false;
     if (origin == NULL || !origin_has_api(origin) || target->title.n == 0)
-        return TITLE_FINE;
+        return true;
     struct siteinfo *rules = origin_siteinfo(origin);
     if (rules == NULL)
-        return TITLE_WAIT;
-    err why = title_normalise(rules, http_arena(x), target->title, &key, &note);
+        return false;
+    err why = key_of(http_arena(x), rules, target->title, &key, &note);
     siteinfo_unref(&rules);
-    if (why == ERR_OK && key.namespace_id >= 0)
-        why = page_title_key(http_arena(x), key.key, &key.key, &note); /* its own limits */
-    else if (why == ERR_OK) {
-        err_note_set(&note, "no page can have a title of this namespace");
-        why = ERR_BAD;
-    }
+    *bad = why != ERR_OK;
     if (why == ERR_BAD)
         app_problem(x, 400, "bad_request#invalid_title", NULL, str_of(note.text), STR_NONE);
     else if (why != ERR_OK)
         app_fail(x, why, &note);
-    if (why != ERR_OK)
-        return TITLE_BAD;
+    if (*bad)
+        return false;
     target->title = key.key;
     *seen = (struct title_seen){ .changed = key.changed,
                                  .user = key.namespace_id == NAMESPACE_USER ||
                                          key.namespace_id == NAMESPACE_USER_TALK };
-    return TITLE_FINE;
+    return true;
+}
+
+static void rules_got(struct siteinfo_waiter *s, enum render_why why, const struct err_note *note)
+{
+    struct title_wait *w = CONTAINER_OF(s, struct title_wait, siteinfo);
+    if (why == RENDER_FINE)
+        title_wait_start(w);
+    else if (w->failed != NULL)
+        w->failed(w, app_err_of_render(why), note);
+    else
+        app_origin_fail(w->x, app_err_of_render(why), note, 0);
+}
+
+void title_wait_start(struct title_wait *w)
+{
+    bool bad;
+    if (title_settle(w->x, w->target, &w->seen, &bad)) {
+        w->go(w);
+        return;
+    }
+    if (bad || (!w->deferred && !app_page_may_wait(w->x)))
+        return;
+    if (!w->deferred)
+        http_defer(w->x);
+    w->deferred = true;
+    w->siteinfo = (struct siteinfo_waiter){ .deadline = w->deadline, .got = rules_got };
+    origin_siteinfo_wait(w->target->domain->origin, &w->siteinfo);
+}
+
+bool title_answer_moved(struct http_exchange *x, const struct page_target *target, struct title_seen seen)
+{
+    str origin;
+    if (!seen.changed || seen.user || http_cache_control_has(http_common(x)->cache_control, STR("no-cache")) ||
+        http_header(x, "origin", &origin))
+        return false;
+    const char *cache_control = target->config->cache_control;
+    struct answer w = { .status = 301 };
+    answer_add(&w, STR("location"), title_location_same(http_arena(x), target, http_query_raw(x)));
+    answer_add(&w, STR("cache-control"), str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
+    answer_add(&w, STR("vary"), STR("Origin"));
+    answer_add_security(&w, http_arena(x), STR_NONE, STR_NONE);
+    answer_send(x, &w);
+    return true;
 }
 
 static const char *way_back(const struct page_target *t)

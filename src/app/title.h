@@ -9,17 +9,35 @@
 #include "app/page_request.h"
 #include "render/render.h"
 
-enum title_state {
-    TITLE_FINE,    /* target->title is the key */
-    TITLE_WAIT,    /* the rules are not known yet: origin_siteinfo_wait, then again */
-    TITLE_BAD,     /* it has answered, 400 */
-};
 struct title_seen {
     bool changed;  /* the client wrote it in another way */
     bool user;     /* it is a page of a user or of her talk */
 };
-/* The key of target->title by the rules of its domain's wiki, when it has one. seen may be NULL. */
-enum title_state title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen);
+/* Turns target->title into its key by the rules of its domain's wiki, when it has one; asks for the rules first when
+ * they are not known yet. */
+struct title_wait {
+    /* in; borrowed until go or failed is called, or the request was answered */
+    struct http_exchange *x;
+    struct page_target *target;
+    mono deadline;
+    /* The title is settled. Inside title_wait_start, or later on the loop; then deferred is true. */
+    void (*go)(struct title_wait *w);
+    /* The rules cannot be had. NULL: app_origin_fail. */
+    void (*failed)(struct title_wait *w, err why, const struct err_note *note);
+    bool deferred;             /* x is; it will be when that has to be waited for */
+    /* out */
+    struct title_seen seen;
+    /* the module's */
+    struct siteinfo_waiter siteinfo;
+};
+/* What is no title of the wiki has been answered, and neither is called. */
+void title_wait_start(struct title_wait *w);
+/* At once: false when the rules are not known, and target->title stays as it is; or when *bad, and it has answered. */
+MUST_CHECK bool title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, bool *bad);
+
+/* Readers are sent to the title as the wiki writes it: true, 301 was answered. Who would not follow (scripts of another
+ * site, who asks for it anew) and pages of users are served all the same. */
+bool title_answer_moved(struct http_exchange *x, const struct page_target *target, struct title_seen seen);
 
 /* Location of another title, relative to the request's path: `../` for each segment behind its title. target_key is as
  * it is stored: encoded, with "#fragment" or without. A page that redirects to itself is asked for as it is. */
