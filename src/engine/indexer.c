@@ -32,6 +32,18 @@ static bool has_rows(const struct engine *e)
     return e->active->end.seq > e->indexed.seq;
 }
 
+/* How long to wait for rows, in ms. While the index has no headroom only updates that free are let in, and there may be
+ * none: then nobody but the indexer finds out that the disk has room again. */
+static int patience(struct engine *e)
+{
+    if (!atomic_load(&e->index_full))
+        return -1;
+    err why = index_headroom(e, NULL);
+    if (why != ERR_OK)
+        engine_fail(e, "reserving blocks for the index", err_name(why));
+    return why == ERR_OK && atomic_load(&e->index_full) ? FULL_RETRY_MS : -1;
+}
+
 /* Waits for a reason to index; false: stop, nothing is left. Under the index lock, given up while it waits. */
 static bool wait_for_work(struct engine *e)
 {
@@ -43,7 +55,7 @@ static bool wait_for_work(struct engine *e)
         if (rows && (flush || e->active->rows >= INDEX_LAG_ROWS))
             return true;
         pthread_mutex_unlock(&e->index);
-        bool woken = wait_for_wake(e, rows ? INDEX_LAG_MS : -1);
+        bool woken = wait_for_wake(e, rows ? INDEX_LAG_MS : patience(e));
         pthread_mutex_lock(&e->index);
         if (rows && !woken)
             return true;

@@ -127,7 +127,7 @@ struct queue_write {
     unsigned parts_count;
     bool early;            /* only leases: done when written, synced with the next group */
     bool unsynced;         /* durability interval or none: done when written */
-    bool frees;            /* only removes: may use the reserve of a full disk */
+    bool frees;            /* removes, or leases what is to be removed: may use the reserve of a full disk */
     mono deadline;         /* past it, if nothing was written yet: ERR_TIMEOUT; ns 0: none */
     void (*done)(struct queue_write *w, err why);
     void *ctx;

@@ -330,6 +330,7 @@ static void a_failed_sync_fails_all_later_ones(void **state)
     assert_int_equal(vlog_sync(f->log, vlog_tail(f->log)), ERR_IO);
     assert_int_equal(vlog_sync(f->log, vlog_tail(f->log)), ERR_IO);
     assert_int_equal(vlog_synced(f->log), 0);
+    vlog_close(&f->log); /* with the faults */
 }
 
 static void log_shorter_than_the_index_is_damage(void **state)
