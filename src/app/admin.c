@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
+#include "queue/store.h"
 
 #include <string.h>
 
@@ -173,7 +174,10 @@ static void check_run(struct loop_job *j)
     struct engine_check_opts opts = { .found = check_found, .ctx = c };
     err engine = engine_check(c->app->engine, &opts);
     err pages = pages_check(c->app->pages, check_found, c);
-    c->result = engine != ERR_OK && engine != ERR_CORRUPT ? engine : pages;
+    err queues = queue_local_check(c->app->engine, check_found, c);
+    c->result = pages != ERR_OK && pages != ERR_CORRUPT ? pages : queues;
+    if (engine != ERR_OK && engine != ERR_CORRUPT)
+        c->result = engine;
 }
 
 static void check_done(struct loop_job *j, bool canceled)

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "engine/engine.h"
 #include "loop/sysclock.h"
+#include "queue/store.h"
 
 struct checking {
     struct store_check *out;
@@ -51,6 +52,8 @@ static err check_engine(const char *dir, struct checking *c)
     if (e == ERR_OK) { /* page rows say nothing while records below them are damaged */
         sysclock_start(c->sysclock, greatest);
         e = check_pages(engine, c);
+        err queues = queue_local_check(engine, on_found, c);
+        e = e == ERR_OK ? queues : e;
     }
     if (e != ERR_OK && e != ERR_CORRUPT)
         err_note_set(&c->out->note, "cannot read all of %s: %s", dir, err_name(e));
