@@ -5,6 +5,8 @@
 
 enum { HTTP_VERSION_BYTES = 8, CRLF_BYTES = 2 };
 
+const char head_not_sent[] = "Cookie";
+
 struct head_pass {
     struct http_exchange *x;
     const char *expected; /* where the next name must start */
@@ -213,6 +215,8 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
 {
     (void)kind; /* header fields alone were asked for */
     struct head_pass *pass = cls;
+    if (name == head_not_sent)
+        return MHD_YES;
     if (value == NULL || !tiles(pass, name, name_n, value)) {
         fault_set(pass, 400, "a header line is folded, or does not end in CRLF");
         return MHD_NO;
@@ -298,8 +302,10 @@ struct head_fault head_check(struct http_exchange *x, const char *version, size_
     const char *fields = fields_fault(&pass);
     if (fields != NULL)
         return (struct head_fault){ .status = 400, .detail = fields };
-    if (pass.chunked)
+    if (pass.chunked) {
         x->body_declared = UINT64_MAX;
+        x->close = true; /* see head.h */
+    }
     x->has_body = x->body_declared > 0;
     x->common.any_conditional = x->common.if_match.p != NULL || x->common.if_none_match.p != NULL ||
                                 x->common.if_unmodified_since.p != NULL || x->common.if_modified_since.p != NULL ||

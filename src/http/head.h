@@ -4,7 +4,10 @@
  * place, though: in a clean head each name starts two bytes after the value before it and the last value
  * ends four bytes before the head's end. So a head is accepted only when the pieces tile it exactly; what
  * the library bent does not. Then names are tokens, values hold no control bytes, and the fields that
- * decide where a body ends and whose request it is appear once (RFC 9112 2.2, 3, 5, 6; RFC 9110 5.5, 7.2). */
+ * decide where a body ends and whose request it is appear once (RFC 9112 2.2, 3, 5, 6; RFC 9110 5.5, 7.2).
+ *   Chunk framing is never shown to us, and the library takes bare LF in it and drops extensions unread. Who stands
+ * before us may see other chunks, and so another end of the body: so a chunked request is the last of its connection,
+ * and nothing behind it is read as a request. */
 #ifndef HTTP_HEAD_H
 #define HTTP_HEAD_H
 
@@ -14,6 +17,9 @@ struct head_fault {
     int status;          /* 0: the head is fine */
     const char *detail;  /* static */
 };
+
+/* Name of a field that we put before those that were sent; known by its address. */
+extern const char head_not_sent[];
 
 /* Fills the head's part of x. version is the library's pointer to it; head_bytes_max of all lines. */
 struct head_fault head_check(struct http_exchange *x, const char *version, size_t head_bytes_max);

@@ -224,6 +224,13 @@ static void query_hide(const struct http_exchange *x, const char *line_target)
     ((char *)(uintptr_t)line_target)[x->target.n + 1] = '\0';
 }
 
+/* The library would take cookies apart before it calls us, each into memory of its connection, and when that is full
+ * answer and go on at once. It looks at the first field of that name only: so there is an empty one before all. */
+static void cookies_hide(struct MHD_Connection *mhd)
+{
+    (void)MHD_set_connection_value(mhd, MHD_HEADER_KIND, head_not_sent, ""); /* no room: then for none of the fields */
+}
+
 void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
 {
     (void)listener;
@@ -233,6 +240,7 @@ void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
     exchange_begin(&c->x, mhd, target);
     if (c->x.query.p != NULL)
         query_hide(&c->x, target);
+    cookies_hide(mhd);
     conn_phase_set(c, PHASE_HEAD);
     return &c->x;
 }

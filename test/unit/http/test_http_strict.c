@@ -192,8 +192,56 @@ static void answers_of_the_library_itself(void **state)
     }
 }
 
-/* Chunk extensions and trailers are the library's: ignored, never seen as header fields. Bare LF between chunks
- * is accepted there; it cannot move the end of a body. */
+/* Whatever somebody before us takes for the end of such a body: nothing behind it is answered. Each of these holds a
+ * second request for one reader or the other. */
+static void nothing_behind_chunks_is_read_as_a_request(void **state)
+{
+    struct echo *e = *state;
+    static const char *const bodies[] = {
+        "1\r\nx\r\n0\r\n\r\nGET /ready HTTP/1.1\r\nHost: a\r\n\r\n",
+        "1;a\nx\r\n0\r\n\r\nGET /ready HTTP/1.1\r\nHost: a\r\n\r\n",
+        "1;\nx\n0\n\nGET /ready HTTP/1.1\r\nHost: a\r\n\r\n",
+        "1\nx\n0;\n\r\n\r\n0\r\n\r\nGET /ready HTTP/1.1\r\nHost: a\r\n\r\n",
+    };
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+        struct wire_answer *a = malloc(sizeof *a);
+        int fd = wire_connect(echo_port(e, 0));
+        assert_true(wire_send(fd, STR(POST_C "Transfer-Encoding: chunked\r\n\r\n")));
+        assert_true(wire_send(fd, str_of(bodies[i])));
+        wire_read(fd, false, a);
+        if (a->status != 200 || !a->close || strcmp(a->body, "1 120\n") != 0)
+            fail_msg("body %zu: %s%s", i, a->head, a->body);
+        assert_true(wire_is_closed(fd));
+        close(fd);
+        free(a);
+    }
+}
+
+/* An extension larger than the library's memory of a connection ends the connection. The library answers 500 there
+ * itself, or is cut off by what the client still sends; we are not asked. */
+static void an_endless_chunk_extension_ends_the_connection(void **state)
+{
+    struct echo *e = *state;
+    struct echo_counts before = echo_counts(e);
+    size_t n = 70 << 10;
+    char *extension = malloc(n);
+    struct wire_answer *a = malloc(sizeof *a);
+    memset(extension, 'x', n);
+    int fd = wire_connect(echo_port(e, 0));
+    assert_true(wire_send(fd, STR(POST_C "Transfer-Encoding: chunked\r\n\r\n1;")));
+    if (wire_send(fd, (str){ .p = extension, .n = n }) && wire_send(fd, STR("\r\nx\r\n0\r\n\r\n")))
+        wire_read(fd, false, a);
+    else
+        a->status = 0;
+    assert_true(a->status == 500 || a->status == 0);
+    assert_int_equal(wire_bytes_left(fd), 0);
+    close(fd);
+    assert_int_equal(echo_counts(e).finished, before.finished); /* no handler has answered */
+    free(a);
+    free(extension);
+}
+
+/* Chunk extensions and trailers are the library's: ignored, never seen as header fields. */
 static void chunk_extensions_and_trailers_are_dropped(void **state)
 {
     struct echo *e = *state;
@@ -240,6 +288,35 @@ static void heads_up_to_the_limit_are_read_and_larger_ones_refused(void **state)
             fail_msg("head %zu of %zu bytes: %d, not %d", i, head.n, a->status, heads[i].status);
         free(a);
     }
+    free(text);
+}
+
+/* Cookies mean nothing here, however many a browser carries from elsewhere on the same domain. */
+static void as_many_cookies_as_a_head_holds_are_let_pass(void **state)
+{
+    struct echo *e = *state;
+    static const char *const pieces[] = { "a=b; ", "a;", ";", ",", "a=\"b;c\", ", "=;", " " };
+    char *text = malloc(32 << 10);
+    struct wire_answer *a = malloc(sizeof *a);
+    for (size_t i = 0; i < COUNT_OF(pieces); i++) {
+        size_t piece_n = strlen(pieces[i]);
+        size_t n = (size_t)snprintf(text, 1 << 10, "GET /echo/a HTTP/1.1\r\nCookie: x=");
+        while (n < 15 << 10) {
+            memcpy(text + n, pieces[i], piece_n);
+            n += piece_n;
+        }
+        n += (size_t)snprintf(text + n, 1 << 10, "x\r\nHost: a\r\ncookie: b=c\r\nX-List: last\r\n\r\n");
+        int fd = wire_connect(echo_port(e, 0));
+        for (unsigned again = 0; again < 2; again++) {
+            assert_true(wire_send(fd, (str){ .p = text, .n = n }));
+            wire_read(fd, false, a);
+            if (a->status != 200 || a->close)
+                fail_msg("\"%s\": %d %s", pieces[i], a->status, a->head);
+            assert_non_null(strstr(a->body, "list=last\n"));
+        }
+        close(fd);
+    }
+    free(a);
     free(text);
 }
 
@@ -298,8 +375,11 @@ int main(void)
         cmocka_unit_test(shapes_of_smuggling_are_refused_and_closed),
         cmocka_unit_test(heads_that_are_only_unusual_are_accepted),
         cmocka_unit_test(answers_of_the_library_itself),
+        cmocka_unit_test(nothing_behind_chunks_is_read_as_a_request),
+        cmocka_unit_test(an_endless_chunk_extension_ends_the_connection),
         cmocka_unit_test(chunk_extensions_and_trailers_are_dropped),
         cmocka_unit_test(heads_up_to_the_limit_are_read_and_larger_ones_refused),
+        cmocka_unit_test(as_many_cookies_as_a_head_holds_are_let_pass),
         cmocka_unit_test(methods_and_paths_are_told_apart),
         cmocka_unit_test(admin_listener_serves_admin_and_health_alone),
     };
