@@ -168,6 +168,8 @@ static void settle(struct flight_core *c, struct flight *f, struct flight_outcom
         w->retry_after_ms = retry_ms;
         if (o->why == ERR_OK && w->detail == FLIGHT_WAITED)
             c->stats.shared++;
+        if (f->detail != FLIGHT_LED)
+            w->detail = f->detail;
         make_ready(o, w);
     }
 }
@@ -224,7 +226,7 @@ static void stop(struct flight_core *c, struct flight *f)
 {
     detach(c, f);
     move(f, FLIGHT_STOPPING);
-    if (f->maker.cancel != NULL)
+    if (f->maker.cancel != NULL || f->maker.travels)
         todo_add(c, f, FLIGHT_CANCEL);
 }
 
@@ -368,7 +370,7 @@ void flight_core_finish(struct flight_core *c, mono now, struct flight *f, const
     else
         (void)outcomes_add(&c->ready, r->why, r->value, r->note); /* nobody's: the value is let go in its turn */
     if (r->why == ERR_OK)
-        c->stats.made++, flight_errors_forget(&c->errors, flight_key(f));
+        c->stats.made += !f->arrived, flight_errors_forget(&c->errors, flight_key(f));
     else
         c->stats.failed++;
     INVARIANT(c->stats.making > 0);

@@ -6,6 +6,7 @@
 #include "flight/core.h"
 #include "flight/release.h"
 
+enum { FLIGHT_VERSION_BYTES_MAX = 64 };
 #define FLIGHT_MAGIC 0xf119417eu
 
 enum flight_state { FLIGHT_AFTER, FLIGHT_QUEUED, FLIGHT_MAKING, FLIGHT_STOPPING, FLIGHT_ENDED, FLIGHT_STATES };
@@ -23,6 +24,11 @@ struct flight {
     mono born, began, deadline;
     struct flight_maker maker;
     struct waiters waiters;
+    struct share_call *share;               /* takes part across servers; loop thread sets it */
+    uint64_t fence;
+    bool arrived;                           /* its value was made elsewhere */
+    enum flight_detail detail;              /* of its waiters, when not how they came */
+    char version[FLIGHT_VERSION_BYTES_MAX + 1];
     bool current;                           /* in the map */
     size_t key_bytes;
     char key[];

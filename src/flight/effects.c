@@ -1,5 +1,6 @@
 /* What the decisions of core.c left to do, handed out; and looking at it all. */
 #include "flight/core_impl.h"
+#include "flight/share.h"
 
 #include "base/map.h"
 
@@ -29,6 +30,49 @@ void *flight_owner(const struct flight *f)
 const struct flight_maker *flight_maker_of(const struct flight *f)
 {
     return &f->maker;
+}
+
+struct share_call *flight_call_of(const struct flight *f)
+{
+    MAGIC_CHECK(f, FLIGHT_MAGIC);
+    return f->share;
+}
+
+void flight_call_set(struct flight *f, struct share_call *c)
+{
+    f->share = c;
+}
+
+void flight_lease_set(struct flight *f, uint64_t fence, str version)
+{
+    f->fence = fence;
+    if (!str_to_cstr(version, f->version, sizeof f->version))
+        f->version[0] = 0;
+}
+
+uint64_t flight_fence(const struct flight *f)
+{
+    return f->fence;
+}
+
+str flight_version(const struct flight *f)
+{
+    return str_of(f->version);
+}
+
+void flight_detail_set(struct flight *f, enum flight_detail detail)
+{
+    f->detail = detail;
+}
+
+bool flight_arrived(const struct flight *f)
+{
+    return f->arrived;
+}
+
+void flight_arrived_set(struct flight *f)
+{
+    f->arrived = true;
 }
 
 unsigned flight_core_todo(struct flight_core *c, struct flight_todo *out, unsigned max)

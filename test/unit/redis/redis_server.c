@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -41,6 +42,7 @@ static uint16_t free_port(void)
 static void run(const struct redis_server *s, const char *const *extra)
 {
     char port[8];
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* does not outlive a test that breaks down */
     snprintf(port, sizeof port, "%u", s->port);
     const char *args[ARGS_MAX] = { "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", s->dir, "--save", "",
                                    "--appendonly", "no", "--loglevel", "warning", "--logfile", "log" };

@@ -1,0 +1,81 @@
+/* share_impl.h - one call in one flight across servers, and all of them. Private to share*.c. */
+#ifndef FLIGHT_SHARE_IMPL_H
+#define FLIGHT_SHARE_IMPL_H
+
+#include "base/map.h"
+#include "base/metrics.h"
+#include "base/rng.h"
+#include "flight/share.h"
+#include "flight/share_core.h"
+#include "flight/share_scripts.h"
+
+#include <stdatomic.h>
+
+enum { SHARE_ID_TEXT = 2 * FLIGHT_ID_BYTES, SHARE_KEY_BYTES = SHARE_ID_TEXT + 9 };
+
+/* What came for a call: a value, or why there is none. bytes are of the call when kept. */
+struct share_news {
+    enum share_event event;       /* GOT_VALUE, GOT_ERROR, GOT_RETRY */
+    uint64_t fence;
+    struct flight_arrival value;
+    err why;
+    struct err_note note;
+};
+
+struct share_call {
+    uint32_t magic;
+    struct flight_shared *shared;
+    struct flight *flight;        /* NULL: it ended */
+    struct share_machine machine;
+    struct share_call *next, *prev;          /* all */
+    struct share_call *same_next;            /* of the same id */
+    struct loop_timer *timer;     /* WAITING: the lease's end; LEADING: renewals */
+    unsigned replies;             /* of Redis that are still to come */
+    bool posted;                  /* made_here waits for its turn of the loop */
+    char id[SHARE_ID_TEXT + 1], key[SHARE_KEY_BYTES + 1];
+    char token[FLIGHT_TOKEN_BYTES_MAX + 1];  /* of our lease, or of the one we wait for */
+    uint64_t fence;
+    char since[24];               /* for JOIN; empty: any value will do */
+    bool waited_out;              /* the next JOIN is because a lease ran out */
+    mono began, make_began;
+    char *kept;                   /* a push that came before the answer to JOIN; NULL: none */
+    size_t kept_bytes;
+    /* what the maker gave */
+    bool has_result, result_keep;
+    err result_why;
+    struct flight_value *result;
+    struct err_note result_note;
+};
+#define SHARE_CALL_MAGIC 0x5a4eca11u
+
+struct flight_shared {
+    uint32_t magic;
+    struct flight_shared_opts opts;
+    char node[FLIGHT_NODE_BYTES_MAX + 1], channel[FLIGHT_NODE_BYTES_MAX + 8];
+    char run_id[64];
+    struct redis *redis;
+    struct rng rng;
+    struct share_call *all;
+    struct map *by_id;            /* id text to the first of its calls */
+    struct flight_shared_stats stats;
+    struct metric *metrics[16];
+    struct metric *up;
+};
+#define SHARED_MAGIC 0x5a4edf11u
+
+/* share.c */
+void share_pushed(struct share_call *c, const struct share_news *n, str message); /* c may be gone behind it */
+void share_redis_down(struct share_call *c);                                      /* as above */
+
+/* share_words.c; pure */
+/* A message on our channel: "ID TOKEN KIND ...". False: none of ours. */
+MUST_CHECK bool share_push_parse(str message, str *id, struct share_news *out);
+/* An error as text for the others, and back: NAME or NAME SENTENCE. */
+str share_class(err why, const struct err_note *note, char out[FLIGHT_CLASS_BYTES_MAX]);
+void share_class_parse(str text, err *why, struct err_note *note);
+uint64_t share_fence_of(str token);
+void share_id_text(const unsigned char *id, char out[SHARE_ID_TEXT + 1]);
+MUST_CHECK bool share_id_parse(str text, unsigned char out[FLIGHT_ID_BYTES]);
+#define SHARE_CLASS_NOT_SHARED "not_shared"
+
+#endif

@@ -1,0 +1,40 @@
+/* share_scripts.h - the record of a flight in Redis, and the five scripts that alone change it. Private.
+ *
+ * Key pal:f:{ID}: ID is 32 hex digits, the first 128 bits of SHA-256 over the length-prefixed parts of a key. A hash:
+ *   val ver k    value, the token of who made it, its kind (V the value itself, R a reference to it)
+ *   fu su at d   fresh until, stale until, when it was put, how long it took to make
+ *   vb           when the lease under which it was made began
+ *   lt lx lb     token, end and begin of the lease
+ *   w            nodes that wait, each followed by a space
+ *   ek eu en     class of the error, until when it is answered, how many there were in a row
+ *   f a          the greatest fence ever given, leases given back in a row
+ * All times are Redis TIME in ms. A token is FENCE.NODE; fence = max(f + 1, TIME in microseconds): it grows also when the
+ * record was lost, and stays below 2^53, which Lua's numbers hold exactly, until 2255.
+ * A lease is live only while 0 < lx - now <= lease_max: a clock stepped back cannot freeze a key. A record lives until
+ * su, at least gen_timeout + 1 s: it outlives every token, so that a record that is not there means loss or eviction.
+ * The first write of each script is one that Redis refuses when it is full, so OOM leaves nothing half done.
+ * Pushes go to pal:n:NODE: "ID TOKEN KIND ...": V and R are followed by FRESH STALE AGE (ms left, ms old) and the
+ * value, when it is short; L says look, E is followed by LEFT CLASS, T says try again. A drop goes to pal:all: "ID". */
+#ifndef FLIGHT_SHARE_SCRIPTS_H
+#define FLIGHT_SHARE_SCRIPTS_H
+
+#include "redis/redis.h"
+
+/* Arguments, in order (all text):
+ *   JOIN   node lease_ms lease_max_ms gen_ms early since peek
+ *          early: -ln(random) * beta, 0 never early (XFetch); since: empty; -1: nothing made so far will do; else the
+ *          instant of an earlier JOIN: only what was begun after it will do; peek 1: a usable value is answered with
+ *          refresh 1 where 0 would have granted
+ *       -> HIT ver fresh stale age kind value refresh | STALE (the same) | ERR class left | WAIT token left now
+ *        | GRANT token now
+ *   PUT    token kind payload fresh_ms stale_ms d_ms gen_ms push_max id neg_base neg_max jitter
+ *          kind V, R, E (payload: class); jitter: 0.8 to 1.2
+ *       -> OK left | LOST [ver fresh stale age kind value refresh]
+ *   RENEW  token lease_ms gen_ms -> 1 | 0
+ *   ABORT  token id gen_ms neg_base -> 1 | 0
+ *   DROP   id gen_ms -> fence
+ *   OFFER  ver fresh_ms stale_ms age_ms kind value gen_ms -> 1 | 0   a value of before, if there is no record */
+enum share_script { SHARE_JOIN, SHARE_PUT, SHARE_RENEW, SHARE_ABORT, SHARE_DROP, SHARE_OFFER, SHARE_SCRIPTS };
+extern const struct redis_script share_scripts[SHARE_SCRIPTS];
+
+#endif

@@ -1,0 +1,119 @@
+/* share_words.c - the texts that go through Redis: ids, tokens, pushes, errors. Pure. */
+#include "flight/share_impl.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+void flight_share_id(const str *parts, unsigned count, unsigned char out[FLIGHT_ID_BYTES])
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+    INVARIANT(sha != NULL);
+    INVARIANT(EVP_DigestInit_ex(sha, EVP_sha256(), NULL) == 1);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned char length[8];
+        for (unsigned b = 0; b < sizeof length; b++)
+            length[b] = (unsigned char)((uint64_t)parts[i].n >> (56 - 8 * b));
+        INVARIANT(EVP_DigestUpdate(sha, length, sizeof length) == 1);
+        INVARIANT(parts[i].n == 0 || EVP_DigestUpdate(sha, parts[i].p, parts[i].n) == 1);
+    }
+    INVARIANT(EVP_DigestFinal_ex(sha, digest, NULL) == 1);
+    EVP_MD_CTX_free(sha);
+    memcpy(out, digest, FLIGHT_ID_BYTES);
+}
+
+static const char hex[] = "0123456789abcdef";
+
+void share_id_text(const unsigned char *id, char out[SHARE_ID_TEXT + 1])
+{
+    for (unsigned i = 0; i < FLIGHT_ID_BYTES; i++) {
+        out[2 * i] = hex[id[i] >> 4];
+        out[2 * i + 1] = hex[id[i] & 15];
+    }
+    out[SHARE_ID_TEXT] = 0;
+}
+
+static int hex_value(char c)
+{
+    const char *at = c == 0 ? NULL : strchr(hex, c);
+    return at == NULL ? -1 : (int)(at - hex);
+}
+
+bool share_id_parse(str text, unsigned char out[FLIGHT_ID_BYTES])
+{
+    if (text.n != SHARE_ID_TEXT)
+        return false;
+    for (unsigned i = 0; i < FLIGHT_ID_BYTES; i++) {
+        int high = hex_value(text.p[2 * i]), low = hex_value(text.p[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out[i] = (unsigned char)(high * 16 + low);
+    }
+    return true;
+}
+
+uint64_t share_fence_of(str token)
+{
+    uint64_t fence = 0;
+    return str_to_u64(str_take(token, str_find(token, '.')), &fence) ? fence : 0;
+}
+
+str share_class(err why, const struct err_note *note, char out[FLIGHT_CLASS_BYTES_MAX])
+{
+    int n = snprintf(out, FLIGHT_CLASS_BYTES_MAX, "%s %s", err_name(why), note == NULL ? "" : note->text);
+    size_t kept = n < FLIGHT_CLASS_BYTES_MAX ? (size_t)n : FLIGHT_CLASS_BYTES_MAX - 1;
+    return (str){ .p = out, .n = kept };
+}
+
+void share_class_parse(str text, err *why, struct err_note *note)
+{
+    str rest = text;
+    str name = str_split(&rest, ' ');
+    *why = ERR_UNAVAILABLE;
+    for (unsigned i = ERR_OK + 1; i < ERR_CODES; i++)
+        if (str_eq(name, str_of(err_name((err)i))))
+            *why = (err)i;
+    if (rest.n > 0)
+        err_note_set(note, "%.*s", STR_ARG(str_take(rest, ERR_NOTE_BYTES - 1)));
+    else
+        err_note_set(note, "the server that made it gave up");
+}
+
+static bool parse_value(str *rest, struct flight_arrival *v)
+{
+    return str_to_i64(str_split(rest, ' '), &v->fresh_ms) && str_to_i64(str_split(rest, ' '), &v->stale_ms) &&
+           str_to_i64(str_split(rest, ' '), &v->age_ms);
+}
+
+bool share_push_parse(str message, str *id, struct share_news *out)
+{
+    str rest = message;
+    str name = str_split(&rest, ' ');
+    str token = str_split(&rest, ' ');
+    str kind = str_split(&rest, ' ');
+    struct share_news n = { .fence = share_fence_of(token), .event = SHARE_GOT_RETRY };
+    unsigned char bytes[FLIGHT_ID_BYTES];
+    if (!share_id_parse(name, bytes) || n.fence == 0 || kind.n != 1)
+        return false;
+    if (kind.p[0] == 'V') {
+        n.event = SHARE_GOT_VALUE;
+        n.value.version = token;
+        if (!parse_value(&rest, &n.value))
+            return false;
+        n.value.bytes = rest;
+    } else if (kind.p[0] == 'E') {
+        int64_t left;
+        n.event = SHARE_GOT_ERROR;
+        if (!str_to_i64(str_split(&rest, ' '), &left))
+            return false;
+        share_class_parse(rest, &n.why, &n.note);
+        if (str_starts(rest, STR(SHARE_CLASS_NOT_SHARED)))
+            n.event = SHARE_NO_REDIS; /* everybody for himself */
+    } else if (kind.p[0] != 'L' && kind.p[0] != 'T') {
+        return false;
+    }
+    *id = name;
+    *out = n;
+    return true;
+}

@@ -1,0 +1,287 @@
+/* All calls of one process, its two connections, and what comes over them unasked. */
+#include "base/log.h"
+#include "flight/share_impl.h"
+#include "loop/loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLS_OF_ID_MAX = 16, TELL_BYTES_MAX = 4096 };
+static const str all_channel = STR_INIT("pal:all");
+static const str tell_mark = STR_INIT("! ");
+
+static const struct {
+    const char *name, *help;
+    size_t offset;
+} rows[] = {
+#define ROW(field, text) { "shared_" #field "_total", text, offsetof(struct flight_shared_stats, field) }
+    ROW(joins, "JOINs sent."),
+    ROW(hits, "JOINs answered with a fresh value."),
+    ROW(stale, "JOINs answered with a stale value."),
+    ROW(errors, "JOINs answered with a remembered error."),
+    ROW(waits, "JOINs answered with somebody else's lease."),
+    ROW(grants, "Leases granted to this server."),
+    ROW(takeovers, "Leases granted because a leader's had run out."),
+    ROW(puts, "Values and errors published."),
+    ROW(puts_lost, "Publications refused: the lease was another's, or the key was dropped."),
+    ROW(pushes, "Values and errors that were pushed to this server."),
+    ROW(pushes_lost, "Values found by a timer whose push never came."),
+    ROW(renewals_failed, "Leases that could not be renewed."),
+    ROW(drops, "Keys dropped by this server."),
+    ROW(alone, "Computations made without Redis."),
+    ROW(not_shared, "Values too large to travel, made here as well."),
+#undef ROW
+};
+
+static void show(struct flight_shared *s)
+{
+    for (size_t i = 0; s->up != NULL && i < COUNT_OF(rows); i++) {
+        const void *at = (const char *)&s->stats + rows[i].offset;
+        metric_set(s->metrics[i], (int64_t) * (const uint64_t *)at);
+    }
+    if (s->up != NULL)
+        metric_set(s->up, redis_is_up(s->redis));
+}
+
+/* ---- messages ---- */
+
+/* fn may end calls; those of one id are few. */
+static void each_of_id(struct flight_shared *s, str id, const struct share_news *n, str message)
+{
+    struct share_call *calls[CALLS_OF_ID_MAX];
+    unsigned count = 0;
+    for (struct share_call *c = map_get(s->by_id, id); c != NULL && count < CALLS_OF_ID_MAX; c = c->same_next)
+        calls[count++] = c;
+    for (unsigned i = 0; i < count; i++)
+        share_pushed(calls[i], n, message);
+}
+
+static void dropped(struct flight_shared *s, str id)
+{
+    unsigned char bytes[FLIGHT_ID_BYTES];
+    if (share_id_parse(id, bytes) && s->opts.dropped != NULL)
+        s->opts.dropped(s->opts.ctx, bytes);
+}
+
+static void on_message(void *ctx, str channel, str payload)
+{
+    struct flight_shared *s = ctx;
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    str id;
+    struct share_news n;
+    if (str_eq(channel, all_channel) && str_starts(payload, tell_mark)) {
+        if (s->opts.told != NULL)
+            s->opts.told(s->opts.ctx, str_skip(payload, tell_mark.n));
+    } else if (str_eq(channel, all_channel)) {
+        dropped(s, payload);
+    } else if (share_push_parse(payload, &id, &n)) {
+        each_of_id(s, id, &n, payload);
+    } else {
+        log_note(s->opts.log, LOG_WARN, "shared.odd_message");
+    }
+    show(s);
+}
+
+static void on_state(void *ctx, bool up, str run_id)
+{
+    struct flight_shared *s = ctx;
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    bool fresh = up && s->run_id[0] != 0 && !str_eq(run_id, str_of(s->run_id));
+    if (up && !str_to_cstr(run_id, s->run_id, sizeof s->run_id))
+        s->run_id[0] = 0;
+    struct share_call *next;
+    for (struct share_call *c = up ? NULL : s->all; c != NULL; c = next) {
+        next = c->next;
+        share_redis_down(c);
+    }
+    show(s);
+    if (s->opts.state != NULL)
+        s->opts.state(s->opts.ctx, up, fresh);
+}
+
+/* ---- orders from any thread ---- */
+
+struct order {
+    struct flight_shared *shared;
+    enum share_script script;      /* DROP or OFFER; SHARE_SCRIPTS: tell */
+    char id[SHARE_ID_TEXT + 1];
+    void (*done)(void *ctx, err why);
+    void *ctx;
+    size_t text_bytes;
+    char text[];
+};
+
+static void order_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+{
+    struct order *o = ctx;
+    (void)reply;
+    (void)note;
+    if (o->done != NULL)
+        o->done(o->ctx, why);
+    free(o);
+}
+
+static err send_order(struct order *o)
+{
+    struct flight_shared *s = o->shared;
+    char key[SHARE_KEY_BYTES + 1], gen[24];
+    if (o->script == SHARE_SCRIPTS) {
+        str args[] = { STR("PUBLISH"), all_channel, { .p = o->text, .n = o->text_bytes } };
+        return redis_command(s->redis, args, COUNT_OF(args), order_done, o);
+    }
+    (void)snprintf(key, sizeof key, "pal:f:{%s}", o->id); /* fits */
+    int n = snprintf(gen, sizeof gen, "%lld", (long long)s->opts.make_timeout_ms);
+    str args[] = { str_of(o->id), { .p = gen, .n = (size_t)n } };
+    s->stats.drops++;
+    return redis_run(s->redis, SHARE_DROP, str_of(key), args, COUNT_OF(args), order_done, o);
+}
+
+static void order_run(void *ctx)
+{
+    struct order *o = ctx;
+    err why = send_order(o);
+    if (why != ERR_OK)
+        order_done(o, why, NULL, NULL);
+}
+
+static struct order *order_new(struct flight_shared *s, enum share_script script, str prefix, str text)
+{
+    struct order *o = malloc(sizeof *o + prefix.n + text.n);
+    INVARIANT(o != NULL);
+    *o = (struct order){ .shared = s, .script = script, .text_bytes = prefix.n + text.n };
+    if (prefix.n > 0)
+        memcpy(o->text, prefix.p, prefix.n);
+    if (text.n > 0)
+        memcpy(o->text + prefix.n, text.p, text.n);
+    return o;
+}
+
+void flight_shared_drop(struct flight_shared *s, const unsigned char *id, void (*done)(void *ctx, err why), void *ctx)
+{
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    struct order *o = order_new(s, SHARE_DROP, STR_NONE, STR_NONE);
+    share_id_text(id, o->id);
+    o->done = done;
+    o->ctx = ctx;
+    loop_post(s->opts.loop, order_run, o);
+}
+
+void flight_shared_tell(struct flight_shared *s, str text)
+{
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    INVARIANT(text.n <= TELL_BYTES_MAX);
+    loop_post(s->opts.loop, order_run, order_new(s, SHARE_SCRIPTS, tell_mark, text));
+}
+
+void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const struct flight_arrival *a)
+{
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    char text[SHARE_ID_TEXT + 1], key[SHARE_KEY_BYTES + 1], n[4][24];
+    int64_t numbers[] = { a->fresh_ms, a->stale_ms, a->age_ms, s->opts.make_timeout_ms };
+    for (unsigned i = 0; i < COUNT_OF(numbers); i++)
+        (void)snprintf(n[i], sizeof n[i], "%lld", (long long)numbers[i]); /* fits */
+    share_id_text(id, text);
+    (void)snprintf(key, sizeof key, "pal:f:{%s}", text); /* fits */
+    str args[] = { a->version, str_of(n[0]), str_of(n[1]), str_of(n[2]), STR("V"), a->bytes, str_of(n[3]) };
+    if (redis_run(s->redis, SHARE_OFFER, str_of(key), args, COUNT_OF(args), NULL, NULL) != ERR_OK)
+        return; /* then a late comer gets a new value, as the documentation says */
+}
+
+/* ---- life ---- */
+
+static void or_default(int64_t *value, int64_t initial)
+{
+    if (*value == 0)
+        *value = initial;
+}
+
+static void metrics_init(struct flight_shared *s)
+{
+    struct metrics *m = s->opts.metrics;
+    _Static_assert(COUNT_OF(rows) <= COUNT_OF(s->metrics), "a place each");
+    for (size_t i = 0; m != NULL && i < COUNT_OF(rows); i++)
+        s->metrics[i] = metric_of(metrics_family(m, METRIC_COUNTER, rows[i].name, rows[i].help, NULL), NULL);
+    if (m != NULL)
+        s->up = metric_of(metrics_family(m, METRIC_GAUGE, "redis_up", "Is Redis there?", NULL), NULL);
+}
+
+static void redis_init(struct flight_shared *s)
+{
+    struct redis_opts r = { .loop = s->opts.loop, .clock = s->opts.clock, .log = s->opts.log,
+                            .address = s->opts.address, .seed = rng_next(&s->rng),
+                            .timeout_ms = s->opts.redis_timeout_ms,
+                            .reply_bytes_max = 2 * s->opts.value_bytes_max + (1 << 20),
+                            .channels = { s->channel, "pal:all" }, .channels_count = 2,
+                            .scripts_count = SHARE_SCRIPTS, .message = on_message, .state = on_state, .ctx = s };
+    memcpy(r.scripts, share_scripts, sizeof share_scripts);
+    s->redis = redis_new(&r);
+}
+
+struct flight_shared *flight_shared_new(const struct flight_shared_opts *opts)
+{
+    struct flight_shared *s = calloc(1, sizeof *s);
+    INVARIANT(s != NULL);
+    *s = (struct flight_shared){ .magic = SHARED_MAGIC, .opts = *opts };
+    INVARIANT(str_to_cstr(str_of(opts->node), s->node, sizeof s->node));
+    INVARIANT(s->node[0] != 0);
+    (void)snprintf(s->channel, sizeof s->channel, "pal:n:%s", s->node); /* fits */
+    s->opts.node = s->node;
+    or_default(&s->opts.lease_ms, 2000);
+    or_default(&s->opts.jitter_ms, 20);
+    or_default(&s->opts.redis_timeout_ms, 100);
+    or_default(&s->opts.make_timeout_ms, 30000);
+    or_default(&s->opts.error_base_ms, 500);
+    or_default(&s->opts.error_max_ms, 30000);
+    if (s->opts.push_bytes_max == 0)
+        s->opts.push_bytes_max = 16 << 10;
+    if (s->opts.value_bytes_max == 0)
+        s->opts.value_bytes_max = 1 << 20;
+    rng_init(&s->rng, opts->seed);
+    s->by_id = map_new(opts->seed);
+    metrics_init(s);
+    redis_init(s);
+    return s;
+}
+
+void flight_shared_stop(struct flight_shared *s)
+{
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    INVARIANT(s->all == NULL);
+    redis_stop(s->redis);
+}
+
+void flight_shared_free(struct flight_shared **sp)
+{
+    struct flight_shared *s = *sp;
+    if (s == NULL)
+        return;
+    MAGIC_CHECK(s, SHARED_MAGIC);
+    s->magic = 0;
+    redis_free(&s->redis);
+    map_free(&s->by_id);
+    free(s);
+    *sp = NULL;
+}
+
+bool flight_shared_is_up(const struct flight_shared *s)
+{
+    return redis_is_up(s->redis);
+}
+
+void flight_shared_stats_get(const struct flight_shared *s, struct flight_shared_stats *out)
+{
+    *out = s->stats;
+    redis_stats_get(s->redis, &out->redis);
+}
+
+void flight_shared_each(struct flight_shared *s, bool (*each)(void *ctx, const struct flight_shared_seen *c), void *ctx)
+{
+    mono now = clock_mono(s->opts.clock);
+    for (const struct share_call *c = s->all; c != NULL; c = c->next) {
+        struct flight_shared_seen seen = { .key = flight_key(c->flight), .state = share_state_name(c->machine.state),
+                                           .token = str_of(c->token), .age_ms = (now.ns - c->began.ns) / NS_PER_MS };
+        if (!each(ctx, &seen))
+            return;
+    }
+}
