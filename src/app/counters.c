@@ -3,6 +3,7 @@
 #include "app/hot.h"
 #include "bucket/page.h"
 #include "engine/engine.h"
+#include "flight/flight.h"
 #include "http/http.h"
 #include "loop/loop.h"
 
@@ -191,5 +192,8 @@ void counters_render(const struct app *app, struct buf *out)
         memcpy(&value, (const char *)&now + figures[i].offset, sizeof value);
         metric_set(app->counters->figures[i], value > INT64_MAX ? INT64_MAX : (int64_t)value);
     }
+    struct flight_stats flights; /* they show their own as they are asked */
+    if (app->flights != NULL)
+        flights_stats_get(app->flights, &flights);
     metrics_render(app->metrics, out);
 }

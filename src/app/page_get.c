@@ -150,7 +150,7 @@ void page_get_again(struct page_get *g)
 
 /* ---- redirects of the wiki ---- */
 
-/* Scripts of another site cannot follow a redirect: they get the page it leads to. False: there is nothing to follow. */
+/* Scripts of another site cannot follow a redirect: they get the page it leads to. False: nothing to follow. */
 static bool follow(struct page_get *g)
 {
     str origin, key;

@@ -9,7 +9,8 @@
 enum { NAMESPACE_USER = 2, NAMESPACE_USER_TALK = 3 };
 
 /* The key by these rules; ERR_BAD with a note. */
-static err key_of(struct arena *a, const struct siteinfo *rules, str title, struct title_key *key, struct err_note *note)
+static err key_of(struct arena *a, const struct siteinfo *rules, str title, struct title_key *key,
+                  struct err_note *note)
 {
     err why = title_normalise(rules, a, title, key, note);
     if (why != ERR_OK)
