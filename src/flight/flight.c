@@ -3,7 +3,7 @@
 #include "flight/flight.h"
 
 #include "base/metrics.h"
-#include "flight/core.h"
+#include "flight/share.h"
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -36,6 +36,7 @@ struct flights {
     uint32_t magic;
     struct loop *loop;
     struct clock *clock;
+    struct flight_shared *shared;   /* NULL: none */
     struct loop_timer *timer;       /* loop thread */
     struct metric *metrics[COUNT_OF(rows)], *make_time;
     pthread_mutex_t lock;           /* of the rest */
@@ -70,16 +71,34 @@ static void unlock(struct flights *fs)
     INVARIANT(pthread_mutex_unlock(&fs->lock) == 0);
 }
 
-static void perform(const struct flight_todo *todo, unsigned count)
+static void start(struct flights *fs, struct flight *f)
+{
+    const struct flight_maker *m = flight_maker_of(f);
+    if (fs->shared != NULL && m->travels)
+        share_start(fs->shared, f);
+    else
+        m->start(f, m->ctx);
+}
+
+static void cancel(struct flight *f)
+{
+    const struct flight_maker *m = flight_maker_of(f);
+    if (flight_call_of(f) != NULL)
+        share_cancel(flight_call_of(f));
+    else if (m->cancel != NULL)
+        m->cancel(f, m->ctx);
+}
+
+static void perform(struct flights *fs, const struct flight_todo *todo, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         const struct flight_maker *m = flight_maker_of(todo[i].flight);
         switch (todo[i].what) {
         case FLIGHT_START:
-            m->start(todo[i].flight, m->ctx);
+            start(fs, todo[i].flight);
             break;
         case FLIGHT_CANCEL:
-            m->cancel(todo[i].flight, m->ctx);
+            cancel(todo[i].flight);
             break;
         case FLIGHT_RELEASE:
             if (m->release != NULL)
@@ -126,7 +145,7 @@ static void turn(void *ctx)
     unsigned todo_count = flight_core_todo(fs->core, todo, COUNT_OF(todo));
     unsigned calls_count = flight_core_calls(fs->core, calls, COUNT_OF(calls));
     INVARIANT(pthread_mutex_unlock(&fs->lock) == 0); /* posted stays true: what comes meanwhile is seen below */
-    perform(todo, todo_count);
+    perform(fs, todo, todo_count);
     for (unsigned i = 0; i < calls_count; i++)
         flight_call(&calls[i]);
     lock(fs);
@@ -180,6 +199,7 @@ struct flights *flights_new(const struct flight_opts *opts)
     fs->magic = FLIGHTS_MAGIC;
     fs->loop = o.loop;
     fs->clock = o.clock;
+    fs->shared = o.shared;
     fs->armed = (mono){ .ns = INT64_MAX };
     INVARIANT(pthread_mutex_init(&fs->lock, NULL) == 0);
     fs->timer = loop_timer_new(o.loop, on_timer, fs);
@@ -247,8 +267,7 @@ bool flight_leave(struct flights *fs, struct flight_waiter *w)
     return left;
 }
 
-void flight_finish(struct flight *f, err why, struct flight_value *value, bool keep_error,
-                   const struct err_note *note)
+void flight_end_now(struct flight *f, const struct flight_result *r, enum flight_detail detail)
 {
     struct flights *fs = flight_owner(f);
     MAGIC_CHECK(fs, FLIGHTS_MAGIC);
@@ -256,8 +275,19 @@ void flight_finish(struct flight *f, err why, struct flight_value *value, bool k
     if (fs->make_time != NULL)
         metric_observe_ns(fs->make_time, now.ns - flight_began(f).ns);
     lock(fs);
-    flight_core_finish(fs->core, now, f, &(struct flight_result){ why, keep_error, value, note });
+    flight_detail_set(f, detail);
+    flight_core_finish(fs->core, now, f, r);
     unlock(fs);
+}
+
+void flight_finish(struct flight *f, err why, struct flight_value *value, bool keep_error,
+                   const struct err_note *note)
+{
+    struct flight_result r = { why, keep_error, value, note };
+    if (flight_call_of(f) != NULL)
+        share_made(flight_call_of(f), &r);
+    else
+        flight_end_now(f, &r, flight_arrived(f) ? FLIGHT_REMOTE : FLIGHT_LED);
 }
 
 void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct flight_seen *s), void *ctx)
