@@ -199,7 +199,8 @@ static void got_wait(struct share_call *c, const struct redis_reply *r)
     step(c, SHARE_GOT_WAIT);
     str id;
     struct share_news n;
-    if (c->kept != NULL && share_push_parse((str){ .p = c->kept, .n = c->kept_bytes }, &id, &n) && n.fence >= c->fence) {
+    str kept = { .p = c->kept, .n = c->kept_bytes };
+    if (c->kept != NULL && share_push_parse(kept, &id, &n) && n.fence >= c->fence) {
         char *message = c->kept; /* the push was faster than the answer */
         c->kept = NULL;
         deliver(c, &n);
@@ -319,7 +320,8 @@ static struct payload payload_of(struct share_call *c, struct buf *b, char class
 {
     struct flight_shared *s = c->shared;
     const struct flight_maker *m = flight_maker_of(c->flight);
-    struct payload p = { .kind = STR("E"), .error_base_ms = s->opts.error_base_ms, .error_max_ms = s->opts.error_max_ms };
+    struct payload p = { .kind = STR("E"), .error_base_ms = s->opts.error_base_ms,
+                         .error_max_ms = s->opts.error_max_ms };
     if (c->result_why != ERR_OK) {
         p.bytes = share_class(c->result_why, &c->result_note, class);
         if (!c->result_keep)

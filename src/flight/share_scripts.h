@@ -8,8 +8,8 @@
  *   w            nodes that wait, each followed by a space
  *   ek eu en     class of the error, until when it is answered, how many there were in a row
  *   f a          the greatest fence ever given, leases given back in a row
- * All times are Redis TIME in ms. A token is FENCE.NODE; fence = max(f + 1, TIME in microseconds): it grows also when the
- * record was lost, and stays below 2^53, which Lua's numbers hold exactly, until 2255.
+ * All times are Redis TIME in ms. A token is FENCE.NODE; fence = max(f + 1, TIME in microseconds): it grows also when
+ * the record was lost, and stays below 2^53, which Lua's numbers hold exactly, until 2255.
  * A lease is live only while 0 < lx - now <= lease_max: a clock stepped back cannot freeze a key. A record lives until
  * su, at least gen_timeout + 1 s: it outlives every token, so that a record that is not there means loss or eviction.
  * The first write of each script is one that Redis refuses when it is full, so OOM leaves nothing half done.

@@ -1,4 +1,4 @@
-/* shared.h - flights across servers: one record in Redis for each key, and whoever is granted its lease makes the value.
+/* shared.h - flights across servers: one record in Redis for each key, and whoever is granted its lease makes it.
  *
  * Given to flights_new, it stands beneath the flights of a process: one JOIN for each key and server, however many
  * wait here. What the leader made is pushed to the servers that wait; nobody polls. A dead leader is succeeded within
@@ -65,6 +65,7 @@ struct flight_shared_stats {
 void flight_shared_stats_get(const struct flight_shared *s, struct flight_shared_stats *out);
 /* For "flight ls" over the servers: what this one takes part in; until each returns false. */
 struct flight_shared_seen { str key; const char *state; str token; int64_t age_ms; };
-void flight_shared_each(struct flight_shared *s, bool (*each)(void *ctx, const struct flight_shared_seen *c), void *ctx);
+void flight_shared_each(struct flight_shared *s, bool (*each)(void *ctx, const struct flight_shared_seen *c),
+                        void *ctx);
 
 #endif

@@ -1,5 +1,5 @@
-/* Invariants: (1) the watch asks for writing exactly while something is unsent or the connect is under way; (2) inside a
- * callback the connection may be closed: `gone` is looked at after each, and memory goes when the last frame
+/* Invariants: (1) the watch asks for writing exactly while something is unsent or the connect is under way; (2) inside
+ * a callback the connection may be closed: `gone` is looked at after each, and memory goes when the last frame
  * that is inside has left. */
 #include "redis/conn.h"
 

@@ -102,7 +102,8 @@ err redis_url_parse(str url, struct redis_address *out, struct err_note *note)
     size_t slash = str_find(rest, '/');
     fine = fine && parse_host(str_take(rest, slash), &a) && parse_db(str_skip(rest, slash + 1), &a.db);
     if (!fine) {
-        err_note_set(note, "not a URL of Redis: redis://[[user]:password@]host[:port][/db]"); /* it may hold a password */
+        /* Without a word of it: it may hold a password. */
+        err_note_set(note, "not a URL of Redis: redis://[[user]:password@]host[:port][/db]");
         return ERR_BAD;
     }
     *out = a;

@@ -1,5 +1,5 @@
-/* Goal: servers that share a Redis make a missing value once, whoever asks wherever, and all get the same bytes; whatever
- * dies, is late, too large or too full costs what notes flights.md 2.6 allows and no more.
+/* Goal: servers that share a Redis make a missing value once, whoever asks wherever, and all get the same bytes;
+ * whatever dies, is late, too large or too full costs what notes flights.md 2.6 allows and no more.
  * Method: four nodes, each with flights and connections of its own, on one loop and one real redis-server. A foreign
  * leader is played by running the scripts by hand. */
 #include "base/buf.h"
@@ -376,13 +376,12 @@ static void foreign_step(void *ctx)
 {
     struct foreign_call *c = ctx;
     unsigned char id[FLIGHT_ID_BYTES];
-    char key[64], *at = key;
+    char key[64], text[2 * FLIGHT_ID_BYTES + 1];
     str parts[] = { STR("test"), str_of(c->key) }, args[16];
     flight_share_id(parts, COUNT_OF(parts), id);
-    at += sprintf(at, "pal:f:{");
     for (unsigned i = 0; i < FLIGHT_ID_BYTES; i++)
-        at += sprintf(at, "%02x", id[i]);
-    sprintf(at, "}");
+        snprintf(text + 2 * i, 3, "%02x", id[i]);
+    snprintf(key, sizeof key, "pal:f:{%s}", text);
     unsigned count = 0;
     for (; c->args[count] != NULL; count++)
         args[count] = str_of(c->args[count]);
@@ -660,7 +659,8 @@ static void a_stale_value_is_answered_and_asks_for_its_refresh(void **state)
     (void)state;
     struct world w;
     world_begin(&w, NULL);
-    struct how brief = { .fresh_ms = 1, .stale_ms = 60000 }, looks = { .fresh_ms = 60000, .stale_ms = 60000, .peek = true };
+    struct how brief = { .fresh_ms = 1, .stale_ms = 60000 };
+    struct how looks = { .fresh_ms = 60000, .stale_ms = 60000, .peek = true };
     ask(&w, 0, "key", brief);
     wait_for(&w, &w.done, 1);
     clear(&w);
