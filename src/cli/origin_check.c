@@ -16,6 +16,7 @@
 
 #define CHECK_PAGE "Main_Page"
 #define CHECK_STRANGER "Palimpsest/no_such_page" /* owns no revision */
+#define CHECK_WORD "transformed"
 enum { CHECK_ARENA_BYTES = 160 << 20, CHECK_NAME_BYTES = 24 };
 
 struct check {
@@ -117,8 +118,8 @@ static void transformed(struct transform_request *t, enum render_why why)
     struct check *c = t->ctx;
     if (why != RENDER_FINE)
         tell_failure(c, "transform", why, &t->note);
-    else if (str_find_str(t->reply, STR("<b")) == t->reply.n)
-        tell(c, "transform", false, "the answer is not what bold wikitext looks like");
+    else if (str_find_str(t->reply, STR(CHECK_WORD)) == t->reply.n)
+        tell(c, "transform", false, "the answer does not hold the word it was sent");
     else
         tell_fine(c, "transform", "wikitext to HTML");
     loop_stop(c->loop);
@@ -132,7 +133,7 @@ static void check_transform(struct check *c)
     }
     begin(c);
     c->transform = (struct transform_request){ .origin = c->origin, .from = "wikitext", .to = "html",
-        .title = str_of(c->title), .body = STR("{\"wikitext\":\"'''bold'''\",\"body_only\":true}"),
+        .title = str_of(c->title), .body = STR("{\"wikitext\":\"'''" CHECK_WORD "'''\",\"body_only\":true}"),
         .deadline = deadline(c), .arena = &c->arena, .done = transformed, .ctx = c };
     transform_start(&c->transform);
 }

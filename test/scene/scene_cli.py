@@ -12,7 +12,7 @@ from cli import Client
 from harness import Server, check, eq, main, scene
 
 VERBS = ('get', 'put', 'ls', 'rm', 'history', 'explain', 'import git', 'import mediawiki-xml', 'check', 'backup',
-         'restore', 'version', 'completion', 'man', 'serve')
+         'restore', 'version', 'completion', 'man', 'serve', 'render', 'prewarm', 'origin check')
 
 
 @scene
