@@ -299,6 +299,8 @@ struct head_fault head_check(struct http_exchange *x, const char *version, size_
         return pass.fault;
     if (pass.expected + CRLF_BYTES != x->method_name + bytes)
         return (struct head_fault){ .status = 400, .detail = "a header line is malformed or does not end in CRLF" };
+    if (bytes + x->headers_count * (size_t)HEAD_FIELD_BYTES > head_bytes_max + HEAD_ROOM_BYTES - HEAD_ANSWER_BYTES)
+        return (struct head_fault){ .status = 431, .detail = "too many header fields for a head of this size" };
     const char *fields = fields_fault(&pass);
     if (fields != NULL)
         return (struct head_fault){ .status = 400, .detail = fields };

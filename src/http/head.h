@@ -13,6 +13,14 @@
 
 #include "http/exchange.h"
 
+/* The library's memory of a connection: it holds the head as sent, a record for each field, and the answer's head; and
+ * each request clears one and a half times as much as there is. So there is little more than what a head may have. */
+enum {
+    HEAD_ROOM_BYTES = 8 << 10,         /* beyond head_bytes_max */
+    HEAD_FIELD_BYTES = 64,             /* its record of one field */
+    HEAD_ANSWER_BYTES = 4 << 10        /* kept for the answer's head */
+};
+
 struct head_fault {
     int status;          /* 0: the head is fine */
     const char *detail;  /* static */
@@ -21,7 +29,8 @@ struct head_fault {
 /* Name of a field that we put before those that were sent; known by its address. */
 extern const char head_not_sent[];
 
-/* Fills the head's part of x. version is the library's pointer to it; head_bytes_max of all lines. */
+/* Fills the head's part of x. version is the library's pointer to it; head_bytes_max of all lines, less when there are
+ * more than some 60 fields: those take from the answer's room. */
 struct head_fault head_check(struct http_exchange *x, const char *version, size_t head_bytes_max);
 
 #endif

@@ -46,7 +46,7 @@ struct http_listen {
 };
 
 struct http_limits {              /* 0: the default in brackets */
-    size_t head_bytes_max;        /* request line and headers [16 KiB] */
+    size_t head_bytes_max;        /* request line and headers [16 KiB]; each connection takes 8 KiB more */
     size_t body_drain_bytes_max;  /* of a refused body, read and dropped before the answer [1 MiB] */
     size_t arena_bytes_max;       /* of one request [64 MiB] */
     unsigned connections_max;     /* [10000] */

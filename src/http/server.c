@@ -1,5 +1,7 @@
 #include "http/server.h"
 
+#include "http/head.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -181,7 +183,7 @@ static bool listener_start(struct listener *l)
                                  MHD_OPTION_LISTEN_SOCKET, l->fd,
                                  MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u,
                                  MHD_OPTION_CONNECTION_LIMIT, s->limits.connections_max * 2,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->limits.head_bytes_max * 2,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->limits.head_bytes_max + HEAD_ROOM_BYTES,
                                  MHD_OPTION_CONNECTION_TIMEOUT, 0u,
                                  MHD_OPTION_URI_LOG_CALLBACK, serve_line, l,
                                  MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,

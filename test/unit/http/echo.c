@@ -91,6 +91,18 @@ static void get_size(struct http_exchange *x, void *app)
     http_answer(x, 200, (str){ .p = body, .n = n });
 }
 
+static void get_wide(struct http_exchange *x, void *app)
+{
+    (void)app;
+    uint64_t n = 0;
+    INVARIANT(str_to_u64(http_param(x, "n"), &n));
+    char *value = arena_alloc(http_arena(x), n + 1);
+    INVARIANT(value != NULL);
+    memset(value, 'w', n);
+    http_reply_header(x, STR("X-Wide"), (str){ .p = value, .n = n });
+    http_answer(x, 200, STR("wide\n"));
+}
+
 static void get_park(struct http_exchange *x, void *app)
 {
     struct echo *e = app;
@@ -177,6 +189,7 @@ static const struct http_route routes[] = {
     { HTTP_GET, "/echo/{a}[/{b}]", get_echo, .label = "echo" },
     { HTTP_GET, "/rest/{+rest}", get_rest, .label = "rest" },
     { HTTP_GET, "/size/{n}", get_size, .label = "size" },
+    { HTTP_GET, "/wide/{n}", get_wide, .label = "wide" },
     { HTTP_GET, "/park", get_park, .label = "park" },
     { HTTP_POST, "/release", post_release, .label = "release" },
     { HTTP_GET, "/not-modified", get_not_modified, .label = "not_modified" },

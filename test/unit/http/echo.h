@@ -3,6 +3,7 @@
  *   GET  /echo/{a}[/{b}]     what was asked: method, target, query, params, chosen headers, one a line
  *   GET  /rest/{+rest}       the rest, still encoded
  *   GET  /size/{n}           n bytes of 'x'
+ *   GET  /wide/{n}           a header of n bytes
  *   GET  /park               deferred until another thread answers it (POST /release, or echo_release)
  *   GET  /ready              a ready answer, from the early hook
  *   GET  /not-modified       304 with the size that a 200 would have

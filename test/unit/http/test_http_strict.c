@@ -291,6 +291,44 @@ static void heads_up_to_the_limit_are_read_and_larger_ones_refused(void **state)
     free(text);
 }
 
+/* GET /wide/3500 with so many fields, in a head of exactly so many bytes. */
+static str wide_head(char *text, size_t text_size, unsigned fields, size_t bytes)
+{
+    size_t n = (size_t)snprintf(text, text_size, "GET /wide/3500 HTTP/1.1\r\nHost: a\r\n");
+    for (unsigned i = 2; i < fields; i++)
+        n += (size_t)snprintf(text + n, text_size - n, "X-%u: v\r\n", i);
+    size_t value_n = bytes - n - strlen("X-: \r\n\r\n");
+    n += (size_t)snprintf(text + n, text_size - n, "X-: ");
+    memset(text + n, 'v', value_n);
+    n += value_n;
+    n += (size_t)snprintf(text + n, text_size - n, "\r\n\r\n");
+    assert_int_equal(n, bytes);
+    return (str){ .p = text, .n = n };
+}
+
+static void the_largest_head_leaves_room_for_a_wide_answer(void **state)
+{
+    static const struct { unsigned fields; size_t bytes; int status; } heads[] = {
+        { 2, 16384, 200 }, { 60, 16384, 200 }, { 100, 14000, 200 }, { 128, 12288, 200 },
+        { 2, 16385, 431 }, { 70, 16384, 431 }, { 128, 13000, 431 }, { 129, 12000, 431 },
+    };
+    struct echo *e = *state;
+    char *text = malloc(32 << 10);
+    struct wire_answer *a = malloc(sizeof *a);
+    for (size_t i = 0; i < COUNT_OF(heads); i++) {
+        int fd = wire_connect(echo_port(e, 0));
+        for (unsigned again = 0; again < (heads[i].status == 200 ? 2 : 1); again++) {
+            assert_true(wire_send(fd, wide_head(text, 32 << 10, heads[i].fields, heads[i].bytes)));
+            wire_read(fd, false, a);
+            if (a->status != heads[i].status || a->close != (heads[i].status != 200))
+                fail_msg("%u fields in %zu bytes: %d", heads[i].fields, heads[i].bytes, a->status);
+        }
+        close(fd);
+    }
+    free(a);
+    free(text);
+}
+
 /* Cookies mean nothing here, however many a browser carries from elsewhere on the same domain. */
 static void as_many_cookies_as_a_head_holds_are_let_pass(void **state)
 {
@@ -379,6 +417,7 @@ int main(void)
         cmocka_unit_test(an_endless_chunk_extension_ends_the_connection),
         cmocka_unit_test(chunk_extensions_and_trailers_are_dropped),
         cmocka_unit_test(heads_up_to_the_limit_are_read_and_larger_ones_refused),
+        cmocka_unit_test(the_largest_head_leaves_room_for_a_wide_answer),
         cmocka_unit_test(as_many_cookies_as_a_head_holds_are_let_pass),
         cmocka_unit_test(methods_and_paths_are_told_apart),
         cmocka_unit_test(admin_listener_serves_admin_and_health_alone),
