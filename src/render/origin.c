@@ -1,6 +1,7 @@
 #include "render/origin.h"
 
 #include "base/buf.h"
+#include "render/gate.h"
 #include "render/site.h"
 
 #include <inttypes.h>
@@ -129,6 +130,7 @@ err origin_new(struct http_client *client, struct loop *loop, struct clock *cloc
     struct origin *origin = calloc(1, sizeof *origin);
     INVARIANT(origin != NULL);
     *origin = (struct origin){ .magic = ORIGIN_MAGIC, .client = client, .loop = loop, .clock = clock, .opts = o };
+    origin->gate = gate_new(loop, clock, o.concurrency);
     if (o.api != NULL)
         origin->site = site_new(origin);
     *out = origin;
@@ -142,6 +144,7 @@ void origin_free(struct origin **op)
         return;
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     site_free(&o->site);
+    gate_free(&o->gate);
     free((void *)(uintptr_t)o->opts.url);
     free((void *)(uintptr_t)o->opts.domain);
     free((void *)(uintptr_t)o->opts.api);

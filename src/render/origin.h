@@ -10,6 +10,7 @@
 
 enum { ORIGIN_URL_BYTES_MAX = 2048, ORIGIN_API_REPLY_BYTES_MAX = 4 << 20 };
 
+struct gate;
 struct site;
 struct origin {
     uint32_t magic;
@@ -17,7 +18,8 @@ struct origin {
     struct loop *loop;
     struct clock *clock;
     struct origin_opts opts;     /* strings are ours */
-    struct site *site;           /* siteinfo.h; NULL without api */
+    struct gate *gate;
+    struct site *site;           /* NULL without api */
 };
 #define ORIGIN_MAGIC 0x0419147eu
 

@@ -1,11 +1,13 @@
 /* A render is had in steps, each of which may end it:
  *
- *   start --> META --> TEXT --> PARSE --> done      META: api.php: which revision, and whose
- *       \-----------/                               TEXT: the render itself; PARSE: taken apart on the pool
+ *   start --> GATE --> META --> TEXT --> PARSE --> done     META: api.php: which revision, and whose
+ *       \-----/  \----------/                               TEXT: the render itself; PARSE: taken apart on the pool
  *
- * Without api.php there is no META; WANT_META ends behind it. Only the first step is not set on the loop. */
+ * Only what costs the origin a parse waits at the GATE. Without api.php there is no META; WANT_META ends behind
+ * it. Steps are set on the loop, but for those that start takes at once. */
 #include "render/api.h"
 #include "render/fetch.h"
+#include "render/gate.h"
 #include "render/pagebundle.h"
 #include "render/site.h"
 
@@ -16,22 +18,25 @@
 
 enum { META_REPLY_BYTES_MAX = 1 << 20 };
 
-enum step { STEP_META, STEP_TEXT, STEP_PARSE, STEP_DONE };
+enum step { STEP_GATE, STEP_META, STEP_TEXT, STEP_PARSE, STEP_DONE };
 struct render_work {
     struct render_request *r;
     enum step step;
     bool canceled;
+    struct gate_pass pass;
     struct fetch fetch;
     struct loop_job job;
-    enum render_why why;    /* of PARSE */
+    enum render_why why;    /* of PARSE, or of not starting */
 };
 
 static void finish(struct render_work *w, enum render_why why)
 {
     struct render_request *r = w->r;
+    struct gate *gate = r->origin->gate;
     w->step = STEP_DONE;
     if (why == RENDER_CANCELED)
         err_note_set(&r->note, "canceled");
+    gate_leave(gate, &w->pass); /* unless it has; before done: the request is its owner's then */
     r->done(r, why);
 }
 
@@ -203,6 +208,7 @@ static void parse_done(struct loop_job *j, bool canceled)
 static void text_done(struct fetch *f, enum render_why why)
 {
     struct render_work *w = f->ctx;
+    gate_leave(w->r->origin->gate, &w->pass); /* the origin has done its part */
     if (why != RENDER_FINE) {
         w->r->note = f->note;
         w->r->retry_after_s = f->retry_after_s;
@@ -329,6 +335,31 @@ static void refused_here(void *ctx)
         r->done(r, fail(r, RENDER_LIMIT, "the request's memory is full"));
 }
 
+/* The first request, or the refusal posted. Thread: any. */
+static void begin(struct render_work *w)
+{
+    struct render_request *r = w->r;
+    bool begun = false;
+    w->step = STEP_DONE;
+    if (origin_has_api(r->origin))
+        begun = begin_meta(w, &w->why);
+    else if (r->want != WANT_META)
+        begun = begin_text(w, &w->why);
+    else
+        w->why = fail(r, RENDER_REFUSED, "this origin has no metadata");
+    if (!begun)
+        loop_post(r->origin->loop, refused_here, r);
+}
+
+static void passed(struct gate_pass *p, bool in)
+{
+    struct render_work *w = CONTAINER_OF(p, struct render_work, pass);
+    if (in)
+        begin(w);
+    else
+        finish(w, fail(w->r, RENDER_TIMEOUT, "the origin was busy with others until the deadline"));
+}
+
 void render_start(struct render_request *r)
 {
     MAGIC_CHECK(r->origin, ORIGIN_MAGIC);
@@ -339,27 +370,29 @@ void render_start(struct render_request *r)
     r->redirect_to = r->redirect_fragment = STR("");
     r->note.text[0] = 0;
     r->work = w;
-    bool begun = false;
-    if (w != NULL) {
-        *w = (struct render_work){ .r = r, .step = STEP_DONE, .why = RENDER_REFUSED };
-        if (origin_has_api(r->origin))
-            begun = begin_meta(w, &w->why);
-        else if (r->want != WANT_META)
-            begun = begin_text(w, &w->why);
-        else
-            (void)fail(r, RENDER_REFUSED, "this origin has no metadata"); /* w->why says so already */
-    }
-    if (!begun)
+    if (w == NULL) {
         loop_post(r->origin->loop, refused_here, r);
+        return;
+    }
+    *w = (struct render_work){ .r = r, .step = STEP_GATE, .pass = { .deadline = r->deadline, .go = passed } };
+    if (r->want == WANT_META || r->want == WANT_WIKITEXT) {
+        begin(w);
+    } else if (!gate_enter(r->origin->gate, &w->pass)) {
+        w->step = STEP_DONE;
+        w->why = fail(r, RENDER_BUSY, "too many renders wait for this origin");
+        loop_post(r->origin->loop, refused_here, r);
+    }
 }
 
 void render_cancel(struct render_request *r)
 {
     struct render_work *w = r->work;
     loop_assert_here(r->origin->loop);
-    if (w == NULL)
+    if (w == NULL || w->canceled)
         return;
     w->canceled = true;
     if (w->step == STEP_META || w->step == STEP_TEXT)
         fetch_cancel(&w->fetch);
+    else if (w->step == STEP_GATE && gate_cancel(r->origin->gate, &w->pass))
+        loop_post(r->origin->loop, refused_here, r);
 }

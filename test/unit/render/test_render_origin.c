@@ -204,6 +204,45 @@ static void a_full_arena_is_told(void **state)
     stage_free(s);
 }
 
+/* ---- waiting for others ---- */
+
+static void cancel_now(void *ctx)
+{
+    struct wish *w = ctx;
+    render_cancel(&w->r);
+}
+
+static void who_waits_for_others_runs_out_of_time_or_leaves(void **state)
+{
+    (void)state;
+    static const struct rule hangs[] = { { .path = "api", .act = ACT_HANG }, { 0 } };
+    struct origin_opts one = parsoid;
+    one.concurrency = 1;
+    struct stage *s = stage_new(&one, REST, hangs);
+    struct wish first, brief, gone;
+    wish_begin(&first, s, "A/B_c", 0);
+    wish_begin(&brief, s, "A/B_c", 0);
+    wish_begin(&gone, s, "A/B_c", 0);
+    brief.r.deadline = mono_add_ms(clock_mono(echo_clock()), 20);
+    wish_start(&first);
+    wish_start(&brief);
+    wish_start(&gone);
+    loop_post(s->asker.loop, cancel_now, &gone);
+    struct canceler c = { .wish = &first, .after = 1 };
+    c.timer = loop_timer_new(s->asker.loop, cancel_when_asked, &c);
+    loop_timer_start(c.timer, 200, 1);
+    asker_run(&s->asker);
+    assert_int_equal(first.why, RENDER_CANCELED);
+    assert_int_equal(brief.why, RENDER_TIMEOUT);
+    assert_int_equal(gone.why, RENDER_CANCELED);
+    assert_int_equal(first.dones + brief.dones + gone.dones, 3);
+    assert_int_equal(asked(s), 1); /* who waited was never asked for */
+    wish_end(&first);
+    wish_end(&brief);
+    wish_end(&gone);
+    stage_free(s);
+}
+
 /* ---- many ---- */
 
 enum { MISSES = 1000, AT_ONCE = 4 };
@@ -246,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_canceled_render_is_done_once),
         cmocka_unit_test(a_stopped_client_ends_all),
         cmocka_unit_test(a_full_arena_is_told),
+        cmocka_unit_test(who_waits_for_others_runs_out_of_time_or_leaves),
         cmocka_unit_test(a_thousand_misses_come_few_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,34 @@
+/* gate.h - how many renders one origin makes at once; the rest wait in order of arrival. Private to this folder.
+ *
+ * A render is two requests. Let in one by one they would all ask for their metadata first, and then, behind one
+ * another, all run out of time; so a render is let in as a whole, and its requests find the way free. What is
+ * cheap (metadata) or somebody's save (transforms) does not pass here.
+ * Thread: enter from any, the rest on the loop. go: on the loop, or inside enter. */
+#ifndef RENDER_GATE_H
+#define RENDER_GATE_H
+
+#include "base/heap.h"
+#include "render/render.h"
+
+enum { GATE_WAITING_MAX = 10000 };
+
+struct gate;
+enum gate_state { GATE_OUT, GATE_WAITING, GATE_IN };
+struct gate_pass {
+    mono deadline;
+    void (*go)(struct gate_pass *p, bool in); /* in: until gate_leave; else the deadline passed */
+    /* the gate's */
+    enum gate_state state;
+    struct gate_pass *prev, *next;
+    struct heap_node node;
+};
+struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max);
+void gate_free(struct gate **gp); /* nobody is in or waits */
+/* False: GATE_WAITING_MAX wait already, and go is not called. */
+MUST_CHECK bool gate_enter(struct gate *g, struct gate_pass *p);
+/* Does nothing for one that is not in. */
+void gate_leave(struct gate *g, struct gate_pass *p);
+/* True: it waited, and go is not called any more. */
+bool gate_cancel(struct gate *g, struct gate_pass *p);
+
+#endif
