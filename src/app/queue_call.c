@@ -1,5 +1,6 @@
 #include "app/queue_call.h"
 
+#include "base/utf8.h"
 #include "codec/goduration.h"
 
 #include <stdarg.h>
@@ -73,9 +74,24 @@ void queue_call_send(struct queue_call *c, str body)
     rpc_send(c->x, body);
 }
 
+/* What a lookup looks at; a name to be stored is checked by queue_name_check. False: answered. */
+static bool check_name(struct queue_call *c)
+{
+    if (utf8_is_blank(c->name)) {
+        queue_call_refuse(c, "queue name is invalid; queue name cannot be empty");
+        return false;
+    }
+    if (str_find(c->name, '~') == c->name.n)
+        return true;
+    queue_call_refuse(c, "queue name is invalid; '%.*s' cannot contain '~' character", STR_ARG(c->name));
+    return false;
+}
+
 bool queue_call_find(struct queue_call *c, ProtobufCBinaryData name, const char *permission)
 {
     c->name = wire_str(name);
+    if (!check_name(c))
+        return false;
     err why = queues_find(c->app->queues, c->name, &c->queue, &c->note);
     if (why == ERR_OK)
         why = queue_info_get(c->queue, http_arena(c->x), &c->info);

@@ -39,6 +39,20 @@ static bool check_timeout_least(struct queue_call *c, int64_t ns, int64_t least)
     return ns >= least ? true : refuse_timeout(c, "minimum timeout is '10ms'", ns);
 }
 
+/* ---- clients that leave ---- */
+
+/* The queue of a call that another thread may be ending right now: a reference of its own to it, or NULL when it is not
+ * the one that has this name (deleted: then its requests were answered). */
+static struct queue *queue_held(const struct queue_call *c, const struct queue *of_request)
+{
+    struct queue *q = NULL;
+    if (queues_find(c->app->queues, c->name, &q, NULL) != ERR_OK)
+        return NULL;
+    if (q != of_request)
+        queue_unref(&q);
+    return q;
+}
+
 /* ---- produce ---- */
 
 struct produce_call {
@@ -50,6 +64,17 @@ static void produce_done(struct queue_produce *p, err why)
 {
     struct produce_call *c = CONTAINER_OF(p, struct produce_call, produce);
     queue_call_end(&c->call, why, &p->note);
+}
+
+static void produce_gone(struct http_exchange *x, void *ctx)
+{
+    (void)x;
+    struct produce_call *c = ctx;
+    struct queue *q = queue_held(&c->call, c->produce.queue);
+    if (q == NULL)
+        return;
+    queue_produce_cancel(&c->produce);
+    queue_unref(&q);
 }
 
 static void produce_item(const Wire__QueueProduceItem *from, struct queue_item_new *to)
@@ -111,6 +136,7 @@ void app_queue_produce(struct http_exchange *x, void *app)
     p->arena = http_arena(x);
     p->done = produce_done;
     http_defer(x);
+    http_on_gone(x, produce_gone, c);
     err why = queue_produce_start(p);
     if (why != ERR_OK)
         queue_call_end(&c->call, why, &p->note);
@@ -201,6 +227,17 @@ static void lease_done(struct queue_lease_request *r, err why)
         queue_call_end(&c->call, why, &r->note);
 }
 
+static void lease_gone(struct http_exchange *x, void *ctx)
+{
+    (void)x;
+    struct lease_call *c = ctx;
+    struct queue *q = queue_held(&c->call, c->lease.queue);
+    if (q == NULL)
+        return;
+    queue_lease_cancel(&c->lease);
+    queue_unref(&q);
+}
+
 static bool lease_check(struct queue_call *c, str client_id, int32_t batch_size, int64_t timeout_ns)
 {
     if (utf8_is_blank(client_id)) {
@@ -232,6 +269,7 @@ static void lease_start(struct lease_call *c, str client_id, int32_t batch_size,
     r->arena = http_arena(c->call.x);
     r->done = lease_done;
     http_defer(c->call.x);
+    http_on_gone(c->call.x, lease_gone, c);
     err why = queue_lease_start(r);
     if (why != ERR_OK)
         queue_call_end(&c->call, why, &r->note);

@@ -47,7 +47,7 @@ struct http_listen {
 
 struct http_limits {              /* 0: the default in brackets */
     size_t head_bytes_max;        /* request line and headers [16 KiB]; each connection takes 8 KiB more */
-    size_t body_drain_bytes_max;  /* of a refused body, read and dropped before the answer [1 MiB] */
+    size_t body_drain_bytes_max;  /* of a refused body, past its limit, read and dropped before the answer [1 MiB] */
     size_t arena_bytes_max;       /* of one request [64 MiB] */
     unsigned connections_max;     /* [10000] */
     int64_t head_timeout_ms;      /* first byte to end of head [10 s] */

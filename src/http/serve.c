@@ -91,15 +91,16 @@ static void refuse_large(struct http_exchange *x)
     refuse(x, 413, "content_too_large", "the body is larger than this route accepts");
 }
 
-/* x was answered before its body: read and drop the body first, unless that is hopeless or not wanted. */
-static enum MHD_Result answer_before_body(struct http_exchange *x)
+/* x was answered before its body: read and drop the body first, unless that is hopeless or not wanted. allowed: how
+ * much of it would have been taken anyway; the limit on what is dropped counts from there. */
+static enum MHD_Result answer_before_body(struct http_exchange *x, uint64_t allowed)
 {
-    bool long_body = x->body_declared != UINT64_MAX &&
-                     x->body_declared > x->conn->server->limits.body_drain_bytes_max;
+    uint64_t most = x->conn->server->limits.body_drain_bytes_max + allowed;
+    bool long_body = x->body_declared != UINT64_MAX && x->body_declared > most;
     if (x->expects_continue || long_body)
         return exchange_queue(x);
     x->stage = STAGE_DROP;
-    x->dropped_max = x->conn->server->limits.body_drain_bytes_max;
+    x->dropped_max = most;
     conn_phase_set(x->conn, PHASE_BODY);
     return MHD_YES;
 }
@@ -107,7 +108,7 @@ static enum MHD_Result answer_before_body(struct http_exchange *x)
 static enum MHD_Result body_begin(struct http_exchange *x)
 {
     if (!route(x))
-        return answer_before_body(x);
+        return answer_before_body(x, 0);
     size_t most = x->body_bytes_max;
     bool chunked = x->body_declared == UINT64_MAX;
     size_t memory = x->conn->server->limits.arena_bytes_max;
@@ -116,7 +117,7 @@ static enum MHD_Result body_begin(struct http_exchange *x)
         most = room;
     if (most == 0 || (!chunked && x->body_declared > most)) {
         refuse_large(x);
-        return answer_before_body(x);
+        return answer_before_body(x, most);
     }
     if (chunked) {
         buf_init(&x->body_chunked, most);
@@ -124,7 +125,7 @@ static enum MHD_Result body_begin(struct http_exchange *x)
         x->body = arena_alloc(&x->arena, x->body_declared + 1);
         if (x->body == NULL) {
             refuse_large(x);
-            return answer_before_body(x);
+            return answer_before_body(x, 0);
         }
     }
     x->stage = STAGE_BODY;
@@ -157,8 +158,7 @@ static enum MHD_Result body_take(struct http_exchange *x, const char *data, size
     buf_fini(&x->body_chunked);
     refuse_large(x);
     x->stage = STAGE_DROP;
-    uint64_t drain = x->conn->server->limits.body_drain_bytes_max, most = x->match.row->route->body_bytes_max;
-    x->dropped_max = most > drain ? most : drain; /* no answer can be given before all was read */
+    x->dropped_max = x->conn->server->limits.body_drain_bytes_max + x->match.row->route->body_bytes_max;
     return body_drop(x, n);
 }
 

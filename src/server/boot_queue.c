@@ -6,11 +6,13 @@
 #include "queue/store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A local store that cannot write is of no more use; the others go on (DESIGN 5). */
 static void store_failed(void *ctx, const char *store, const char *what)
@@ -77,6 +79,29 @@ static err stores_open(struct server *s, struct err_note *note)
     return why;
 }
 
+static int hex_value(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The kernel's id of this boot, which tells whether leases were written in it; zero when the kernel does not say. */
+static void read_boot(unsigned char out[16])
+{
+    char text[64];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text);
+    if (fd >= 0)
+        (void)close(fd); /* nothing was written */
+    memset(out, 0, 16);
+    for (size_t i = 0, digits = 0; i < (size_t)(n < 0 ? 0 : n) && digits < 32; i++) {
+        int value = hex_value(text[i]);
+        if (value < 0)
+            continue;
+        out[digits / 2] = (unsigned char)(out[digits / 2] << 4 | value);
+        digits++;
+    }
+}
+
 err server_open_queues(struct server *s, enum server_exit *status, struct err_note *note)
 {
     const struct config_queue *q = &s->config->queue;
@@ -92,6 +117,7 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
                                     .write_timeout_ms = q->write_timeout_ms,
                                     .idempotency_window_ns = q->idempotency_window_ns,
                                     .reply_bytes_max = q->reply_bytes_max };
+        read_boot(opts.boot);
         why = queues_new(&opts, &s->app.queues, note);
     }
     *status = server_exit_of(why);
