@@ -246,6 +246,8 @@ static void joined(struct share_call *c, const struct redis_reply *r)
         if (str_starts(redis_text(redis_at(r, 1)), STR(SHARE_CLASS_NOT_SHARED)))
             n.event = SHARE_NO_REDIS;
         deliver(c, &n);
+    } else if (str_eq(kind, STR("NONE"))) {
+        step(c, SHARE_NO_REDIS); /* the maker says what that means */
     } else {
         redis_is_away(c);
     }
@@ -272,7 +274,7 @@ static void join(struct share_call *c)
     int n = snprintf(early, sizeof early, "%.6f", soon);
     str args[] = { str_of(s->node), number(s->opts.lease_ms, lease), number(2 * s->opts.lease_ms, lease_max),
                    number(s->opts.make_timeout_ms, gen), { .p = early, .n = (size_t)n }, str_of(c->since),
-                   m->share.peek ? STR("1") : STR("0") };
+                   m->share.look ? STR("2") : m->share.peek ? STR("1") : STR("0") };
     s->stats.joins++;
     free(c->kept);
     c->kept = NULL;
@@ -389,7 +391,7 @@ static void make(struct share_call *c)
     struct flight_shared *s = c->shared;
     const struct flight_maker *m = flight_maker_of(c->flight);
     bool leads = c->machine.state == SHARE_LEADING;
-    s->stats.alone += !leads;
+    s->stats.alone += !leads && !m->share.look;
     c->make_began = now_of(c);
     if (c->result != NULL)
         flight_value_unref(&c->result); /* of a lease that was lost */

@@ -24,7 +24,7 @@
  *   JOIN   node lease_ms lease_max_ms gen_ms early since peek
  *          early: -ln(random) * beta, 0 never early (XFetch); since: empty; -1: nothing made so far will do; else the
  *          instant of an earlier JOIN: only what was begun after it will do; peek 1: a usable value is answered with
- *          refresh 1 where 0 would have granted
+ *          refresh 1 where 0 would have granted; peek 2: and nobody is waited for or granted, NONE is said instead
  *       -> HIT ver fresh stale age kind value refresh | STALE (the same) | ERR class left | WAIT token left now
  *        | GRANT token now
  *   PUT    token kind payload fresh_ms stale_ms d_ms gen_ms push_max id neg_base neg_max jitter

@@ -1,0 +1,25 @@
+/* cache.h - lists this server has seen, by id, for a short while. Private to list.
+ *
+ * A drop must not be undone by a list that was on its way: whoever asks takes a mark before, and what comes with an
+ * old mark is not kept. In bytes_max; the oldest go first. Thread: any. */
+#ifndef LIST_CACHE_H
+#define LIST_CACHE_H
+
+#include "list/list.h"
+
+enum { CACHE_MARKS = 1 << 12, CACHE_CHAINS = 1 << 12 };
+struct list_cache;
+struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed);
+void list_cache_free(struct list_cache **cp);
+uint32_t list_cache_mark(struct list_cache *c, const unsigned char *id);
+/* In place of what is there; not when the mark is old, or now is not before until. */
+void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until);
+/* With a reference; NULL. */
+struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now);
+void list_cache_drop(struct list_cache *c, const unsigned char *id);
+/* Copies of references to all that is there, newest first; at most max. The caller releases them. */
+struct list_cached { unsigned char id[FLIGHT_ID_BYTES]; struct list_value *value; };
+unsigned list_cache_all(struct list_cache *c, struct list_cached *out, unsigned max);
+void list_cache_size(struct list_cache *c, uint64_t *count, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,224 @@
+/* Lists: what is here is answered from here; what is not flies. A list that asks for its successor gets one flight of
+ * its own behind the answer, which nobody waits for. */
+#include "list/list_impl.h"
+
+#include "loop/loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OFFERS_MAX = 1024, KEY_BYTES = 1 + FLIGHT_ID_BYTES };
+
+/* What a flight's key begins with. */
+enum { FLIES = 'L', REFRESHES = 'R', LOOKS = 'O' };
+
+struct lists *lists_new(const struct lists_opts *opts)
+{
+    struct lists *l = calloc(1, sizeof *l);
+    INVARIANT(l != NULL);
+    l->magic = LISTS_MAGIC;
+    l->opts = *opts;
+    l->cache = list_cache_new(opts->bytes_max, opts->seed);
+    return l;
+}
+
+void lists_free(struct lists **lp)
+{
+    struct lists *l = *lp;
+    if (l == NULL)
+        return;
+    MAGIC_CHECK(l, LISTS_MAGIC);
+    l->magic = 0;
+    list_cache_free(&l->cache);
+    free(l);
+    *lp = NULL;
+}
+
+const struct list_bucket_opts *lists_bucket(const struct lists *l, str name)
+{
+    for (unsigned i = 0; i < l->opts.buckets_count; i++)
+        if (str_eq(name, str_of(l->opts.buckets[i].name)))
+            return &l->opts.buckets[i];
+    return NULL;
+}
+
+static void name_it(struct list_request *r)
+{
+    str parts[4 + LIST_PARAMS_MAX * 2] = { STR("list"), r->domain, str_of(r->bucket->name), r->display };
+    unsigned count = 4;
+    for (unsigned i = 0; i < r->bucket->params_count; i++) {
+        parts[count++] = r->params[i].p == NULL ? STR("-") : STR("+");
+        parts[count++] = r->params[i];
+    }
+    flight_share_id(parts, count, r->id);
+}
+
+static str key_of(char kind, const unsigned char *id, char out[KEY_BYTES])
+{
+    out[0] = kind;
+    memcpy(out + 1, id, FLIGHT_ID_BYTES);
+    return (str){ .p = out, .n = KEY_BYTES };
+}
+
+/* Redis knows nothing of it, so what we have is all there is. */
+static bool is_only_ours(const struct lists *l, enum flight_detail detail)
+{
+    return l->opts.shared == NULL || detail == FLIGHT_DEGRADED;
+}
+
+static void keep(struct lists *l, const unsigned char *id, uint32_t mark, struct list_value *v, bool ours)
+{
+    int64_t fresh = v->fresh_ms, ms = ours ? v->stale_ms : fresh < LIST_CACHE_MS ? fresh : LIST_CACHE_MS;
+    list_cache_put(l->cache, id, mark, v, mono_add_ms(v->at, ms));
+}
+
+/* ---- behind the answer ---- */
+
+struct refresh {
+    struct lists *lists;
+    unsigned char id[FLIGHT_ID_BYTES];
+    uint32_t mark;
+    struct flight_waiter waiter;
+};
+
+static void refreshed(struct flight_waiter *w, err why, struct flight_value *value, const struct err_note *note)
+{
+    struct refresh *f = CONTAINER_OF(w, struct refresh, waiter);
+    (void)note; /* counted as failed; the old one stands */
+    if (why == ERR_OK)
+        keep(f->lists, f->id, f->mark, list_value_of(value), is_only_ours(f->lists, w->detail));
+    free(f);
+}
+
+/* r: whose list it is; its texts are needed only here. */
+static void refresh(struct lists *l, const struct list_request *r)
+{
+    struct list_request again = *r;
+    char key[KEY_BYTES];
+    again.no_cache = again.only_cached = false;
+    struct refresh *f = calloc(1, sizeof *f);
+    INVARIANT(f != NULL);
+    f->lists = l;
+    memcpy(f->id, r->id, sizeof f->id);
+    f->mark = list_cache_mark(l->cache, r->id);
+    f->waiter = (struct flight_waiter){ .done = refreshed };
+    f->waiter.deadline = mono_add_ms(clock_mono(l->opts.clock), 2 * r->bucket->make_timeout_ms);
+    struct flight_maker m = list_maker(l, &again);
+    m.share.peek = false;
+    l->refreshes++;
+    if (flight_join(l->opts.flights, key_of(REFRESHES, r->id, key), &m, &f->waiter) != ERR_OK)
+        free(f); /* too much is in the air: the next reader asks again */
+}
+
+/* ---- requests ---- */
+
+struct list_value *list_here(struct lists *l, struct list_request *r)
+{
+    MAGIC_CHECK(l, LISTS_MAGIC);
+    mono now = clock_mono(l->opts.clock);
+    name_it(r);
+    if (r->no_cache)
+        return NULL;
+    struct list_value *v = list_cache_get(l->cache, r->id, now);
+    if (v == NULL)
+        return NULL;
+    if (list_fresh_ms(v, now) <= 0) /* kept because Redis does not have it */
+        refresh(l, r);
+    l->here++;
+    r->hit = true;
+    return v;
+}
+
+static void flown(struct flight_waiter *w, err why, struct flight_value *value, const struct err_note *note)
+{
+    struct list_request *r = CONTAINER_OF(w, struct list_request, waiter);
+    struct lists *l = r->lists;
+    struct list_value *v = why == ERR_OK ? list_value_of(value) : NULL;
+    r->detail = w->detail;
+    r->retry_after_ms = w->retry_after_ms;
+    if (v != NULL)
+        keep(l, r->id, r->mark, v, is_only_ours(l, w->detail));
+    if (v != NULL && v->refresh)
+        refresh(l, r);
+    r->done(r, why, v, note);
+}
+
+err list_start(struct lists *l, struct list_request *r)
+{
+    MAGIC_CHECK(l, LISTS_MAGIC);
+    char key[KEY_BYTES];
+    r->lists = l;
+    r->mark = list_cache_mark(l->cache, r->id);
+    r->waiter = (struct flight_waiter){ .deadline = r->deadline, .done = flown };
+    struct flight_maker m = list_maker(l, r);
+    l->asked++;
+    err why = flight_join(l->opts.flights, key_of(r->only_cached ? LOOKS : FLIES, r->id, key), &m, &r->waiter);
+    l->refused += why != ERR_OK;
+    return why;
+}
+
+bool list_leave(struct lists *l, struct list_request *r)
+{
+    return flight_leave(l->opts.flights, &r->waiter);
+}
+
+/* ---- dropping ---- */
+
+struct drop { void (*done)(void *ctx, err why); void *ctx; };
+
+static void dropped_here(void *ctx)
+{
+    struct drop *d = ctx;
+    d->done(d->ctx, ERR_OK);
+    free(d);
+}
+
+void list_drop(struct lists *l, struct list_request *r, void (*done)(void *ctx, err why), void *ctx)
+{
+    MAGIC_CHECK(l, LISTS_MAGIC);
+    name_it(r);
+    list_cache_drop(l->cache, r->id);
+    if (l->opts.shared != NULL) {
+        flight_shared_drop(l->opts.shared, r->id, done, ctx);
+        return;
+    }
+    struct drop *d = malloc(sizeof *d);
+    INVARIANT(d != NULL);
+    *d = (struct drop){ done, ctx };
+    loop_post(l->opts.loop, dropped_here, d);
+}
+
+void lists_dropped(struct lists *l, const unsigned char *id)
+{
+    list_cache_drop(l->cache, id);
+}
+
+/* Redis came back empty: whoever of a display comes late to another server is to see the list that was shown. */
+void lists_redis(struct lists *l, bool up, bool fresh)
+{
+    if (!up || !fresh)
+        return;
+    struct list_cached *all = calloc(OFFERS_MAX, sizeof *all);
+    INVARIANT(all != NULL);
+    mono now = clock_mono(l->opts.clock);
+    unsigned count = list_cache_all(l->cache, all, OFFERS_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        const struct list_value *v = all[i].value;
+        int64_t gone = (now.ns - v->at.ns) / NS_PER_MS;
+        struct flight_arrival a = { .bytes = v->json, .version = str_of(v->version), .fresh_ms = v->fresh_ms - gone,
+                                    .stale_ms = v->stale_ms - gone, .age_ms = v->age_ms + gone };
+        if (a.fresh_ms > 0)
+            flight_shared_offer(l->opts.shared, all[i].id, &a);
+        struct flight_value *value = &all[i].value->v;
+        flight_value_unref(&value);
+    }
+    free(all);
+}
+
+void lists_stats_get(struct lists *l, struct lists_stats *out)
+{
+    *out = (struct lists_stats){ .here = l->here, .asked = l->asked, .made = l->made, .failed = l->failed,
+                                 .refused = l->refused, .refreshes = l->refreshes };
+    list_cache_size(l->cache, &out->kept, &out->kept_bytes);
+}

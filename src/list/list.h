@@ -1,0 +1,124 @@
+/* list.h - lists computed once and served by position: one list for everybody who shows one display, from any server.
+ *
+ * Model. A list belongs to (domain, bucket, display, values of the bucket's declared params); an absent param is
+ * not an empty one. The bucket's generator computes it once, over HTTP: a JSON array of at most size objects, each
+ * distinct in every unique_by field; anything else is the generator's error, never a list with duplicates. Its version
+ * is the token of the flight that made it (flight/shared.h), so that equal versions mean equal bytes everywhere. It is
+ * fresh for ttl from when it was made, reading does not prolong it; then stale for stale_ttl: answered while one
+ * server makes the next, or when making it fails.
+ *   Each server keeps what it has seen for CACHE_MS at most (for its whole life when it was made without Redis), in
+ * bytes_max; a drop empties that on every connected server.
+ * Source: the article on coalescing in Redis; contract after notes flights.md 3.
+ * Thread: any, but new, stop and free: the loop's. */
+#ifndef LIST_LIST_H
+#define LIST_LIST_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "base/times.h"
+#include "flight/shared.h"
+
+enum {
+    LIST_PARAMS_MAX = 16,
+    LIST_UNIQUE_MAX = 8,
+    LIST_SIZE_MAX = 1000,
+    LIST_ITEM_BYTES_MAX = 8192,
+    LIST_VALUE_BYTES_MAX = 2048,   /* of one param */
+    LIST_DISPLAY_BYTES_MAX = 128,
+    LIST_CACHE_MS = 5000,
+};
+
+struct list_bucket_opts {
+    const char *name;
+    const char *generator;                /* http or https URL, no query */
+    const char *const *params;
+    unsigned params_count;
+    const char *const *unique_by;         /* none: items may repeat */
+    unsigned unique_count;
+    unsigned size;
+    int64_t ttl_ms, stale_ttl_ms;
+    int64_t make_timeout_ms;              /* of one computation */
+    int64_t wait_timeout_ms;              /* of a request that does not say */
+    bool fail_alone;                      /* without Redis: refuse, rather than different lists on different servers */
+    bool no_cache_allowed;                /* Cache-Control: no-cache of a request makes a new one */
+    bool is_public;                       /* for shared caches too */
+};
+
+struct lists;
+struct http_client;
+struct loop;
+struct lists_opts {
+    struct loop *loop;
+    struct clock *clock;
+    struct http_client *client;
+    struct flights *flights;              /* given shared, when there is one */
+    struct flight_shared *shared;         /* NULL: lists are of this process */
+    uint64_t seed;
+    size_t bytes_max;                     /* of what is kept */
+    const struct list_bucket_opts *buckets; /* borrowed */
+    unsigned buckets_count;
+};
+/* Owner: caller. Dies when out of memory. */
+struct lists *lists_new(const struct lists_opts *opts);
+/* The flights are idle. */
+void lists_free(struct lists **lp);
+const struct list_bucket_opts *lists_bucket(const struct lists *l, str name); /* NULL: unknown */
+
+/* A list; counted through its flight_value. */
+struct list_item { str text; };           /* {"..."} as JSON, compact, without "position" */
+struct list_value {
+    struct flight_value v;
+    char version[FLIGHT_TOKEN_BYTES_MAX + 1];
+    mono at;                              /* when it came here */
+    int64_t fresh_ms, stale_ms, age_ms;   /* then */
+    bool refresh;                         /* it asked for its successor */
+    str json;                             /* the whole array */
+    unsigned count;
+    struct list_item items[];
+};
+static inline struct list_value *list_value_of(struct flight_value *v)
+{
+    return CONTAINER_OF(v, struct list_value, v);
+}
+int64_t list_age_ms(const struct list_value *v, mono now);
+int64_t list_fresh_ms(const struct list_value *v, mono now); /* left; may be negative */
+
+struct list_request {
+    /* in; borrowed until done, params and texts too */
+    const struct list_bucket_opts *bucket;
+    str domain;
+    str display;                          /* empty: the params alone */
+    str params[LIST_PARAMS_MAX];          /* in declared order; p NULL: absent */
+    bool no_cache;                        /* make a new one */
+    bool only_cached;                     /* never make one: ERR_NOT_FOUND instead */
+    mono deadline;
+    /* On the loop, once. value is borrowed. detail: how it was had. */
+    void (*done)(struct list_request *r, err why, struct list_value *value, const struct err_note *note);
+    void *ctx;
+    /* out */
+    enum flight_detail detail;
+    bool hit;                             /* it was here already */
+    int64_t retry_after_ms;
+    /* the module's */
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct lists *lists;
+    uint32_t mark;
+    struct flight_waiter waiter;
+};
+/* What is here, fresh: with a reference for the caller; NULL: ask for it. Fills in r's id. */
+struct list_value *list_here(struct lists *l, struct list_request *r);
+/* After list_here. ERR_LIMIT, ERR_SHUTDOWN: done is not called. */
+MUST_CHECK err list_start(struct lists *l, struct list_request *r);
+/* The client has gone: true: done will not be called. */
+bool list_leave(struct lists *l, struct list_request *r);
+/* Forgets the list on all servers; done on the loop: ERR_OK, or ERR_UNAVAILABLE: only here. */
+void list_drop(struct lists *l, struct list_request *r, void (*done)(void *ctx, err why), void *ctx);
+
+/* For flight_shared_opts. */
+void lists_dropped(struct lists *l, const unsigned char *id);
+void lists_redis(struct lists *l, bool up, bool fresh);
+
+struct lists_stats { uint64_t here, asked, made, failed, refused, kept, kept_bytes, refreshes; };
+void lists_stats_get(struct lists *l, struct lists_stats *out);
+
+#endif

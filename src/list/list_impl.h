@@ -1,0 +1,26 @@
+/* list_impl.h - what list*.c share. Private to this folder. */
+#ifndef LIST_LIST_IMPL_H
+#define LIST_LIST_IMPL_H
+
+#include "base/metrics.h"
+#include "list/cache.h"
+#include "list/list.h"
+
+struct lists {
+    uint32_t magic;
+    struct lists_opts opts;
+    struct list_cache *cache;
+    _Atomic uint64_t here, asked, made, failed, refused, refreshes;
+    _Atomic uint64_t alone;          /* names versions made without Redis */
+};
+#define LISTS_MAGIC 0x11575001u
+
+/* value.c; pure. The items of a generator's answer, or of another server's bytes, checked against the bucket.
+ * ERR_BAD with a note that says what is wrong; ERR_LIMIT. */
+MUST_CHECK err list_value_parse(const struct list_bucket_opts *b, str json, struct list_value **out,
+                                struct err_note *note);
+
+/* make.c. How the list of a request is made; the maker owns copies of all it needs. */
+struct flight_maker list_maker(struct lists *l, const struct list_request *r);
+
+#endif

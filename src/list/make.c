@@ -1,0 +1,179 @@
+/* make.c - one list from its generator, or from what another server made. */
+#include "base/log.h"
+#include "http/client.h"
+#include "list/list_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_BYTES_MAX = 16 << 20, NUMBER_BYTES = 24 };
+
+struct list_make {
+    struct lists *lists;
+    const struct list_bucket_opts *bucket;
+    struct flight *flight;
+    struct http_call call;
+    struct http_pair headers[3];
+    char budget[NUMBER_BYTES];
+    bool calling, only_cached;
+    str url, display;
+    struct arena arena;           /* of the texts and of the reply */
+};
+
+static void finish_error(struct list_make *m, err why, const struct err_note *note)
+{
+    m->lists->failed++;
+    flight_finish(m->flight, why, NULL, true, note);
+}
+
+static void name_version(struct lists *l, struct list_value *v, str version)
+{
+    if (version.n > 0 && str_to_cstr(version, v->version, sizeof v->version))
+        return;
+    unsigned long long us = (unsigned long long)(clock_store(l->opts.clock).ns / 1000);
+    (void)snprintf(v->version, sizeof v->version, "%llu.alone%llu", us, (unsigned long long)++l->alone); /* fits */
+}
+
+static void take_reply(struct list_make *m)
+{
+    struct lists *l = m->lists;
+    struct list_value *v;
+    struct err_note note, why_not;
+    if (m->call.status != 200) {
+        err_note_set(&note, "the generator of this list answered %d", m->call.status);
+        finish_error(m, ERR_UNAVAILABLE, &note);
+        return;
+    }
+    err why = list_value_parse(m->bucket, m->call.reply_body, &v, &why_not);
+    if (why != ERR_OK) {
+        err_note_set(&note, "the generator's answer is no list: %.200s", why_not.text);
+        finish_error(m, why, &note);
+        return;
+    }
+    name_version(l, v, flight_version(m->flight));
+    v->at = clock_mono(l->opts.clock);
+    v->fresh_ms = m->bucket->ttl_ms;
+    v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
+    l->made++;
+    flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
+}
+
+static void call_done(struct http_call *call, err why)
+{
+    struct list_make *m = call->ctx;
+    struct err_note note;
+    m->calling = false;
+    if (why == ERR_OK) {
+        take_reply(m);
+        return;
+    }
+    err_note_set(&note, "the generator of this list: %.200s", call->note.text);
+    finish_error(m, why == ERR_BAD || why == ERR_LIMIT ? ERR_UNAVAILABLE : why, &note);
+}
+
+static void make_start(struct flight *f, void *ctx)
+{
+    struct list_make *m = ctx;
+    struct lists *l = m->lists;
+    m->flight = f;
+    if (m->only_cached) {
+        static const struct err_note note = { .text = "no such list is there, and none was to be made" };
+        flight_finish(f, ERR_NOT_FOUND, NULL, false, &note);
+        return;
+    }
+    mono now = clock_mono(l->opts.clock);
+    mono deadline = mono_add_ms(now, m->bucket->make_timeout_ms);
+    if (flight_deadline(f).ns < deadline.ns)
+        deadline = flight_deadline(f);
+    int64_t budget = (deadline.ns - now.ns) / NS_PER_MS;
+    int n = snprintf(m->budget, sizeof m->budget, "%lld", (long long)budget);
+    unsigned count = 0;
+    m->headers[count++] = (struct http_pair){ STR("Accept"), STR("application/json") };
+    m->headers[count++] = (struct http_pair){ STR("Request-Timeout-Ms"), { .p = m->budget, .n = (size_t)n } };
+    if (m->display.n > 0)
+        m->headers[count++] = (struct http_pair){ STR("Palimpsest-Display"), m->display };
+    m->call = (struct http_call){ .method = "GET", .url = m->url, .headers = m->headers, .headers_count = count,
+                                  .reply_bytes_max = (size_t)m->bucket->size * (LIST_ITEM_BYTES_MAX + 64) + 1024,
+                                  .deadline = deadline, .arena = &m->arena, .done = call_done, .ctx = m };
+    m->calling = true;
+    http_call_start(l->opts.client, &m->call);
+}
+
+static void make_cancel(struct flight *f, void *ctx)
+{
+    struct list_make *m = ctx;
+    (void)f;
+    if (m->calling)
+        http_call_cancel(m->lists->opts.client, &m->call);
+}
+
+static void make_release(void *ctx)
+{
+    struct list_make *m = ctx;
+    arena_fini(&m->arena);
+    free(m);
+}
+
+static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
+{
+    (void)ctx;
+    buf_put(out, list_value_of((struct flight_value *)(uintptr_t)v)->json);
+    return buf_status(out);
+}
+
+static void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
+{
+    struct list_make *m = ctx;
+    struct list_value *v;
+    struct err_note note;
+    err why = list_value_parse(m->bucket, a->bytes, &v, &note);
+    if (why != ERR_OK) { /* another server has other rules, or somebody wrote into Redis */
+        flight_finish(f, why, NULL, false, &note);
+        return;
+    }
+    name_version(m->lists, v, a->version);
+    v->at = clock_mono(m->lists->opts.clock);
+    v->fresh_ms = a->fresh_ms;
+    v->stale_ms = a->stale_ms;
+    v->age_ms = a->age_ms;
+    v->refresh = a->refresh;
+    flight_finish(f, ERR_OK, &v->v, false, NULL);
+}
+
+/* The generator's URL with the params that are there. p NULL: the arena is full. */
+static str url_of(struct arena *a, const struct list_bucket_opts *b, const struct list_request *r)
+{
+    str url = str_of(b->generator);
+    char mark = '?';
+    for (unsigned i = 0; i < b->params_count && url.p != NULL; i++) {
+        if (r->params[i].p == NULL)
+            continue;
+        str name = http_encode(a, str_of(b->params[i])), value = http_encode(a, r->params[i]);
+        url = arena_printf(a, "%.*s%c%.*s=%.*s", STR_ARG(url), mark, STR_ARG(name), STR_ARG(value));
+        mark = '&';
+    }
+    return url;
+}
+
+struct flight_maker list_maker(struct lists *l, const struct list_request *r)
+{
+    const struct list_bucket_opts *b = r->bucket;
+    struct list_make *m = calloc(1, sizeof *m);
+    INVARIANT(m != NULL);
+    m->lists = l;
+    m->bucket = b;
+    m->only_cached = r->only_cached;
+    arena_init(&m->arena, ARENA_BYTES_MAX);
+    m->url = url_of(&m->arena, b, r);
+    m->display = arena_copy(&m->arena, r->display);
+    INVARIANT(m->url.p != NULL); /* LIST_PARAMS_MAX and LIST_VALUE_BYTES_MAX are far below the arena's */
+    struct flight_maker maker = {
+        .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m, .keep_idle = true,
+        .fresh = r->no_cache, .travels = true,
+        .share = { .fresh_ms = b->ttl_ms, .stale_ms = b->stale_ttl_ms, .early = 1.0, .peek = true,
+                   .look = r->only_cached, .not_alone = b->fail_alone, .encode = make_encode, .accept = make_accept },
+    };
+    memcpy(maker.share.id, r->id, sizeof maker.share.id);
+    return maker;
+}

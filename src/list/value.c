@@ -1,0 +1,156 @@
+/* value.c - a generator's answer becomes a list, or is told what is wrong with it. */
+#include "codec/json.h"
+#include "list/list_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void value_free(struct flight_value *v)
+{
+    free(list_value_of(v));
+}
+
+/* The text of a unique_by field: two items with equal texts are duplicates. Any JSON value but null and absent. */
+static err unique_text(const json_t *item, const char *field, char **out, struct err_note *note)
+{
+    const json_t *value = json_object_get(item, field);
+    if (value == NULL || json_is_null(value)) {
+        err_note_set(note, "an item has no \"%s\"", field);
+        return ERR_BAD;
+    }
+    *out = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+    return *out == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static err check_unique(const json_t *array, const char *field, struct err_note *note)
+{
+    size_t count = json_array_size(array), have = 0;
+    char *texts[LIST_SIZE_MAX];
+    err why = ERR_OK;
+    while (have < count && why == ERR_OK) {
+        why = unique_text(json_array_get(array, have), field, &texts[have], note);
+        have += why == ERR_OK;
+    }
+    if (why == ERR_OK && count > 0)
+        qsort(texts, count, sizeof *texts, by_text);
+    for (size_t i = 1; i < count && why == ERR_OK; i++) {
+        if (strcmp(texts[i - 1], texts[i]) == 0) {
+            err_note_set(note, "two items have the same \"%s\"", field);
+            why = ERR_BAD;
+        }
+    }
+    for (size_t i = 0; i < have; i++)
+        free(texts[i]);
+    return why;
+}
+
+static err check_items(const struct list_bucket_opts *b, const json_t *array, struct err_note *note)
+{
+    if (!json_is_array(array)) {
+        err_note_set(note, "it is no array");
+        return ERR_BAD;
+    }
+    if (json_array_size(array) > b->size) {
+        err_note_set(note, "%zu items, %u are the most", json_array_size(array), b->size);
+        return ERR_BAD;
+    }
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        if (!json_is_object(json_array_get(array, i))) {
+            err_note_set(note, "item %zu is no object", i + 1);
+            return ERR_BAD;
+        }
+    }
+    err why = ERR_OK;
+    for (unsigned i = 0; i < b->unique_count && why == ERR_OK; i++)
+        why = check_unique(array, b->unique_by[i], note);
+    return why;
+}
+
+/* One item behind the others in *at; what is not yet there is counted in *bytes. */
+static err dump_item(json_t *item, char *to, size_t room, size_t *n, struct err_note *note)
+{
+    (void)json_object_del(item, "position"); /* ours to say; it may not be there */
+    *n = json_dumpb(item, to, room, JSON_COMPACT);
+    if (*n > LIST_ITEM_BYTES_MAX || *n == 0) {
+        err_note_set(note, "an item has %zu bytes, %d are the most", *n, LIST_ITEM_BYTES_MAX);
+        return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
+static err dump_all(const json_t *array, struct list_value *v, char *bytes, size_t room, struct err_note *note)
+{
+    size_t at = 0;
+    bytes[at++] = '[';
+    for (unsigned i = 0; i < v->count; i++) {
+        size_t n;
+        err why = dump_item(json_array_get(array, i), bytes + at, room - at - 2, &n, note);
+        if (why != ERR_OK)
+            return why;
+        v->items[i].text = (str){ .p = bytes + at, .n = n };
+        at += n;
+        bytes[at++] = ',';
+    }
+    if (v->count == 0)
+        at++;
+    bytes[at - 1] = ']';
+    v->json = (str){ .p = bytes, .n = at };
+    return ERR_OK;
+}
+
+static err build(const json_t *array, struct list_value **out, struct err_note *note)
+{
+    unsigned count = (unsigned)json_array_size(array);
+    size_t head = sizeof(struct list_value) + count * sizeof(struct list_item);
+    size_t room = 2 + (size_t)count * (LIST_ITEM_BYTES_MAX + 1) + 2;
+    struct list_value *v = calloc(1, head + room);
+    if (v == NULL)
+        return ERR_LIMIT;
+    v->count = count;
+    err why = dump_all(array, v, (char *)v + head, room, note);
+    if (why != ERR_OK) {
+        free(v);
+        return why;
+    }
+    struct list_value *fit = malloc(head + v->json.n); /* most items are far below their limit */
+    if (fit == NULL) {
+        free(v);
+        return ERR_LIMIT;
+    }
+    memcpy(fit, v, head + v->json.n);
+    for (unsigned i = 0; i < count; i++)
+        fit->items[i].text.p = (char *)fit + (v->items[i].text.p - (char *)v);
+    fit->json.p = (char *)fit + head;
+    free(v);
+    fit->v = (struct flight_value){ .refs = 1, .free = value_free };
+    *out = fit;
+    return ERR_OK;
+}
+
+err list_value_parse(const struct list_bucket_opts *b, str json, struct list_value **out, struct err_note *note)
+{
+    json_t *array;
+    err why = json_body_parse(json, &array, note);
+    if (why != ERR_OK)
+        return why;
+    why = check_items(b, array, note);
+    if (why == ERR_OK)
+        why = build(array, out, note);
+    json_decref(array);
+    return why;
+}
+
+int64_t list_age_ms(const struct list_value *v, mono now)
+{
+    return v->age_ms + (now.ns - v->at.ns) / NS_PER_MS;
+}
+
+int64_t list_fresh_ms(const struct list_value *v, mono now)
+{
+    return v->fresh_ms - (now.ns - v->at.ns) / NS_PER_MS;
+}
