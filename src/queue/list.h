@@ -6,8 +6,15 @@
 #include "base/check.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct list { struct list *prev, *next; };
+
+/* For CONTAINER_OF in functions that compare and only look. */
+static inline void *unconst(const void *p)
+{
+    return (void *)(uintptr_t)p;
+}
 
 static inline void list_init(struct list *l)
 {

@@ -60,13 +60,17 @@ struct queues_opts {
     int64_t write_timeout_ms;          /* of one write to a store [3 s] */
     int64_t idempotency_window_ns;     /* [5 min] */
     uint64_t reply_bytes_max;          /* of lease and list replies [8 MiB], at least one item */
+    unsigned char boot[16];            /* of this machine; zero: every start counts as one */
 };
 /* Loads the catalogue and the records of all partitions (not their items). Blocks: start-up. ERR_CORRUPT, ERR_IO.
  * A store that cannot be read is in error and tried again; its partitions are not available. */
 MUST_CHECK err queues_new(const struct queues_opts *opts, struct queues **out, struct err_note *note);
 /* Answers what waits with ERR_SHUTDOWN, at once and from now on; what is being written is finished. */
 void queues_drain(struct queues *qs);
-void queues_free(struct queues **qp); /* after drain, when all requests were done */
+/* After drain: no request, write or job is on its way any more. */
+bool queues_idle(struct queues *qs);
+/* When idle, and the loop runs no more (but is still there). */
+void queues_free(struct queues **qp);
 /* Does all that store_time made due (expiries, schedules) and returns when it is on disk. Blocks: pool thread. */
 void queues_upkeep_all(struct queues *qs);
 /* Test hook: while paused, produce, lease, complete and retry are parked; on resume processed as one batch. */
@@ -153,8 +157,8 @@ struct queue_lease_request {
 MUST_CHECK err queue_lease_start(struct queue_lease_request *r);
 void queue_lease_cancel(struct queue_lease_request *r);
 
-/* DELETE: whatever state the item is in; not fenced. */
-enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND, CHANGE_DELETE };
+/* DELETE: whatever state an item is in, what is not there is left out; CLEAR: leased ones are left alone too. */
+enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND, CHANGE_DELETE, CHANGE_CLEAR };
 struct queue_change_item {
     str id;                      /* text */
     uint64_t token;              /* 0: none given */

@@ -1,0 +1,390 @@
+/* admin.c - looking into a queue and changing what is in it, by calls that block: pool threads. */
+#include "queue/flush.h"
+#include "queue/wait.h"
+
+#include "base/buf.h"
+#include "base/date.h"
+#include "base/log.h"
+
+#include <string.h>
+
+enum {
+    LIST_ITEMS_MAX = 65536, ADMIN_CHUNK = 500, WHY_BYTES_MAX = 4 << 20, ADMIN_WAIT_MS = 60000,
+    ADMIN_ARENA_BYTES_MAX = 64 << 20
+};
+
+static err part_check(struct queue *q, uint32_t partition, struct err_note *note)
+{
+    if (partition < atomic_load(&q->parts_shown))
+        return ERR_OK;
+    err_note_set(note, "partition is invalid; '%u' is not a valid partition", partition);
+    return ERR_BAD;
+}
+
+/* ---- stats ---- */
+
+struct ages { store_time now; int64_t sum, leased_sum; uint64_t count, leased_count; };
+
+static void add_age(void *ctx, struct hash_node *n)
+{
+    struct ages *a = ctx;
+    const struct qitem *it = CONTAINER_OF(n, struct qitem, by_id);
+    if (it->state == QITEM_SCHEDULED || (it->state == QITEM_ENDING && it->from == QITEM_SCHEDULED))
+        return;
+    a->count++;
+    a->sum += (a->now.ns - it->created_at.ns) / 1000; /* microseconds: no sum overflows */
+    if (it->state == QITEM_LEASED) {
+        a->leased_count++;
+        a->leased_sum += (it->due_at.ns - a->now.ns) / 1000;
+    }
+}
+
+static const char *state_of(const struct part *p, enum place_status s)
+{
+    if (p->failing || s == PLACE_ERROR)
+        return "error";
+    if (p->mode == PART_DRAINING)
+        return "draining";
+    if (p->mode == PART_PAUSED)
+        return "paused";
+    return place_status_name(s);
+}
+
+static void part_stats(struct part *p, store_time now, struct queue_part_stats *out)
+{
+    struct ages ages = { .now = now };
+    struct qitem *head = part_head(p);
+    hash_each(&p->items, add_age, &ages);
+    int64_t ready = p->ready - p->granting;
+    *out = (struct queue_part_stats){
+        .partition = p->number, .ready = ready < 0 ? 0 : (uint64_t)ready, .scheduled = (uint64_t)p->scheduled,
+        .leased = (uint64_t)(p->leased + p->granting), .placing = (uint64_t)p->placing, .failures = p->failures,
+        .average_age_ns = ages.count == 0 ? 0 : ages.sum / (int64_t)ages.count * 1000,
+        .average_leased_age_ns = ages.leased_count == 0 ? 0 : ages.leased_sum / (int64_t)ages.leased_count * 1000,
+        .oldest_age_ns = head == NULL ? 0 : now.ns - head->ready_at.ns,
+        .state = state_of(p, stores_status(p->queue->all, p->store)), .store = part_store(p)->name };
+}
+
+err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out)
+{
+    uint32_t count = atomic_load(&q->parts_shown);
+    struct queue_part_stats *parts = arena_calloc(a, count, sizeof *parts);
+    if (parts == NULL)
+        return ERR_LIMIT;
+    queue_enter(q);
+    store_time now = clock_store(q->all->opts.clock);
+    for (uint32_t i = 0; i < count; i++)
+        part_stats(q->parts[i], now, &parts[i]);
+    *out = (struct queue_stats){ .produce_waiting = q->produces_waiting, .lease_waiting = q->leases_waiting,
+                                 .complete_waiting = q->changes_waiting, .in_flight = q->overdue.count,
+                                 .parts = parts, .parts_count = count };
+    queue_leave(q);
+    return ERR_OK;
+}
+
+/* ---- listing ---- */
+
+struct listing {
+    struct queue_entry *entries;
+    bool *in_place;
+    unsigned count, max;
+    struct ksuid from;
+    bool scheduled;
+    struct arena *arena;
+};
+
+static bool list_ready(void *ctx, const struct queue_entry *e, bool in_place)
+{
+    struct listing *l = ctx;
+    l->in_place[l->count] = in_place;
+    l->entries[l->count++] = *e;
+    return l->count < l->max;
+}
+
+/* Scheduled rows come by time and are shown by id: the least ids from the pivot on are kept, in order. */
+static bool list_scheduled(void *ctx, const struct queue_entry *e)
+{
+    struct listing *l = ctx;
+    if (ksuid_cmp(e->id, l->from) < 0)
+        return true;
+    unsigned at = l->count;
+    while (at > 0 && ksuid_cmp(l->entries[at - 1].id, e->id) > 0)
+        at--;
+    if (at == l->max)
+        return true;
+    unsigned last = l->count < l->max ? l->count++ : l->max - 1;
+    memmove(&l->entries[at + 1], &l->entries[at], (last - at) * sizeof *l->entries);
+    l->entries[at] = *e;
+    return true;
+}
+
+static err fill_bodies(struct queue_store *store, struct queue_part place, struct listing *l, unsigned from,
+                       unsigned count, struct queue_item *out)
+{
+    struct queue_place *places = arena_calloc(l->arena, count, sizeof *places);
+    str *bodies = arena_calloc(l->arena, count, sizeof *bodies);
+    if (places == NULL || bodies == NULL)
+        return ERR_LIMIT;
+    for (unsigned i = 0; i < count; i++)
+        places[i] = l->entries[from + i].place;
+    err why = store->ops->bodies(store, place, places, count, false, l->arena, bodies);
+    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
+        const struct queue_entry *e = &l->entries[from + i];
+        struct item it;
+        why = item_decode(bodies[i], &it);
+        if (why != ERR_OK)
+            return why;
+        out[i] = (struct queue_item){ .id = e->id, .encoding = it.encoding, .kind = it.kind,
+                                      .reference = it.reference, .bytes = it.bytes, .source_id = it.source_id,
+                                      .attempts = e->attempts, .created_at = e->created_at,
+                                      .expire_at = e->expire_at,
+                                      .enqueue_at = l->scheduled ? e->enqueue_at : STORE_TIME_ZERO };
+    }
+    return why;
+}
+
+/* What only memory knows: leases. */
+static void fill_leases(struct queue *q, struct part *p, struct queue_item *items, unsigned count)
+{
+    queue_enter(q);
+    for (unsigned i = 0; i < count; i++) {
+        const struct qitem *it = part_item(p, items[i].id);
+        items[i].max_attempts = q->info.max_attempts;
+        if (it == NULL || it->state != QITEM_LEASED)
+            continue;
+        items[i].lease_deadline = it->due_at;
+        items[i].attempts = it->attempts;
+        items[i].token = it->token;
+    }
+    queue_leave(q);
+}
+
+static err list_rows(struct queue_store *store, struct queue_part place, struct listing *l)
+{
+    return l->scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, list_scheduled, l)
+                        : store->ops->ready(store, place, l->from, list_ready, l);
+}
+
+static err list_items(struct queue *q, struct part *p, struct listing *l, struct queue_item *items, unsigned *count)
+{
+    struct queue_store *store = part_store(p);
+    struct queue_part place = { .queue = q->number, .partition = p->number };
+    uint64_t bytes = 0;
+    err why = list_rows(store, place, l);
+    unsigned n = 0;
+    for (unsigned chunk; why == ERR_OK && n < l->count && bytes < q->all->opts.reply_bytes_max; n += chunk) {
+        chunk = l->count - n < 16 ? l->count - n : 16;
+        why = fill_bodies(store, place, l, n, chunk, items + n);
+        for (unsigned i = n; i < n + chunk && why == ERR_OK; i++) {
+            bytes += items[i].bytes.n + items[i].reference.n + items[i].kind.n + items[i].encoding.n;
+            if (bytes > q->all->opts.reply_bytes_max && i > 0) {
+                n = i;
+                chunk = 0;
+                break;
+            }
+        }
+    }
+    *count = n;
+    return why;
+}
+
+err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit, struct arena *a,
+                     struct queue_item **out, unsigned *count, struct err_note *note)
+{
+    struct ksuid from = KSUID_NIL;
+    err why = part_check(q, partition, note);
+    if (why != ERR_OK)
+        return why;
+    if (pivot.n > 0 && !ksuid_parse(pivot, &from)) {
+        err_note_set(note, "invalid storage id; '%.*s'", STR_ARG(str_take(pivot, 100)));
+        return ERR_BAD;
+    }
+    unsigned max = limit == 0 ? 1000 : limit < LIST_ITEMS_MAX ? limit : LIST_ITEMS_MAX;
+    struct arena rows;
+    arena_init(&rows, ADMIN_ARENA_BYTES_MAX);
+    struct listing l = { .max = max, .from = from, .scheduled = scheduled, .arena = a };
+    l.entries = arena_calloc(&rows, (size_t)max + 1, sizeof *l.entries);
+    l.in_place = arena_calloc(&rows, (size_t)max + 1, sizeof *l.in_place);
+    struct queue_item *items = arena_calloc(a, (size_t)max + 1, sizeof *items);
+    struct part *p = q->parts[partition];
+    why = l.entries == NULL || l.in_place == NULL || items == NULL ? ERR_LIMIT : ERR_OK;
+    if (why == ERR_OK)
+        why = list_items(q, p, &l, items, count);
+    arena_fini(&rows);
+    if (why == ERR_NOT_FOUND) { /* consumed while it was being listed */
+        why = ERR_AGAIN;
+    }
+    if (why != ERR_OK) {
+        err_note_set(note, "internal error, try your request again");
+        return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
+    }
+    fill_leases(q, p, items, *count);
+    *out = items;
+    return ERR_OK;
+}
+
+/* ---- removing ---- */
+
+static void changed(struct queue_change *c, err why)
+{
+    waiter_done(c->ctx, why, c->items_count);
+}
+
+static err change_wait(struct queue *q, enum queue_change_kind kind, uint32_t partition, const str *ids,
+                       unsigned count, struct err_note *note)
+{
+    struct arena a;
+    struct waiter w;
+    arena_init(&a, ADMIN_ARENA_BYTES_MAX);
+    waiter_init(&w);
+    struct queue_change_item *items = arena_calloc(&a, (size_t)count + 1, sizeof *items);
+    INVARIANT(items != NULL);
+    for (unsigned i = 0; i < count; i++)
+        items[i].id = ids[i];
+    struct queue_change c = { .queue = q, .kind = kind, .partition = partition, .items = items,
+                              .items_count = count, .arena = &a, .done = changed, .ctx = &w,
+                              .deadline = mono_add_ms(clock_mono(q->all->opts.clock), ADMIN_WAIT_MS) };
+    waiter_expect(&w);
+    err why = queue_change_start(&c);
+    if (why == ERR_OK)
+        why = waiter_wait(&w);
+    else
+        w.left = 0;
+    if (why != ERR_OK)
+        err_note_set(note, "%s", c.note.text);
+    waiter_fini(&w);
+    arena_fini(&a);
+    return why;
+}
+
+err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsigned count, struct err_note *note)
+{
+    err why = part_check(q, partition, note);
+    if (why == ERR_OK && count == 0) {
+        err_note_set(note, "ids is invalid; cannot be empty");
+        why = ERR_BAD;
+    }
+    return why == ERR_OK ? change_wait(q, CHANGE_DELETE, partition, ids, count, note) : why;
+}
+
+struct gather { struct ksuid ids[ADMIN_CHUNK]; unsigned count; struct ksuid last; };
+
+static bool gather_ready(void *ctx, const struct queue_entry *e, bool in_place)
+{
+    struct gather *g = ctx;
+    (void)in_place;
+    if (ksuid_cmp(e->id, g->last) > 0)
+        return false;
+    g->ids[g->count++] = e->id;
+    return g->count < ADMIN_CHUNK;
+}
+
+static bool gather_scheduled(void *ctx, const struct queue_entry *e)
+{
+    struct gather *g = ctx;
+    if (ksuid_cmp(e->id, g->last) > 0)
+        return true;
+    g->ids[g->count++] = e->id;
+    return g->count < ADMIN_CHUNK;
+}
+
+static err remove_gathered(struct queue *q, struct part *p, const struct gather *g, bool leased, struct err_note *note)
+{
+    char texts[ADMIN_CHUNK][KSUID_TEXT_BYTES + 1];
+    str ids[ADMIN_CHUNK];
+    for (unsigned i = 0; i < g->count; i++) {
+        ksuid_format(g->ids[i], texts[i]);
+        ids[i] = (str){ .p = texts[i], .n = KSUID_TEXT_BYTES };
+    }
+    return change_wait(q, leased ? CHANGE_DELETE : CHANGE_CLEAR, p->number, ids, g->count, note);
+}
+
+/* All of a kind that was there when it began. */
+static err clear_part(struct queue *q, struct part *p, bool scheduled, bool leased, struct err_note *note)
+{
+    struct queue_store *store = part_store(p);
+    struct queue_part place = { .queue = q->number, .partition = p->number };
+    struct gather g = { .count = 0 };
+    struct ksuid from = KSUID_NIL;
+    queue_enter(q);
+    g.last = p->last_id;
+    queue_leave(q);
+    for (;;) {
+        g.count = 0;
+        err why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, gather_scheduled, &g)
+                            : store->ops->ready(store, place, from, gather_ready, &g);
+        if (why != ERR_OK) {
+            err_note_set(note, "internal error, try your request again");
+            return ERR_UNAVAILABLE;
+        }
+        if (g.count == 0)
+            return ERR_OK;
+        from = ksuid_add(g.ids[g.count - 1], 1);
+        why = remove_gathered(q, p, &g, leased, note);
+        if (why != ERR_OK)
+            return why;
+    }
+}
+
+err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, struct err_note *note)
+{
+    err why = ERR_OK;
+    if (!ready && !scheduled) {
+        err_note_set(note, "invalid clear request; one of 'queue', 'scheduled' must be true");
+        return ERR_BAD;
+    }
+    uint32_t count = atomic_load(&q->parts_shown);
+    for (uint32_t i = 0; i < count && why == ERR_OK; i++) {
+        if (ready)
+            why = clear_part(q, q->parts[i], false, destructive, note);
+        if (why == ERR_OK && scheduled)
+            why = clear_part(q, q->parts[i], true, true, note);
+    }
+    log_event(q->all->opts.log, LOG_INFO, "queue.clear", LOG_STR("name", q->info.name),
+              LOG_CSTR("error", err_name(why)));
+    return why;
+}
+
+/* ---- why ---- */
+
+static void put_decision(struct buf *b, struct queue *q, const struct place_decision *d)
+{
+    char at[DATE_RFC3339_BYTES + 1];
+    date_format_ms(d->at.ns, at);
+    buf_printf(b, "{\"seq\":%llu,\"at\":\"%s\",\"items\":%u,\"partition\":", (unsigned long long)d->seq, at, d->items);
+    if (d->partition == PLACE_NONE)
+        buf_put(b, STR("null"));
+    else
+        buf_printf(b, "%u", d->partition);
+    buf_printf(b, ",\"by_order_key\":%s,\"replays\":%s,\"loads\":[", d->fixed ? "true" : "false",
+               place_replays(q->place, d) ? "true" : "false");
+    for (uint32_t i = 0; i < d->loads_count; i++)
+        buf_printf(b, "%s%llu", i == 0 ? "" : ",", (unsigned long long)d->loads[i]);
+    buf_put(b, STR("],\"stores\":["));
+    for (unsigned i = 0; i < q->all->opts.stores_count; i++) {
+        const struct place_store *s = &d->stores[i];
+        buf_printf(b, "%s{\"name\":\"%s\",\"state\":\"%s\",\"in_flight\":%u,\"write_us\":%lld", i == 0 ? "" : ",",
+                   q->all->opts.stores[i]->name, place_status_name(s->status), s->in_flight,
+                   (long long)(s->write_ns / 1000));
+        if (s->partition != PLACE_NONE)
+            buf_printf(b, ",\"partition\":%u,\"load\":%llu", s->partition, (unsigned long long)s->load);
+        buf_put_c(b, '}');
+    }
+    buf_put(b, STR("]}\n"));
+}
+
+err queue_why(struct queue *q, unsigned limit, struct arena *a, str *out)
+{
+    struct buf b;
+    buf_init(&b, WHY_BYTES_MAX);
+    queue_enter(q);
+    unsigned count = place_decisions(q->place);
+    for (unsigned i = 0; i < count && (limit == 0 || i < limit); i++)
+        put_decision(&b, q, place_decision_at(q->place, i));
+    queue_leave(q);
+    err why = buf_status(&b);
+    if (why == ERR_OK)
+        *out = arena_copy(a, buf_str(&b));
+    buf_fini(&b);
+    return why == ERR_OK && out->p == NULL ? ERR_LIMIT : why;
+}

@@ -1,0 +1,202 @@
+#include "queue/catalogue.h"
+
+#include "base/buf.h"
+#include "engine/engine.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+enum {
+    ROW_VERSION = 1, KEY_BYTES = 5, ROW_BYTES_MAX = 1 << 20,
+    LOAD_ARENA_BYTES_MAX = 4 << 20
+};
+
+/* ---- the blob ---- */
+
+static void put_text(struct buf *b, str s)
+{
+    INVARIANT(s.n <= UINT16_MAX);
+    buf_put_be16(b, (uint16_t)s.n);
+    buf_put(b, s);
+}
+
+static str get_text(struct cursor *c)
+{
+    return cursor_bytes(c, cursor_be16(c));
+}
+
+err catalogue_encode(const struct catalogue_row *row, struct buf *b)
+{
+    const struct queue_info *i = &row->info;
+    buf_put_u8(b, ROW_VERSION);
+    buf_put_be32(b, row->number);
+    buf_put_be32(b, row->keyed_count);
+    put_text(b, i->name);
+    put_text(b, i->space);
+    put_text(b, i->dead_queue);
+    put_text(b, i->reference);
+    buf_put_be64(b, (uint64_t)i->lease_timeout_ns);
+    buf_put_be64(b, (uint64_t)i->expire_timeout_ns);
+    buf_put_be32(b, i->max_attempts);
+    buf_put_u8(b, i->has_durability ? 1 : 0);
+    buf_put_u8(b, (uint8_t)i->durability);
+    buf_put_be64(b, (uint64_t)i->created_at.ns);
+    buf_put_be64(b, (uint64_t)i->updated_at.ns);
+    buf_put_u8(b, (uint8_t)row->stores_count);
+    for (unsigned s = 0; s < row->stores_count; s++)
+        put_text(b, str_of(row->stores[s]));
+    buf_put_be32(b, i->partitions);
+    for (uint32_t p = 0; p < i->partitions; p++) {
+        buf_put_u8(b, (uint8_t)row->parts[p].store);
+        buf_put_u8(b, row->parts[p].mode);
+    }
+    return buf_status(b);
+}
+
+static bool is_sane(const struct catalogue_row *row)
+{
+    for (uint32_t p = 0; p < row->info.partitions; p++)
+        if (row->parts[p].store >= row->stores_count || row->parts[p].mode > PART_PAUSED)
+            return false;
+    return row->info.durability <= QUEUE_NONE;
+}
+
+err catalogue_decode(str bytes, struct arena *a, struct catalogue_row *out)
+{
+    struct cursor c = { .rest = bytes };
+    struct catalogue_row row = { .number = 0 };
+    uint8_t version = cursor_u8(&c);
+    row.number = cursor_be32(&c);
+    row.keyed_count = cursor_be32(&c);
+    row.info.name = get_text(&c);
+    row.info.space = get_text(&c);
+    row.info.dead_queue = get_text(&c);
+    row.info.reference = get_text(&c);
+    row.info.lease_timeout_ns = (int64_t)cursor_be64(&c);
+    row.info.expire_timeout_ns = (int64_t)cursor_be64(&c);
+    row.info.max_attempts = cursor_be32(&c);
+    row.info.has_durability = cursor_u8(&c) == 1;
+    row.info.durability = (enum queue_durability)cursor_u8(&c);
+    row.info.created_at.ns = (int64_t)cursor_be64(&c);
+    row.info.updated_at.ns = (int64_t)cursor_be64(&c);
+    row.stores_count = cursor_u8(&c);
+    if (version != ROW_VERSION || row.stores_count > QUEUE_STORES_MAX || c.failed)
+        return ERR_CORRUPT;
+    for (unsigned s = 0; s < row.stores_count; s++) {
+        row.stores[s] = arena_cstr(a, get_text(&c));
+        if (row.stores[s] == NULL)
+            return ERR_LIMIT;
+    }
+    row.info.partitions = cursor_be32(&c);
+    if (c.failed || row.info.partitions > QUEUE_PARTITIONS_MAX || c.rest.n != 2 * (size_t)row.info.partitions)
+        return ERR_CORRUPT;
+    row.parts = arena_calloc(a, row.info.partitions, sizeof *row.parts);
+    if (row.parts == NULL)
+        return ERR_LIMIT;
+    for (uint32_t p = 0; p < row.info.partitions; p++) {
+        row.parts[p].store = cursor_u8(&c);
+        row.parts[p].mode = cursor_u8(&c);
+    }
+    if (!cursor_done(&c) || row.info.partitions == 0 || row.keyed_count == 0 || !is_sane(&row))
+        return ERR_CORRUPT;
+    *out = row;
+    return ERR_OK;
+}
+
+/* ---- rows ---- */
+
+static str key_of(char kind, uint32_t number, char key[KEY_BYTES])
+{
+    key[0] = kind;
+    put_be32(key + 1, number);
+    return (str){ .p = key, .n = kind == 'n' ? 1 : KEY_BYTES };
+}
+
+static err read_row(struct engine *e, const struct engine_row *r, struct arena *a, struct catalogue_row *out)
+{
+    char *bytes = r->blob.n > ROW_BYTES_MAX ? NULL : arena_alloc(a, r->blob.n);
+    if (bytes == NULL)
+        return ERR_CORRUPT;
+    err why = engine_blob_read(e, &r->blob, 0, r->blob.n, bytes);
+    if (why != ERR_OK)
+        return why;
+    if (XXH3_64bits(bytes, r->blob.n) != r->blob.hash || r->key.n != KEY_BYTES)
+        return ERR_CORRUPT;
+    uint32_t number = get_be32(r->key.p + 1);
+    why = catalogue_decode((str){ .p = bytes, .n = r->blob.n }, a, out);
+    return why == ERR_OK && out->number != number ? ERR_CORRUPT : why;
+}
+
+err catalogue_load(struct engine *e, uint32_t *next_number,
+                   err (*each)(void *ctx, const struct catalogue_row *row, bool deleted), void *ctx)
+{
+    struct engine_view *v = engine_view_begin(e);
+    struct engine_cursor *c = engine_cursor_open(v, &(struct engine_range){ .space = SPACE_QUEUE });
+    struct engine_row r;
+    struct arena a;
+    err why;
+    arena_init(&a, LOAD_ARENA_BYTES_MAX);
+    *next_number = 1;
+    while ((why = engine_cursor_next(c, &r)) == ERR_OK) {
+        struct catalogue_row row;
+        char kind = r.key.n == 0 ? '\0' : r.key.p[0];
+        if (kind == 'n' && r.value.n == 4) {
+            *next_number = get_be32(r.value.p);
+            continue;
+        }
+        why = kind == 'q' || kind == 'd' ? read_row(e, &r, &a, &row) : ERR_CORRUPT;
+        if (why == ERR_OK)
+            why = each(ctx, &row, kind == 'd');
+        if (why != ERR_OK)
+            break;
+        arena_reset(&a);
+    }
+    arena_fini(&a);
+    engine_view_end(&v);
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+struct change { char put, remove; uint32_t number, next_number; str bytes; };
+
+static err decide(struct engine_txn *t, void *ctx)
+{
+    const struct change *c = ctx;
+    char key[KEY_BYTES], next[4];
+    char version = ROW_VERSION;
+    err why = ERR_OK;
+    if (c->put != '\0')
+        why = engine_txn_put(t, SPACE_QUEUE, key_of(c->put, c->number, key), (str){ .p = &version, .n = 1 }, c->bytes);
+    if (why == ERR_OK && c->remove != '\0')
+        why = engine_txn_delete(t, SPACE_QUEUE, key_of(c->remove, c->number, key));
+    put_be32(next, c->next_number);
+    if (why == ERR_OK && c->next_number != 0)
+        why = engine_txn_put(t, SPACE_QUEUE, key_of('n', 0, key), (str){ .p = next, .n = sizeof next }, STR_NONE);
+    return why;
+}
+
+static err change(struct engine *e, const struct catalogue_row *row, struct change *c)
+{
+    struct buf b;
+    buf_init(&b, ROW_BYTES_MAX);
+    err why = row == NULL ? ERR_OK : catalogue_encode(row, &b);
+    c->bytes = buf_str(&b);
+    if (why == ERR_OK)
+        why = engine_update_wait(e, decide, c);
+    buf_fini(&b);
+    return why;
+}
+
+err catalogue_put(struct engine *e, const struct catalogue_row *row, uint32_t next_number)
+{
+    return change(e, row, &(struct change){ .put = 'q', .number = row->number, .next_number = next_number });
+}
+
+err catalogue_delete(struct engine *e, const struct catalogue_row *row)
+{
+    return change(e, row, &(struct change){ .put = 'd', .remove = 'q', .number = row->number });
+}
+
+err catalogue_forget(struct engine *e, uint32_t number)
+{
+    return change(e, NULL, &(struct change){ .remove = 'd', .number = number });
+}

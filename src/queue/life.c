@@ -1,0 +1,421 @@
+/* life.c - beginning and end: loading the catalogue, draining, what the clock hook wants done, old partitions. */
+#include "queue/catalogue.h"
+#include "queue/flush.h"
+
+#include "base/log.h"
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define QUEUES_MAGIC 0x9ae5u
+
+enum { CALM_STEP_MS = 2 };
+
+/* ---- partitions of deleted queues ---- */
+
+struct drop_job {
+    struct loop_job job;
+    struct queues *all;
+    uint32_t number, count;
+    struct drop_part { uint32_t store, partition; } *parts;
+    err why;
+};
+
+static void drop_run(struct loop_job *j)
+{
+    struct drop_job *d = CONTAINER_OF(j, struct drop_job, job);
+    d->why = ERR_OK;
+    for (uint32_t i = 0; i < d->count && d->why == ERR_OK; i++) {
+        struct queue_store *store = d->all->opts.stores[d->parts[i].store];
+        struct store_state *st = &d->all->stores[d->parts[i].store];
+        INVARIANT(pthread_rwlock_rdlock(&st->gate) == 0);
+        d->why = store->ops->drop(store, (struct queue_part){ .queue = d->number, .partition = d->parts[i].partition });
+        (void)pthread_rwlock_unlock(&st->gate);
+    }
+    if (d->why == ERR_OK && !d->all->draining)
+        d->why = catalogue_forget(d->all->opts.engine, d->number);
+}
+
+static void drop_done(struct loop_job *j, bool canceled)
+{
+    struct drop_job *d = CONTAINER_OF(j, struct drop_job, job);
+    if (!canceled && d->why != ERR_OK) /* the row says so at the next start */
+        log_event(d->all->opts.log, LOG_WARN, "queue.drop", LOG_INT("number", d->number),
+                  LOG_CSTR("error", err_name(d->why)));
+    (void)atomic_fetch_sub(&d->all->jobs, 1);
+    free(d->parts);
+    free(d);
+}
+
+static struct drop_job *drop_new(struct queues *qs, uint32_t number, uint32_t count)
+{
+    struct drop_job *d = calloc(1, sizeof *d);
+    INVARIANT(d != NULL);
+    *d = (struct drop_job){ .job = { .run = drop_run, .done = drop_done }, .all = qs, .number = number,
+                            .count = count };
+    d->parts = calloc(count + 1, sizeof *d->parts);
+    INVARIANT(d->parts != NULL);
+    return d;
+}
+
+static void drop_start(struct drop_job *d)
+{
+    (void)atomic_fetch_add(&d->all->jobs, 1);
+    loop_job_start(d->all->opts.loop, &d->job);
+}
+
+void queue_drop(struct queue *q)
+{
+    struct drop_job *d = drop_new(q->all, q->number, q->parts_count);
+    for (uint32_t i = 0; i < q->parts_count; i++)
+        d->parts[i] = (struct drop_part){ .store = q->parts[i]->store, .partition = i };
+    drop_start(d);
+}
+
+/* ---- the end of a queue, or of all ---- */
+
+static void end_request(struct queue *q, struct req *r, err why)
+{
+    bool unknown = r->state == REQ_UNKNOWN;
+    switch ((enum req_kind)r->kind) {
+    case REQ_PRODUCE:
+        if (r->state == REQ_WRITING)
+            return;
+        produce_leave(q, req_produce(r));
+        break;
+    case REQ_LEASE:
+        if (r->state == REQ_WRITING || own_lease(req_lease(r))->copying)
+            return;
+        lease_detach(q, req_lease(r));
+        break;
+    case REQ_CHANGE:
+        if (r->state == REQ_WRITING || own_change(req_change(r))->looking)
+            return;
+        break;
+    }
+    if (unknown)
+        err_note_set(req_note(r), "request timeout; the outcome is unknown, try again");
+    else if (why == ERR_SHUTDOWN)
+        err_note_set(req_note(r), "queue is shutting down");
+    else
+        err_note_set(req_note(r), "queue does not exist; no such queue named '%.*s'",
+                     STR_ARG(str_take(q->info.name, 180)));
+    req_answer(q, r, unknown ? ERR_TIMEOUT : why);
+}
+
+void queue_end(struct queue *q, bool deleted)
+{
+    queue_enter(q);
+    q->deleted |= deleted;
+    q->draining |= !deleted;
+    size_t count = q->deadlines.count;
+    struct req **all = calloc(count + 1, sizeof(struct req *));
+    INVARIANT(all != NULL);
+    for (size_t i = 0; i < count; i++)
+        all[i] = CONTAINER_OF(q->deadlines.nodes[i], struct req, until);
+    for (size_t i = 0; i < count; i++)
+        if (all[i]->state != REQ_ANSWERED)
+            end_request(q, all[i], deleted ? ERR_NOT_FOUND : ERR_SHUTDOWN);
+    free(all);
+    queue_leave(q);
+}
+
+/* All queues, each with a reference; the caller gives them back. */
+static struct queue **snapshot(struct queues *qs, size_t *count)
+{
+    INVARIANT(pthread_rwlock_rdlock(&qs->lock) == 0);
+    struct queue **all = calloc(qs->count + 1, sizeof(struct queue *));
+    INVARIANT(all != NULL);
+    *count = qs->count;
+    for (size_t i = 0; i < qs->count; i++) {
+        all[i] = qs->sorted[i];
+        queue_ref(all[i]);
+    }
+    INVARIANT(pthread_rwlock_unlock(&qs->lock) == 0);
+    return all;
+}
+
+void queues_drain(struct queues *qs)
+{
+    size_t count;
+    MAGIC_CHECK(qs, QUEUES_MAGIC);
+    INVARIANT(pthread_mutex_lock(&qs->change_lock) == 0);
+    qs->draining = true;
+    INVARIANT(pthread_mutex_unlock(&qs->change_lock) == 0);
+    struct queue **all = snapshot(qs, &count);
+    for (size_t i = 0; i < count; i++) {
+        queue_end(all[i], false);
+        queue_unref(&all[i]);
+    }
+    free(all);
+}
+
+static bool is_calm(struct queue *q)
+{
+    queue_enter(q);
+    bool calm = q->busy == 0 && q->requests == 0;
+    queue_leave(q);
+    return calm && atomic_load(&q->refs) == 2; /* the list's and ours: nobody is leaving it either */
+}
+
+bool queues_idle(struct queues *qs)
+{
+    size_t count;
+    struct queue **all = snapshot(qs, &count);
+    bool idle = atomic_load(&qs->jobs) == 0 && atomic_load(&qs->alive) == count;
+    for (size_t i = 0; i < count; i++) {
+        idle &= is_calm(all[i]);
+        queue_unref(&all[i]);
+    }
+    free(all);
+    return idle;
+}
+
+void queues_free(struct queues **qp)
+{
+    struct queues *qs = *qp;
+    if (qs == NULL)
+        return;
+    MAGIC_CHECK(qs, QUEUES_MAGIC);
+    INVARIANT(atomic_load(&qs->jobs) == 0);
+    timers_stop(qs);
+    for (size_t i = 0; i < qs->count; i++)
+        queue_unref(&qs->sorted[i]);
+    INVARIANT(atomic_load(&qs->alive) == 0);
+    timers_fini(qs);
+    stores_fini(qs);
+    map_free(&qs->names);
+    free(qs->sorted);
+    (void)pthread_rwlock_destroy(&qs->lock);
+    (void)pthread_mutex_destroy(&qs->change_lock);
+    qs->magic = 0;
+    free(qs);
+    *qp = NULL;
+}
+
+/* ---- all that is due ---- */
+
+static bool is_quiet(struct queue *q)
+{
+    queue_enter(q);
+    struct heap_node *n = heap_first(&q->due);
+    bool due = n != NULL && CONTAINER_OF(n, struct qitem, due)->wake_at.ns <= clock_store(q->all->opts.clock).ns;
+    bool quiet = q->busy == 0 && list_empty(&q->work) && !due;
+    queue_leave(q);
+    return quiet;
+}
+
+/* True: nothing is due or on its way in q. */
+static bool work_off(struct queue *q, mono deadline)
+{
+    struct clock *clock = q->all->opts.clock;
+    for (;;) {
+        queue_enter(q);
+        struct heap_node *n = heap_first(&q->due);
+        bool due = n != NULL && CONTAINER_OF(n, struct qitem, due)->wake_at.ns <= clock_store(clock).ns;
+        bool calm = q->busy == 0 && list_empty(&q->work);
+        mono now = clock_mono(clock);
+        if (!calm && now.ns < deadline.ns) {
+            mono until = mono_add_ms(now, CALM_STEP_MS);
+            struct timespec at = { .tv_sec = until.ns / NS_PER_S, .tv_nsec = until.ns % NS_PER_S };
+            (void)pthread_cond_timedwait(&q->calm, &q->lock, &at);
+        }
+        queue_leave(q); /* does what is due */
+        if ((calm && !due) || now.ns >= deadline.ns)
+            return calm && !due;
+    }
+}
+
+void queues_upkeep_all(struct queues *qs)
+{
+    mono deadline = mono_add_ms(clock_mono(qs->opts.clock), 2 * qs->opts.write_timeout_ms);
+    for (bool again = true; again && clock_mono(qs->opts.clock).ns < deadline.ns;) {
+        size_t count;
+        struct queue **all = snapshot(qs, &count);
+        again = false;
+        for (size_t i = 0; i < count; i++) { /* a queue may bring items to one that was calm: once more round */
+            again |= !is_quiet(all[i]);
+            (void)work_off(all[i], deadline);
+            queue_unref(&all[i]);
+        }
+        free(all);
+    }
+}
+
+/* ---- the beginning ---- */
+
+struct loading { struct queues *qs; struct err_note *note; };
+
+static err store_index(struct queues *qs, const char *name, uint32_t *out)
+{
+    for (uint32_t i = 0; i < qs->opts.stores_count; i++) {
+        if (strcmp(qs->opts.stores[i]->name, name) == 0) {
+            *out = i;
+            return ERR_OK;
+        }
+    }
+    return ERR_NOT_FOUND;
+}
+
+static err load_row(void *ctx, const struct catalogue_row *row, bool deleted)
+{
+    struct loading *l = ctx;
+    struct queues *qs = l->qs;
+    uint32_t stores[QUEUE_STORES_MAX];
+    for (unsigned s = 0; s < row->stores_count; s++) {
+        bool used = false;
+        for (uint32_t i = 0; i < row->info.partitions; i++)
+            used |= row->parts[i].store == s;
+        if (store_index(qs, row->stores[s], &stores[s]) == ERR_OK || !used)
+            continue;
+        err_note_set(l->note, "queue '%.*s' has partitions on store '%s', which queue.stores does not name",
+                     STR_ARG(str_take(row->info.name, 100)), row->stores[s]);
+        return ERR_BAD;
+    }
+    if (deleted) {
+        struct drop_job *d = drop_new(qs, row->number, row->info.partitions);
+        for (uint32_t i = 0; i < row->info.partitions; i++)
+            d->parts[i] = (struct drop_part){ .store = stores[row->parts[i].store], .partition = i };
+        drop_start(d);
+        return ERR_OK;
+    }
+    struct queue *q = queue_new(qs, &row->info, row->number);
+    q->keyed_count = row->keyed_count;
+    for (uint32_t i = 0; i < row->info.partitions; i++) {
+        queue_part_add(q, stores[row->parts[i].store]);
+        q->parts[i]->mode = (enum part_mode)row->parts[i].mode;
+    }
+    if (!q->info.has_durability)
+        q->info.durability = qs->opts.durability;
+    queues_enlist(qs, q);
+    return ERR_OK;
+}
+
+/* Owns as many partitions as one call takes: one sync for all of them. What fails is owned when it is read. */
+static void own_all(struct queues *qs, uint32_t store)
+{
+    struct queue_part *places = calloc(QUEUE_OWN_MAX, sizeof *places);
+    struct queue_part_record *records = calloc(QUEUE_OWN_MAX, sizeof *records);
+    struct part **parts = calloc(QUEUE_OWN_MAX, sizeof(struct part *));
+    INVARIANT(places != NULL && records != NULL && parts != NULL);
+    unsigned count = 0;
+    for (size_t i = 0; i <= qs->count; i++) {
+        struct queue *q = i < qs->count ? qs->sorted[i] : NULL;
+        for (uint32_t p = 0; p < (q == NULL ? 1 : q->parts_count); p++) {
+            if (count == QUEUE_OWN_MAX || (q == NULL && count > 0)) {
+                struct err_note note;
+                struct queue_store *s = qs->opts.stores[store];
+                err why = s->ops->own(s, places, count, qs->boot, records, &note);
+                for (unsigned n = 0; n < count && why == ERR_OK; n++)
+                    part_own(parts[n], &records[n]);
+                count = 0;
+            }
+            if (q == NULL || q->parts[p]->store != store)
+                continue;
+            places[count] = (struct queue_part){ .queue = q->number, .partition = p };
+            parts[count++] = q->parts[p];
+        }
+    }
+    free(places);
+    free(records);
+    free(parts);
+}
+
+static err begin(struct queues *qs, struct err_note *note)
+{
+    struct loading l = { .qs = qs, .note = note };
+    err why = catalogue_load(qs->opts.engine, &qs->next_number, load_row, &l);
+    if (why != ERR_OK)
+        return why;
+    for (uint32_t s = 0; s < qs->opts.stores_count; s++)
+        own_all(qs, s);
+    for (size_t i = 0; i < qs->count; i++) {
+        queue_enter(qs->sorted[i]);
+        queue_leave(qs->sorted[i]); /* begins to read */
+    }
+    return ERR_OK;
+}
+
+err queues_new(const struct queues_opts *opts, struct queues **out, struct err_note *note)
+{
+    INVARIANT(opts->stores_count >= 1);
+    INVARIANT(opts->stores_count <= QUEUE_STORES_MAX);
+    struct queues *qs = calloc(1, sizeof *qs);
+    INVARIANT(qs != NULL);
+    qs->magic = QUEUES_MAGIC;
+    qs->opts = *opts;
+    memcpy(qs->boot, opts->boot, sizeof qs->boot);
+    INVARIANT(pthread_rwlock_init(&qs->lock, NULL) == 0);
+    INVARIANT(pthread_mutex_init(&qs->change_lock, NULL) == 0);
+    qs->names = map_new(opts->seed);
+    stores_init(qs);
+    timers_init(qs);
+    err why = begin(qs, note);
+    if (why != ERR_OK) {
+        queues_free(&qs);
+        return why;
+    }
+    *out = qs;
+    return ERR_OK;
+}
+
+/* ---- told by the stores ---- */
+
+void queues_each(struct queues *qs, uint32_t store, bool recovered)
+{
+    size_t count;
+    struct queue **all = snapshot(qs, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct queue *q = all[i];
+        queue_enter(q);
+        q->placing_wanted = true;
+        for (uint32_t p = 0; p < q->parts_count; p++) {
+            struct part *part = q->parts[p];
+            if (part->store != store)
+                continue;
+            part->stale |= recovered; /* another may have owned it meanwhile */
+            if (stores_status(qs, store) != PLACE_OK)
+                produce_unplace_all(part);
+            queue_work(part);
+        }
+        queue_leave(q);
+        queue_unref(&all[i]);
+    }
+    free(all);
+}
+
+/* ---- the hook that parks ---- */
+
+static void resume(struct queue *q)
+{
+    struct list held;
+    list_init(&held);
+    list_join(&held, &q->held);
+    for (struct list *n; (n = list_take(&held)) != NULL;) {
+        struct req *r = CONTAINER_OF(n, struct req, link);
+        switch ((enum req_kind)r->kind) {
+        case REQ_PRODUCE: produce_begin(q, req_produce(r)); break;
+        case REQ_LEASE: req_park(&q->waiting, r); break;
+        case REQ_CHANGE: change_begin(q, req_change(r)); break;
+        }
+    }
+    q->placing_wanted = true;
+}
+
+err queues_test_pause(struct queues *qs, str name, bool pause, struct err_note *note)
+{
+    struct queue *q;
+    err why = queues_find(qs, name, &q, note);
+    if (why != ERR_OK)
+        return why;
+    queue_enter(q);
+    bool was = q->paused;
+    q->paused = pause;
+    if (was && !pause)
+        resume(q);
+    queue_leave(q);
+    queue_unref(&q);
+    return ERR_OK;
+}

@@ -1,0 +1,511 @@
+/* load.c - what a partition's memory is read from: all at first and after errors, the next of the window later.
+ *
+ * A job reads without the lock; what changed meanwhile is seen when it is merged: items that are in memory are known
+ * better there, batches too; where rows may have changed unseen (part.churn), it is read again. What became ready
+ * meanwhile waits in the tail. */
+#include "queue/flush.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOB_ARENA_BYTES_MAX = 256 << 20 };
+
+enum job_kind { JOB_LOAD, JOB_READY, JOB_SCHEDULED };
+struct rows { struct queue_entry *entries; bool *in_place; unsigned count, size, max; bool more; };
+struct part_job {
+    struct loop_job job;
+    struct part *part;
+    struct queue_store *store;
+    struct queue_part place;
+    enum job_kind kind;
+    uint64_t generation, churn;
+    struct ksuid from;
+    store_time from_at;
+    bool owned;
+    struct queue_part_record record;
+    struct rows ready, scheduled;
+    struct queue_lease *leases;
+    unsigned leases_count, leases_size;
+    struct queue_key *keys;
+    unsigned keys_count, keys_size;
+    struct ksuid *unknown;         /* batches asked for */
+    bool *unknown_there;
+    unsigned unknown_count;
+    struct hash batches;           /* struct read_batch */
+    struct arena arena;
+    uint32_t store_index;
+    err why;
+};
+struct read_batch { struct hash_node node; struct queue_batch batch; };
+
+/* ---- reading: no lock ---- */
+
+static void *grown(void *array, unsigned count, unsigned *size, size_t each)
+{
+    if (count < *size)
+        return array;
+    *size = *size == 0 ? 64 : *size * 2;
+    array = reallocarray(array, *size, each);
+    INVARIANT(array != NULL);
+    return array;
+}
+
+static bool add_row(struct part_job *j, struct rows *rows, const struct queue_entry *e, bool in_place)
+{
+    if (rows->count == rows->max) {
+        rows->more = true;
+        return false;
+    }
+    unsigned size = rows->size;
+    rows->entries = grown(rows->entries, rows->count, &size, sizeof *rows->entries);
+    rows->in_place = grown(rows->in_place, rows->count, &rows->size, sizeof *rows->in_place);
+    rows->entries[rows->count] = *e;
+    rows->entries[rows->count].order_key = e->order_key.n == 0 ? STR_NONE : arena_copy(&j->arena, e->order_key);
+    rows->in_place[rows->count++] = in_place;
+    return true;
+}
+
+static bool each_ready(void *ctx, const struct queue_entry *e, bool in_place)
+{
+    struct part_job *j = ctx;
+    return add_row(j, &j->ready, e, in_place);
+}
+
+static bool each_scheduled(void *ctx, const struct queue_entry *e)
+{
+    struct part_job *j = ctx;
+    return add_row(j, &j->scheduled, e, false);
+}
+
+static bool each_lease(void *ctx, const struct queue_lease *l)
+{
+    struct part_job *j = ctx;
+    j->leases = grown(j->leases, j->leases_count, &j->leases_size, sizeof *j->leases);
+    j->leases[j->leases_count] = *l;
+    j->leases[j->leases_count++].order_key = l->order_key.n == 0 ? STR_NONE : arena_copy(&j->arena, l->order_key);
+    return true;
+}
+
+static bool each_key(void *ctx, const struct queue_key *k)
+{
+    struct part_job *j = ctx;
+    j->keys = grown(j->keys, j->keys_count, &j->keys_size, sizeof *j->keys);
+    j->keys[j->keys_count++] = *k;
+    return true;
+}
+
+static struct read_batch *read_batch_of(struct part_job *j, struct ksuid first)
+{
+    struct hash_node *n = hash_first(&j->batches, hash_of_ksuid(first));
+    for (; n != NULL; n = hash_next(n)) {
+        struct read_batch *b = CONTAINER_OF(n, struct read_batch, node);
+        if (ksuid_cmp(b->batch.first, first) == 0)
+            return b;
+    }
+    return NULL;
+}
+
+static err need_batch(struct part_job *j, struct ksuid first)
+{
+    if (read_batch_of(j, first) != NULL)
+        return ERR_OK;
+    struct read_batch *b = arena_calloc(&j->arena, 1, sizeof *b);
+    if (b == NULL)
+        return ERR_LIMIT;
+    err why = j->store->ops->batch(j->store, j->place, first, &j->arena, &b->batch);
+    if (why == ERR_OK)
+        hash_add(&j->batches, &b->node, hash_of_ksuid(first));
+    return why == ERR_NOT_FOUND ? ERR_OK : why; /* gone meanwhile: the row is left out */
+}
+
+static err need_batches(struct part_job *j)
+{
+    err why = ERR_OK;
+    for (unsigned i = 0; i < j->ready.count && why == ERR_OK; i++)
+        why = need_batch(j, j->ready.entries[i].place.batch);
+    for (unsigned i = 0; i < j->scheduled.count && why == ERR_OK; i++)
+        why = need_batch(j, j->scheduled.entries[i].place.batch);
+    for (unsigned i = 0; i < j->leases_count && why == ERR_OK; i++)
+        why = need_batch(j, j->leases[i].place.batch);
+    return why;
+}
+
+static err read_all(struct part_job *j)
+{
+    const struct queue_store_ops *ops = j->store->ops;
+    struct err_note note;
+    err why = ERR_OK;
+    if (!j->owned)
+        why = ops->own(j->store, &j->place, 1, j->part->queue->all->boot, &j->record, &note);
+    if (why == ERR_OK)
+        why = ops->leases(j->store, j->place, each_lease, j);
+    if (why == ERR_OK)
+        why = ops->keys(j->store, j->place, each_key, j);
+    for (unsigned i = 0; i < j->unknown_count && why == ERR_OK; i++) {
+        struct queue_batch b;
+        why = ops->batch(j->store, j->place, j->unknown[i], &j->arena, &b);
+        j->unknown_there[i] = why == ERR_OK;
+        if (why == ERR_NOT_FOUND)
+            why = ERR_OK;
+    }
+    return why;
+}
+
+static void job_run(struct loop_job *job)
+{
+    struct part_job *j = CONTAINER_OF(job, struct part_job, job);
+    struct store_state *st = &j->part->queue->all->stores[j->store_index];
+    const struct queue_store_ops *ops = j->store->ops;
+    if (pthread_rwlock_tryrdlock(&st->gate) != 0) {
+        j->why = ERR_UNAVAILABLE;
+        return;
+    }
+    j->why = j->kind == JOB_LOAD ? read_all(j) : ERR_OK;
+    if (j->why == ERR_OK && j->kind != JOB_SCHEDULED)
+        j->why = ops->ready(j->store, j->place, j->from, each_ready, j);
+    if (j->why == ERR_OK && j->kind != JOB_READY)
+        j->why = ops->scheduled(j->store, j->place, j->from_at, j->kind == JOB_LOAD ? KSUID_NIL : j->from,
+                                each_scheduled, j);
+    if (j->why == ERR_OK)
+        j->why = need_batches(j);
+    (void)pthread_rwlock_unlock(&st->gate);
+}
+
+/* ---- merging: under the lock ---- */
+
+static struct batch *merge_batch(struct part *p, struct part_job *j, struct ksuid first)
+{
+    struct batch *b = part_batch(p, first);
+    struct read_batch *read = b == NULL ? read_batch_of(j, first) : NULL;
+    if (read == NULL)
+        return b;
+    return part_batch_of(p, &read->batch);
+}
+
+struct batch *part_batch_of(struct part *p, const struct queue_batch *row)
+{
+    struct batch *b = batch_new(row->count, row->order_key);
+    b->first = row->first;
+    b->created_at = row->created_at;
+    b->expire_at = row->expire_at;
+    memcpy(b->states, row->states, row->count);
+    part_batch_add(p, b);
+    return b;
+}
+
+/* A batch nothing refers to leaves again. */
+static void drop_unused(struct part *p, struct batch *b)
+{
+    if (b != NULL && b->refs == 0) {
+        b->refs = 1;
+        batch_unref(p, b);
+    }
+}
+
+static struct qitem *merge_item(struct part *p, struct part_job *j, const struct queue_entry *e, bool in_place)
+{
+    if (part_item(p, e->id) != NULL)
+        return NULL;
+    struct batch *b = merge_batch(p, j, e->place.batch);
+    if (b == NULL || e->place.index >= b->count ||
+        b->states[e->place.index] != (in_place ? ITEM_IN_PLACE : ITEM_ELSEWHERE)) {
+        drop_unused(p, b);
+        return NULL;
+    }
+    struct qitem *it = part_item_new(p, b, e->place.index, e->id);
+    it->in_place = in_place;
+    it->attempts = e->attempts;
+    it->created_at = e->created_at;
+    it->expire_at = e->expire_at;
+    part_key_of(p, it);
+    if (in_place)
+        return it;
+    it->ready_at = e->enqueue_at.ns != 0
+                       ? e->enqueue_at
+                       : (store_time){ .ns = ((int64_t)e->id.seconds + KSUID_EPOCH_S) * NS_PER_S };
+    return it;
+}
+
+static void merge_ready(struct part *p, struct part_job *j)
+{
+    bool all = !j->ready.more;
+    for (unsigned i = 0; i < j->ready.count; i++) {
+        const struct queue_entry *e = &j->ready.entries[i];
+        if (ksuid_cmp(e->id, p->done_id) > 0)
+            break; /* its write is not known yet: comes with that */
+        struct qitem *there = part_item(p, e->id);
+        if (there != NULL && there->state == QITEM_TAIL) {
+            part_unlist(p, there);
+            qitem_move(there, QITEM_READY);
+            part_ready_put(p, there);
+        }
+        struct qitem *it = there == NULL ? merge_item(p, j, e, j->ready.in_place[i]) : NULL;
+        if (it != NULL)
+            part_ready_put(p, it);
+        p->edge = e->id;
+    }
+    part_tail_end(p, all);
+}
+
+static void merge_scheduled(struct part *p, struct part_job *j)
+{
+    for (unsigned i = 0; i < j->scheduled.count; i++) {
+        const struct queue_entry *e = &j->scheduled.entries[i];
+        struct qitem *it = merge_item(p, j, e, false);
+        p->edge_at = e->enqueue_at;
+        p->edge_id = e->id;
+        if (it == NULL)
+            continue;
+        it->due_at = e->enqueue_at;
+        it->state = QITEM_SCHEDULED;
+        if (it->key != NULL && part_okey_may(it->key, it) && it->key->marked)
+            it->key->active = it; /* put off, and still first of its key */
+        p->scheduled_items++;
+        due_add(it, it->due_at);
+    }
+    p->whole_due = !j->scheduled.more && (int64_t)p->scheduled_items == p->scheduled;
+}
+
+static void merge_leases(struct part *p, struct part_job *j)
+{
+    for (unsigned i = 0; i < j->leases_count; i++) {
+        const struct queue_lease *l = &j->leases[i];
+        struct queue_entry e = { .id = l->id, .place = l->place, .attempts = l->attempts,
+                                 .created_at = l->created_at, .expire_at = l->expire_at };
+        struct qitem *it = merge_item(p, j, &e, l->in_place);
+        if (it == NULL)
+            continue;
+        it->state = QITEM_LEASED;
+        it->token = l->token;
+        it->due_at = l->deadline;
+        if (it->key != NULL)
+            it->key->active = it;
+        due_add(it, it->due_at);
+    }
+}
+
+static void merge_keys(struct part *p, struct part_job *j)
+{
+    for (unsigned i = 0; i < j->keys_count; i++) {
+        const struct queue_key *k = &j->keys[i];
+        if (k->count > 0) {
+            idem_load(p, k);
+            continue;
+        }
+        struct okey *key = part_okey(p, k->hash, true);
+        key->marked = true;
+        key->marked_id = k->first;
+    }
+}
+
+static void settle_unknown(struct part *p, struct part_job *j)
+{
+    struct list unknown;
+    list_init(&unknown);
+    list_join(&unknown, &p->unknown);
+    for (struct list *n; (n = list_take(&unknown)) != NULL;) {
+        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
+        for (unsigned i = 0; i < j->unknown_count; i++) {
+            if (ksuid_cmp(j->unknown[i], own_produce(r)->batch) == 0) {
+                produce_known(r, j->unknown_there[i]);
+                r = NULL;
+                break;
+            }
+        }
+        if (r != NULL)
+            list_append(&p->unknown, n); /* it came after the job began; the next one tells */
+    }
+    idem_reloaded(p);
+}
+
+void part_own(struct part *p, const struct queue_part_record *record)
+{
+    p->record = *record;
+    p->epoch = record->epoch;
+    p->ready = (int64_t)record->ready;
+    p->scheduled = (int64_t)record->scheduled;
+    p->leased = (int64_t)record->leased;
+    if (ksuid_cmp(record->last_id, p->last_id) > 0)
+        p->last_id = record->last_id;
+    p->done_id = p->last_id;
+    p->owned = true;
+    part_loads(p);
+}
+
+static void merge_load(struct part *p, struct part_job *j)
+{
+    if (!j->owned)
+        part_own(p, &j->record);
+    merge_keys(p, j);
+    merge_leases(p, j);
+    p->loaded = true;
+    p->failing = false;
+    merge_scheduled(p, j);
+    merge_ready(p, j);
+    if (!p->seen) {
+        p->seen = true;
+        INVARIANT(p->queue->unseen > 0);
+        p->queue->unseen--;
+    }
+    settle_unknown(p, j);
+    p->queue->placing_wanted = true;
+    place_open(p->queue->place, p->number, p->mode == PART_OPEN);
+}
+
+static void job_free(struct part_job *j)
+{
+    free(j->ready.entries);
+    free(j->ready.in_place);
+    free(j->scheduled.entries);
+    free(j->scheduled.in_place);
+    free(j->leases);
+    free(j->keys);
+    free(j->unknown);
+    free(j->unknown_there);
+    hash_fini(&j->batches);
+    arena_fini(&j->arena);
+    free(j);
+}
+
+static void merge(struct part *p, struct part_job *j)
+{
+    switch (j->kind) {
+    case JOB_LOAD:
+        merge_load(p, j);
+        break;
+    case JOB_READY:
+        if (j->churn == p->churn)
+            merge_ready(p, j);
+        else
+            part_tail_end(p, false);
+        break;
+    case JOB_SCHEDULED:
+        if (j->churn == p->churn)
+            merge_scheduled(p, j);
+        break;
+    }
+}
+
+static void job_done(struct loop_job *job, bool canceled)
+{
+    struct part_job *j = CONTAINER_OF(job, struct part_job, job);
+    struct part *p = j->part;
+    struct queue *q = p->queue;
+    queue_enter(q);
+    q->busy--;
+    bool current = j->generation == p->generation && !p->stale;
+    if (j->kind == JOB_LOAD)
+        p->loading = false;
+    else if (j->kind == JOB_READY)
+        p->refilling = false;
+    else
+        p->refilling_due = false;
+    if (!canceled && j->why == ERR_OK && current) {
+        merge(p, j);
+    } else if (!canceled) {
+        if (j->kind == JOB_READY && current)
+            part_tail_end(p, false);
+        if (j->why != ERR_OK)
+            stores_written(q->all, j->store_index, j->why, 0, false);
+        if (j->why != ERR_OK)
+            part_hold(p);
+    }
+    job_free(j);
+    part_loads(p);
+    part_heads(p);
+    if (!canceled)
+        queue_work(p);
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+/* ---- what is to be read ---- */
+
+static void start(struct part *p, enum job_kind kind)
+{
+    struct queue *q = p->queue;
+    struct part_job *j = calloc(1, sizeof *j);
+    INVARIANT(j != NULL);
+    *j = (struct part_job){ .job = { .run = job_run, .done = job_done }, .part = p, .store = part_store(p),
+                            .place = { .queue = q->number, .partition = p->number }, .kind = kind,
+                            .owned = p->owned, .generation = p->generation, .churn = p->churn, .store_index = p->store,
+                            .ready.max = PART_WINDOW_ITEMS, .scheduled.max = PART_SCHEDULED_ITEMS };
+    hash_init(&j->batches);
+    arena_init(&j->arena, JOB_ARENA_BYTES_MAX);
+    if (kind == JOB_READY) {
+        j->from = ksuid_add(p->edge, 1);
+    } else if (kind == JOB_SCHEDULED) {
+        j->from_at = p->edge_at;
+        j->from = ksuid_add(p->edge_id, 1);
+    } else {
+        size_t n = 0;
+        for (struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
+            n++;
+        j->unknown = calloc(n + 1, sizeof *j->unknown);
+        j->unknown_there = calloc(n + 1, sizeof *j->unknown_there);
+        INVARIANT(j->unknown != NULL);
+        INVARIANT(j->unknown_there != NULL);
+        for (struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
+            j->unknown[j->unknown_count++] = own_produce(req_produce(CONTAINER_OF(l, struct req, link)))->batch;
+    }
+    q->busy++;
+    queue_ref(q);
+    loop_job_start(q->all->opts.loop, &j->job);
+}
+
+static bool is_idle(const struct part *p)
+{
+    return (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy);
+}
+
+static void lose(struct part *p)
+{
+    lease_lost(p);
+    move_lost(p);
+    produce_unplace_all(p);
+    part_forget(p);
+    p->owned = false;
+    place_open(p->queue->place, p->number, false);
+    part_heads(p);
+}
+
+void part_failed(struct part *p)
+{
+    p->failing = true;
+    p->stale = false;
+    change_refuse_all(p);
+    lose(p);
+}
+
+void part_refuse(struct part *p)
+{
+    stores_written(p->queue->all, p->store, ERR_CORRUPT, 0, false);
+}
+
+void part_read(struct part *p)
+{
+    if (p->queue->draining || p->queue->deleted || p->closed)
+        return;
+    if (p->stale && is_idle(p)) {
+        p->stale = false;
+        lose(p);
+    }
+    if (p->stale || p->loading || p->held || stores_status(p->queue->all, p->store) == PLACE_ERROR)
+        return;
+    if (!p->loaded) {
+        if (is_idle(p) && !p->refilling && !p->refilling_due) {
+            p->loading = true;
+            start(p, JOB_LOAD);
+        }
+        return;
+    }
+    if (!p->whole && !p->refilling && p->ready_items < PART_REFILL_ITEMS && p->behind_items < PART_BEHIND_ITEMS) {
+        p->refilling = true;
+        p->tail_over = false;
+        start(p, JOB_READY);
+    }
+    if (!p->whole_due && !p->refilling_due && p->scheduled_items < PART_SCHEDULED_ITEMS / 4) {
+        p->refilling_due = true;
+        start(p, JOB_SCHEDULED);
+    }
+}

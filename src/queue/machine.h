@@ -1,0 +1,183 @@
+/* machine.h - one queue: its requests, writes and effects under one lock; all queues of a server. Private to queue.
+ *
+ * A call enters the queue (lock), decides, starts writes in the order they were decided, and leaves: on leaving it
+ * settles what came of it until nothing changes (queue_settle), unlocks, and carries the effects out: answers, copies
+ * of bodies. Whoever brings an outcome (a store's thread, the loop) puts it into queue.arrived and enters if nobody is
+ * inside; who is inside looks there again after unlocking. So no store's thread ever waits for a queue.
+ * A partition has two writes on their way at most: early (leases alone) and main (all else); what comes meanwhile
+ * goes together into the next. */
+#ifndef QUEUE_MACHINE_H
+#define QUEUE_MACHINE_H
+
+#include "base/rng.h"
+#include "loop/loop.h"
+#include "queue/health.h"
+#include "queue/item.h"
+#include "queue/part.h"
+#include "queue/queue.h"
+#include "queue/request.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* An outcome brought in by any thread; arrived is called under the lock of the queue. */
+struct arrival { struct list link; void (*arrived)(struct arrival *a); };
+
+enum step_kind {
+    STEP_GONE,     /* complete, delete, die without a dead queue */
+    STEP_RETURN,   /* to the tail under id */
+    STEP_SCHEDULE, /* until at, same id */
+    STEP_EXTEND,   /* lease until at */
+    STEP_RELEASE,  /* back in its place, as if never leased */
+    STEP_ARRIVE    /* scheduled by its producer */
+};
+struct step { enum step_kind kind; struct qitem *item; struct ksuid id; store_time at; };
+
+struct move;
+/* A write of a partition, used again and again. */
+struct slot {
+    struct queue_write write;
+    struct part *part;
+    struct arrival arrival;
+    err outcome;
+    bool busy, is_early;
+    mono started, overdue_at;
+    struct heap_node overdue;     /* in queue.overdue */
+    struct queue_op *ops;
+    struct step *steps;
+    struct batch **batches;       /* put by this write */
+    struct batch **dirty;         /* whose states it changes */
+    unsigned ops_count, ops_size, steps_count, steps_size, batches_count, batches_size, dirty_count, dirty_size;
+    struct list requests, idems, orphans;
+    struct move *move;
+    uint32_t placing;             /* items */
+    uint32_t requests_placed;
+    uint64_t generation;          /* of the part, as it was built */
+    struct arena scratch;
+};
+
+struct idem {
+    struct hash_node node;
+    unsigned char hash[16];
+    struct list age;              /* in queue.idems_by_age; until stored in the write that puts it */
+    uint32_t partition, count;
+    bool stored;
+    struct ksuid first;
+    store_time expire_at;
+    struct queue_produce *writer; /* whose write it is; NULL: stored, or its writer left */
+    struct list waiting;          /* requests with the same key */
+};
+
+struct queue {
+    uint32_t magic;
+    atomic_uint refs;
+    struct queues *all;
+    uint32_t number;
+    pthread_mutex_t lock;
+    pthread_mutex_t arrived_lock;
+    pthread_cond_t calm;          /* nothing is on its way */
+    struct list arrived;          /* struct arrival */
+    bool deleted, draining, paused, placing_wanted;
+    unsigned unseen;              /* partitions whose keys were never read */
+    struct queue_info info;       /* texts are own memory */
+    struct part **parts;
+    uint32_t parts_count;
+    atomic_uint parts_shown;      /* the same, for a look without the lock */
+    uint32_t keyed_count;         /* partitions that order keys are spread over */
+    struct place *place;
+    struct list parked;           /* produce, by seq */
+    struct list waiting;          /* leases, by seq */
+    struct list held;             /* all kinds, while paused */
+    struct list replies, fetches; /* effects */
+    struct list work;             /* parts with something to write */
+    struct hash clients, idems;
+    struct list idems_by_age;
+    struct heap due;              /* items by due_at */
+    struct heap deadlines;        /* requests */
+    struct heap overdue;          /* busy slots */
+    struct heap heads;            /* parts by age of their head */
+    struct heap expires;          /* parts by expire_min */
+    struct rng rng;
+    uint64_t seq, marks, requests, produces_waiting, leases_waiting, changes_waiting;
+    unsigned busy;                /* writes, jobs and moves on their way */
+    mono retry_at;                /* of what is parked; INT64_MAX: nothing is */
+    int64_t retry_ms;
+    mono held_at;                 /* the first part that may be written again */
+    struct list free_items;
+    struct qitem **chunks;
+    unsigned chunks_count;
+    uint32_t last_part;           /* served last */
+    /* in queues.timers */
+    struct heap_node due_node, wait_node;
+    store_time due_at;
+    mono wait_at;
+};
+
+struct store_state {
+    struct health health;
+    pthread_rwlock_t gate;        /* read: a call on the store; write: recovery */
+    struct loop_job job;
+    struct queues *all;
+    uint32_t index;
+    mono started;
+    err outcome;
+    bool recovering, turned, recovered; /* turned, recovered: to be told to the queues */
+};
+
+struct queues {
+    uint32_t magic;
+    struct queues_opts opts;
+    unsigned char boot[QUEUE_BOOT_BYTES];
+    pthread_rwlock_t lock;        /* names */
+    pthread_mutex_t change_lock;  /* one change of the catalogue at a time */
+    struct map *names;
+    struct queue **sorted;        /* by name */
+    size_t count, size;
+    uint32_t next_number;
+    bool draining;
+    pthread_mutex_t health_lock;
+    struct store_state stores[QUEUE_STORES_MAX];
+    pthread_mutex_t timers_lock;
+    struct heap due, wait;
+    mono probe_at;                /* the stores are looked at then */
+    mono armed;                   /* the timer fires then at the latest */
+    bool arming, stopped;
+    struct loop_timer *timer;
+    atomic_uint_least64_t bytes_cached;
+    atomic_uint jobs, alive;      /* alive: struct queue */
+    struct rng rng;
+};
+
+/* queue.c */
+void queue_enter(struct queue *q);
+void queue_leave(struct queue *q);
+void queue_ref(struct queue *q);
+void queue_arrive(struct queue *q, struct arrival *a);
+err queue_grow(struct queue *q, struct err_note *note); /* one more partition. Blocks, under change_lock */
+err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note *note); /* as above */
+err queue_save(struct queue *q);                        /* its row. As above */
+void queue_end(struct queue *q, bool deleted);          /* answers what waits */
+void queue_drop(struct queue *q);                       /* its partitions, when it can */
+void queues_enlist(struct queues *qs, struct queue *q);
+uint32_t queues_store_for(struct queues *qs, const uint32_t *counts);
+void part_own(struct part *p, const struct queue_part_record *record); /* epoch and counts are known */
+void queue_part_add(struct queue *q, uint32_t store);
+void queue_info_own(struct queue_info *to, const struct queue_info *from);
+void queue_info_free(struct queue_info *info);
+struct queue *queue_new(struct queues *all, const struct queue_info *info, uint32_t number);
+void queue_work(struct part *p); /* has something to write, or to read */
+void part_arrive(struct part *p, struct batch *b); /* is in the store now: its ready items */
+void part_loads(struct part *p); /* its load changed */
+void part_heads(struct part *p); /* its head changed */
+bool part_usable(const struct part *p); /* loaded, and its store not in error */
+struct queue_store *part_store(const struct part *p);
+/* queues.c: tells every queue how a store does. */
+void queues_each(struct queues *all, uint32_t store, bool recovered);
+/* timers.c */
+void timers_update(struct queue *q, store_time due, mono wait);
+void timers_init(struct queues *all);
+void timers_stop(struct queues *all);
+void timers_fini(struct queues *all);
+void timers_soon(struct queues *all, mono at); /* look at the stores then */
+
+#endif

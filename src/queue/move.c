@@ -1,0 +1,574 @@
+/* move.c - what is due: back to the tail, to the dead queue, or gone. And the way to another queue.
+ *
+ *   gathered (source) -> bodies read, batch made in the target (pool) -> same store: one write for both sides
+ *                                                                     -> else: inserted there, then removed here
+ * The item stays in its source until it is durable in the target. Across stores the target keeps a key for each item,
+ * so that a second try after a crash inserts nothing twice; the key goes when the source is rid of the item.
+ * A failure puts the items back where they were, to be tried again after MOVE_RETRY_NS. */
+#include "queue/flush.h"
+#include "queue/wait.h"
+
+#include "base/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { MOVE_ITEMS_MAX = 256, MOVE_ARENA_BYTES_MAX = 64 << 20, DUE_BUILD_MAX = 512 };
+#define MOVE_RETRY_NS NS_PER_S
+#define MOVE_KEY_NS (7 * 24 * 3600 * NS_PER_S)
+
+struct move {
+    struct list link;             /* part.dying, part.moves */
+    struct arrival arrival;
+    struct part *part;
+    uint64_t generation;
+    struct queue_change *change;  /* that waits for it; NULL: none */
+    struct waiter *waiter;
+    bool keeps;                   /* ordered: without a target it fails */
+    struct qitem *items[MOVE_ITEMS_MAX];
+    struct queue_place places[MOVE_ITEMS_MAX];
+    struct ksuid ids[MOVE_ITEMS_MAX];
+    bool skip[MOVE_ITEMS_MAX];    /* the target has it already */
+    unsigned count, new_count;
+    struct queue_store *store;
+    uint32_t store_index;
+    struct queue_part place;
+    char to_name[QUEUE_NAME_BYTES_MAX];
+    size_t to_name_bytes;
+    struct queue *to;             /* a reference; NULL: there is none */
+    struct part *to_part;
+    uint64_t to_generation, to_epoch;
+    uint32_t to_store_index;
+    bool removed;                 /* from the source */
+    struct list by_part;          /* part.movers */
+    struct batch *batch;
+    bool across, placed;
+    struct queue_write write;
+    struct queue_op *ops;
+    unsigned ops_count;
+    struct arena arena;
+    struct loop_job job;
+    err why;
+};
+
+/* ---- what is due ---- */
+
+bool item_dies(const struct qitem *it, store_time now)
+{
+    uint32_t max = it->part->queue->info.max_attempts;
+    return (max > 0 && it->attempts >= max) || !store_time_before(now, it->expire_at);
+}
+
+static void due_item(struct part *p, struct slot *s, struct qitem *it, store_time now)
+{
+    bool dies = it->state == QITEM_LEASED ? item_dies(it, now) : !store_time_before(now, it->expire_at);
+    if (dies)
+        part_die(p, s, it, NULL);
+    else
+        step_return(s, it, now);
+}
+
+static void expire_list(struct part *p, struct slot *s, struct list *items, store_time now, store_time *next)
+{
+    for (struct list *n = items->next, *after; n != items; n = after) {
+        after = n->next;
+        struct qitem *it = CONTAINER_OF(n, struct qitem, link);
+        if (!store_time_before(now, it->expire_at) && slot_room(s, STEP_OPS_MAX))
+            part_die(p, s, it, NULL);
+        else if (store_time_before(it->expire_at, *next))
+            *next = it->expire_at;
+    }
+}
+
+struct expiry { struct part *part; struct slot *slot; store_time now, next; };
+
+static void expire_okey(void *ctx, struct hash_node *n)
+{
+    struct expiry *e = ctx;
+    expire_list(e->part, e->slot, &CONTAINER_OF(n, struct okey, node)->behind, e->now, &e->next);
+}
+
+static void move_begin(struct part *p);
+
+void due_build(struct part *p, struct slot *s, store_time now)
+{
+    for (unsigned i = 0; i < DUE_BUILD_MAX && slot_room(s, STEP_OPS_MAX) && !list_empty(&p->due); i++)
+        due_item(p, s, CONTAINER_OF(list_take(&p->due), struct qitem, link), now);
+    if (p->expire_due) {
+        struct expiry e = { .part = p, .slot = s, .now = now, .next = STORE_TIME_NEVER };
+        p->expire_due = false;
+        expire_list(p, s, &p->ready_list, now, &e.next);
+        hash_each(&p->okeys, expire_okey, &e);
+        part_expire_set(p, e.next);
+    }
+    move_begin(p);
+}
+
+/* ---- gathering: under the lock of the source ---- */
+
+static struct move *move_new(struct part *p, struct queue_change *c, str to)
+{
+    struct queue *q = p->queue;
+    struct move *m = calloc(1, sizeof *m);
+    INVARIANT(m != NULL);
+    m->part = p;
+    m->generation = p->generation;
+    m->change = c;
+    m->store = part_store(p);
+    m->store_index = p->store;
+    m->place = (struct queue_part){ .queue = q->number, .partition = p->number };
+    m->to_name_bytes = to.n;
+    memcpy(m->to_name, to.p, to.n);
+    arena_init(&m->arena, MOVE_ARENA_BYTES_MAX);
+    list_append(&p->dying, &m->link);
+    list_append(&p->movers, &m->by_part);
+    q->busy++;
+    queue_ref(q);
+    if (c != NULL)
+        own_change(c)->left++;
+    return m;
+}
+
+static void move_add(struct move *m, struct qitem *it)
+{
+    struct part *p = m->part;
+    if (it->due.place != 0)
+        heap_remove(&p->queue->due, &it->due);
+    part_unlist(p, it);
+    qitem_move(it, QITEM_MOVING);
+    m->places[m->count] = (struct queue_place){ .batch = it->batch->first, .index = it->index };
+    m->ids[m->count] = it->id;
+    m->items[m->count++] = it;
+}
+
+void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_change *c)
+{
+    str to = p->queue->info.dead_queue;
+    if (to.n == 0) {
+        step_gone(s, it);
+        return;
+    }
+    struct move *m = list_empty(&p->dying) ? NULL : CONTAINER_OF(p->dying.prev, struct move, link);
+    if (m == NULL || m->change != c || m->count == MOVE_ITEMS_MAX)
+        m = move_new(p, c, to);
+    move_add(m, it);
+}
+
+/* At most count ready items of a partition on their way to queue to; how many. */
+static unsigned requeue_part(struct part *p, str to, unsigned count, struct waiter *w)
+{
+    struct move *m = NULL;
+    unsigned n = 0;
+    for (struct qitem *it; part_usable(p) && n < count && n < MOVE_ITEMS_MAX && (it = part_head(p)) != NULL; n++) {
+        if (m == NULL)
+            m = move_new(p, NULL, to);
+        move_add(m, it);
+    }
+    if (m != NULL) {
+        m->waiter = w;
+        m->keeps = true;
+        waiter_expect(w);
+    }
+    move_begin(p);
+    return n;
+}
+
+err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved, struct err_note *note)
+{
+    struct waiter w;
+    unsigned asked = 0;
+    err why = ERR_OK;
+    if (dead == to) {
+        err_note_set(note, "queue is invalid; items cannot be moved to the queue they are in");
+        return ERR_BAD;
+    }
+    waiter_init(&w);
+    for (bool more = true; more && asked < count && why == ERR_OK;) {
+        more = false;
+        queue_enter(dead);
+        for (uint32_t i = 0; i < dead->parts_count && asked < count; i++) {
+            unsigned n = requeue_part(dead->parts[i], to->info.name, count - asked, &w);
+            asked += n;
+            more |= n > 0;
+        }
+        queue_leave(dead);
+        why = waiter_wait(&w);
+    }
+    *moved = w.good;
+    waiter_fini(&w);
+    if (why != ERR_OK)
+        err_note_set(note, "internal error, try your request again");
+    return why == ERR_OK ? ERR_OK : ERR_UNAVAILABLE;
+}
+
+/* ---- reading and placing: on the pool ---- */
+
+static void key_of(const struct move *m, unsigned i, unsigned char out[16])
+{
+    unsigned char text[8 + KSUID_BYTES];
+    XXH128_canonical_t c;
+    put_be32(text, m->place.queue);
+    put_be32(text + 4, m->place.partition);
+    ksuid_key(m->ids[i], text + 8);
+    XXH128_canonicalFromHash(&c, XXH3_128bits_withSeed(text, sizeof text, UINT64_C(0x6d6f7665)));
+    memcpy(out, c.digest, 16);
+}
+
+static err encode(struct move *m, str *out)
+{
+    str *bodies = arena_calloc(&m->arena, m->count, sizeof *bodies);
+    struct item *items = arena_calloc(&m->arena, m->count, sizeof *items);
+    if (bodies == NULL || items == NULL)
+        return ERR_LIMIT;
+    err why = m->store->ops->bodies(m->store, m->place, m->places, m->count, false, &m->arena, bodies);
+    unsigned n = 0;
+    for (unsigned i = 0; i < m->count && why == ERR_OK; i++) {
+        if (m->skip[i])
+            continue;
+        why = item_decode(bodies[i], &items[n]);
+        char *id = arena_alloc(&m->arena, KSUID_TEXT_BYTES + 1);
+        if (id == NULL)
+            return ERR_LIMIT;
+        ksuid_format(m->ids[i], id);
+        items[n].source_id = (str){ .p = id, .n = KSUID_TEXT_BYTES };
+        items[n++].enqueue_at = STORE_TIME_ZERO;
+    }
+    return why == ERR_OK ? item_batch_encode(items, n, &m->arena, out) : why;
+}
+
+/* Which partition: on the same store when there is one, for then it is one write. */
+static struct part *choose(struct move *m)
+{
+    struct queue *to = m->to;
+    struct place_store stores[PLACE_STORES_MAX];
+    stores_look(to->all, stores);
+    place_look(to->place, stores);
+    const struct place_store *same = &stores[m->store_index];
+    if (same->status != PLACE_ERROR && same->partition != PLACE_NONE)
+        return to->parts[same->partition];
+    uint32_t store = place_pick(stores, to->all->opts.stores_count);
+    return store == PLACE_NONE ? NULL : to->parts[stores[store].partition];
+}
+
+/* Under the lock of the target: what of it is there already. */
+static err find_there(struct move *m)
+{
+    unsigned char hash[16];
+    if (m->to->unseen > 0)
+        return ERR_UNAVAILABLE;
+    m->new_count = 0;
+    for (unsigned i = 0; i < m->count; i++) {
+        key_of(m, i, hash);
+        const struct idem *there = idem_find(m->to, hash);
+        m->skip[i] = there != NULL && there->stored;
+        m->new_count += !m->skip[i];
+    }
+    return ERR_OK;
+}
+
+/* Under the lock of the target: a place, ids, and the ops of its side. */
+static err settle_in(struct move *m, str encoded)
+{
+    struct queue *to = m->to;
+    struct part *p = choose(m);
+    if (p == NULL || !part_usable(p) || to->draining || to->deleted)
+        return ERR_UNAVAILABLE;
+    store_time now = clock_store(to->all->opts.clock);
+    m->ops = calloc((size_t)m->new_count + 1, sizeof *m->ops);
+    INVARIANT(m->ops != NULL);
+    m->to_part = p;
+    m->to_generation = p->generation;
+    m->to_epoch = p->epoch;
+    m->to_store_index = p->store;
+    m->across = p->store != m->store_index;
+    m->batch = batch_new((uint16_t)m->new_count, STR_NONE);
+    m->batch->first = part_ids(p, m->new_count, now, rng_next(&to->rng));
+    m->batch->created_at = now;
+    m->batch->expire_at = store_time_add(now, to->info.expire_timeout_ns);
+    batch_ref(m->batch);
+    m->ops[m->ops_count++] = (struct queue_op){
+        .kind = OP_BATCH_PUT, .u.batch = { .first = m->batch->first, .count = m->batch->count, .created_at = now,
+                                           .expire_at = m->batch->expire_at, .states = m->batch->states,
+                                           .bytes = encoded } };
+    for (unsigned i = 0, at = 0; i < m->count && m->across; i++) {
+        if (m->skip[i])
+            continue;
+        struct queue_op *op = &m->ops[m->ops_count++];
+        *op = (struct queue_op){ .kind = OP_KEY_PUT,
+                                 .u.key = { .first = ksuid_add(m->batch->first, at++), .count = 1,
+                                            .expire_at = store_time_add(now, MOVE_KEY_NS) } };
+        key_of(m, i, op->u.key.hash);
+    }
+    p->placing += m->new_count;
+    part_loads(p);
+    m->placed = true;
+    to->busy++;
+    return ERR_OK;
+}
+
+static err prepare(struct move *m)
+{
+    struct queues *all = m->part->queue->all;
+    struct store_state *st = &all->stores[m->store_index];
+    struct err_note note;
+    str encoded = STR_NONE;
+    if (queues_find(all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) != ERR_OK)
+        return m->keeps ? ERR_NOT_FOUND : ERR_OK; /* without a dead queue the items are deleted */
+    queue_enter(m->to);
+    err why = find_there(m);
+    queue_leave(m->to);
+    if (why != ERR_OK || m->new_count == 0)
+        return why;
+    if (pthread_rwlock_tryrdlock(&st->gate) != 0)
+        return ERR_UNAVAILABLE;
+    why = encode(m, &encoded);
+    (void)pthread_rwlock_unlock(&st->gate);
+    if (why != ERR_OK)
+        return why;
+    queue_enter(m->to);
+    why = settle_in(m, encoded);
+    queue_leave(m->to);
+    return why;
+}
+
+static void move_run(struct loop_job *j)
+{
+    struct move *m = CONTAINER_OF(j, struct move, job);
+    m->why = prepare(m);
+}
+
+/* ---- writing: on the loop, but for what move_build does ---- */
+
+static void side_of_target(const struct move *m, struct queue_write_part *w)
+{
+    *w = (struct queue_write_part){ .part = { .queue = m->to->number, .partition = m->to_part->number },
+                                    .epoch = m->to_epoch, .ready = m->new_count,
+                                    .last_id = ksuid_add(m->batch->first, m->new_count - 1), .ops = m->ops,
+                                    .ops_count = m->ops_count };
+}
+
+/* The target's side is over: its items are there, or not. */
+static void deliver(struct move *m)
+{
+    struct queue *to = m->to;
+    struct part *p = m->to_part;
+    unsigned char hash[16];
+    if (to == NULL)
+        return;
+    queue_enter(to);
+    if (m->placed) {
+        m->placed = false;
+        p->placing -= m->new_count;
+        to->busy--;
+        if (m->why == ERR_OK && m->to_generation == p->generation) {
+            struct ksuid last = ksuid_add(m->batch->first, m->new_count - 1);
+            p->ready += m->new_count;
+            p->done_id = ksuid_cmp(last, p->done_id) > 0 ? last : p->done_id;
+            part_arrive(p, m->batch);
+        } else if (m->why == ERR_IO && m->to_generation == p->generation) {
+            part_failed(p);
+        }
+        batch_unref(p, m->batch);
+        m->batch = NULL;
+        part_loads(p);
+        for (unsigned i = 0; i < m->ops_count && m->why == ERR_OK; i++)
+            if (m->ops[i].kind == OP_KEY_PUT)
+                idem_load(p, &m->ops[i].u.key);
+    }
+    for (unsigned i = 0; i < m->count && m->removed; i++) {
+        key_of(m, i, hash);
+        idem_end(to, hash); /* the source is rid of it: the key has done its work */
+    }
+    queue_leave(to);
+}
+
+static void move_free(struct move *m)
+{
+    struct queue *from = m->part->queue;
+    INVARIANT(m->batch == NULL);
+    INVARIANT(m->by_part.next == &m->by_part);
+    free(m->ops);
+    arena_fini(&m->arena);
+    queue_unref(&m->to);
+    queue_unref(&from);
+    free(m);
+}
+
+static void finished(void *ctx)
+{
+    struct move *m = ctx;
+    deliver(m);
+    move_free(m);
+}
+
+static void put_back(struct part *p, struct qitem *it, store_time at)
+{
+    qitem_move(it, (enum qitem_state)it->from);
+    if (it->state == QITEM_LEASED || it->state == QITEM_SCHEDULED) {
+        due_add(it, at);
+        return;
+    }
+    it->state = QITEM_READY;
+    it->expire_at = at; /* in memory only: tried again then */
+    part_ready_put(p, it);
+}
+
+/* Under the lock of the source: m is over there, its items are gone or back. */
+static void end(struct move *m, err why)
+{
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    store_time again = store_time_add(clock_store(q->all->opts.clock), MOVE_RETRY_NS);
+    for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++)
+        if (m->items[i]->state == QITEM_MOVING)
+            put_back(p, m->items[i], again);
+    m->removed = why == ERR_OK;
+    if (m->change != NULL)
+        change_outcome(m->change, why);
+    if (m->waiter != NULL)
+        waiter_done(m->waiter, why, m->count);
+    q->busy--;
+    list_remove(&m->by_part);
+    if (m->why == ERR_OK)
+        m->why = why;
+    loop_post(q->all->opts.loop, finished, m);
+}
+
+static void to_source(struct move *m)
+{
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    queue_ref(q);
+    queue_enter(q);
+    if (m->generation != p->generation || !part_usable(p) || q->draining || q->deleted) {
+        end(m, ERR_UNAVAILABLE);
+    } else {
+        list_append(&p->moves, &m->link);
+        queue_work(p);
+    }
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+static void move_failed(struct move *m)
+{
+    struct queue *q = m->part->queue;
+    queue_ref(q);
+    queue_enter(q);
+    end(m, m->why);
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+static void inserted(void *ctx)
+{
+    struct move *m = ctx;
+    deliver(m);
+    if (m->why == ERR_OK)
+        to_source(m);
+    else
+        move_failed(m);
+}
+
+static void insert_written(struct queue_write *w, err why)
+{
+    struct move *m = w->ctx;
+    m->why = why;
+    loop_post(m->part->queue->all->opts.loop, inserted, m);
+}
+
+static void insert(struct move *m)
+{
+    struct queues *all = m->to->all;
+    struct store_state *st = &all->stores[m->to_store_index];
+    side_of_target(m, &m->write.parts[0]);
+    m->write.parts_count = 1;
+    m->write.deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
+    m->write.done = insert_written;
+    m->write.ctx = m;
+    if (pthread_rwlock_tryrdlock(&st->gate) != 0) {
+        insert_written(&m->write, ERR_UNAVAILABLE);
+        return;
+    }
+    struct queue_store *store = all->opts.stores[m->to_store_index];
+    store->ops->write(store, &m->write);
+    (void)pthread_rwlock_unlock(&st->gate);
+}
+
+static void move_done(struct loop_job *j, bool canceled)
+{
+    struct move *m = CONTAINER_OF(j, struct move, job);
+    if (canceled)
+        m->why = ERR_SHUTDOWN;
+    if (m->why != ERR_OK)
+        move_failed(m);
+    else if (m->across && m->placed)
+        insert(m);
+    else
+        to_source(m);
+}
+
+static void move_begin(struct part *p)
+{
+    for (struct list *n; (n = list_take(&p->dying)) != NULL;) {
+        struct move *m = CONTAINER_OF(n, struct move, link);
+        m->job = (struct loop_job){ .run = move_run, .done = move_done };
+        loop_job_start(p->queue->all->opts.loop, &m->job);
+    }
+}
+
+/* The source's side, with the target's in the same write when they share a store. */
+void move_build(struct part *p, struct slot *s)
+{
+    struct list *n = list_first(&p->moves);
+    if (n == NULL || s->move != NULL || !slot_room(s, MOVE_ITEMS_MAX * STEP_OPS_MAX))
+        return;
+    struct move *m = CONTAINER_OF(n, struct move, link);
+    list_remove(n);
+    s->move = m;
+    for (unsigned i = 0; i < m->count; i++)
+        step_gone(s, m->items[i]);
+    if (m->placed) {
+        side_of_target(m, &s->write.parts[1]);
+        s->write.parts_count = 2;
+    }
+}
+
+void move_outcome(struct move *m, err why)
+{
+    struct part *p = m->part;
+    store_time again = store_time_add(clock_store(p->queue->all->opts.clock), MOVE_RETRY_NS);
+    for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++) {
+        struct qitem *it = m->items[i]; /* taken back by its step: due at once, which is too soon */
+        if (it->due.place != 0) {
+            heap_remove(&p->queue->due, &it->due);
+            due_add(it, again);
+        } else if (it->state == QITEM_READY) {
+            it->expire_at = again;
+        }
+    }
+    end(m, why);
+}
+
+void move_lost(struct part *p)
+{
+    struct list *lists[] = { &p->moves, &p->dying };
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        for (struct list *n; (n = list_take(lists[i])) != NULL;) {
+            struct move *m = CONTAINER_OF(n, struct move, link);
+            m->generation--; /* its items are about to be thrown away */
+            end(m, ERR_UNAVAILABLE);
+        }
+    }
+}
+
+void move_forget_change(struct part *p, const struct queue_change *c)
+{
+    struct move *m;
+    for (struct list *n = p->movers.next; n != &p->movers; n = n->next) {
+        m = CONTAINER_OF(n, struct move, by_part);
+        if (m->change == c)
+            m->change = NULL;
+    }
+}

@@ -1,0 +1,174 @@
+/* part.h - what of a partition stands in memory: items near its head, leases, the next schedules. Private to queue.
+ *
+ *                 +--------- expiry, retry, release ----------+
+ *                 v                                           |
+ *   produce -> READY -> GRANTING -> LEASED -> ENDING -> gone  |   GRANTING -- write failed --> READY
+ *              ^  ^                    |  \______/------------+   ENDING   -- write failed --> where it was
+ *      BEHIND -+  +--- SCHEDULED <-----+ retry later              READY, LEASED, SCHEDULED -> MOVING -> ENDING
+ *
+ * Invariants
+ *  1. Ready items are in order of ids; every ready item up to edge is in memory, whole: all are.
+ *  2. Counts are those of the store: they change when a write was answered, by what it changed.
+ *  3. An item ENDING or GRANTING belongs to exactly one write, MOVING to one move.
+ *  4. Of an order key at most one item is READY, GRANTING, LEASED, ENDING, MOVING or put off; others wait BEHIND.
+ *  5. A batch in memory has the states the store has; while dirty, those of the write on its way.
+ * Thread: under the lock of the queue. */
+#ifndef QUEUE_PART_H
+#define QUEUE_PART_H
+
+#include "base/heap.h"
+#include "queue/hash.h"
+#include "queue/list.h"
+#include "queue/store.h"
+
+#include <stdatomic.h>
+
+enum {
+    PART_WINDOW_ITEMS = 4096,     /* ready items of a partition in memory */
+    PART_REFILL_ITEMS = 1024,     /* fewer than this in memory: read on */
+    PART_BEHIND_ITEMS = 65536,    /* waiting behind their order key, in memory */
+    PART_SCHEDULED_ITEMS = 4096,  /* the next schedules in memory */
+};
+
+enum qitem_state {
+    QITEM_FREE, QITEM_READY, QITEM_TAIL, QITEM_BEHIND, QITEM_GRANTING, QITEM_LEASED, QITEM_SCHEDULED, QITEM_ENDING, QITEM_MOVING,
+    QITEM_STATES
+};
+
+struct batch {
+    struct hash_node node;
+    struct ksuid first;
+    uint32_t refs;                /* items, writes and replies that look at it */
+    uint16_t count;
+    bool dirty, known;            /* known: in part.batches */
+    store_time created_at, expire_at;
+    str order_key, bytes;         /* own memory; no bytes: only in the store */
+    atomic_uint_least64_t *cached; /* where bytes are counted */
+    unsigned char states[];
+};
+
+struct okey;
+struct qitem {
+    struct hash_node by_id;
+    struct list link;             /* ready, behind, due, or of its reply */
+    struct heap_node due;         /* in queue.due: LEASED, SCHEDULED */
+    struct batch *batch;
+    struct part *part;
+    struct okey *key;             /* of its order key; NULL: none */
+    struct ksuid id;
+    store_time created_at, expire_at, ready_at, due_at;
+    store_time wake_at;           /* in the heap: due_at, or later after a failure */
+    uint64_t token;
+    uint32_t attempts;
+    uint16_t index;
+    bool in_place;
+    unsigned char state, from;    /* enum qitem_state; from: what it was before ENDING or MOVING */
+    uint64_t mark;                /* of the request that looks at it */
+};
+
+/* One order key with an item here. */
+struct okey {
+    struct hash_node node;
+    unsigned char hash[16];
+    struct qitem *active;
+    struct list behind;           /* by id */
+    bool marked;                  /* a row says: this one first */
+    struct ksuid marked_id;       /* the place of that one */
+};
+
+enum part_mode { PART_OPEN, PART_DRAINING, PART_PAUSED };
+
+/* A completion with a token: saying it again is no error. */
+struct recent { struct ksuid id; uint64_t token; };
+
+struct queue;
+struct slot;
+struct part {
+    struct queue *queue;
+    uint32_t number, store;
+    enum part_mode mode;
+    bool loaded;                  /* memory is what the store has */
+    bool loading, refilling, refilling_due; /* a job reads */
+    bool held;                    /* until held_until */
+    bool closed;                  /* is being moved to another store */
+    bool queued;                  /* in queue.work */
+    bool frees_only;              /* the disk was full: removals first */
+    uint64_t epoch, tokens;
+    struct queue_part_record record; /* as it was owned, until it is read */
+    uint64_t generation;          /* of the memory: raised when it was thrown away */
+    uint64_t churn;               /* batches with live items that left memory: what was read before may be old */
+    struct recent *recent;        /* a ring; NULL until the first */
+    unsigned recent_at;
+    bool failing;                 /* its memory was lost to an error of its store */
+    bool stale, owned, seen;      /* to be read again; owned: epoch and counts are known; seen: its keys too */
+    struct ksuid last_id;         /* greatest given */
+    struct ksuid done_id;         /* greatest whose batch or entry is known to be there */
+    int64_t ready, scheduled, leased;
+    int64_t granting, placing;
+    uint64_t failures;
+    struct hash items, batches, okeys;
+    struct list ready_list;
+    struct list tail;             /* TAIL: became ready while more of the window is being read */
+    bool tail_over;               /* more did than are kept */
+    size_t tail_items, ready_items, behind_items, scheduled_items; /* in memory */
+    bool whole, whole_due;        /* nothing more in the store than is here */
+    struct ksuid edge;            /* ready: read up to here */
+    store_time edge_at;           /* scheduled: read up to (edge_at, edge_id) */
+    struct ksuid edge_id;
+    store_time expire_min;        /* no ready item here expires before */
+    struct heap_node expire;      /* in queue.expires, by expire_min */
+    bool expire_due;
+    struct heap_node head;        /* in queue.heads: has a ready item that may be leased */
+    struct list work;             /* in queue.work */
+    unsigned looking;             /* jobs that look for ids */
+    struct list produces, changes, grants, fetching; /* requests */
+    struct list due, orphans;     /* items: to be returned; leased without anybody */
+    struct list moves;            /* struct move, ready to be written */
+    struct list dying, movers;    /* struct move, being gathered; all */
+    struct list old_idems, unknown_idems; /* keys past their window; of an unknown outcome */
+    struct list unknown;          /* produce requests whose outcome only the store knows */
+    mono held_until;              /* after a failure: not before */
+    int64_t held_ms;
+    struct slot *main, *early;
+};
+
+/* Batches. */
+struct batch *batch_new(uint16_t count, str order_key);
+/* Keeps a copy of the encoded bytes when all such copies stay within bytes_max. */
+void batch_keep(struct batch *b, str bytes, atomic_uint_least64_t *cached, uint64_t bytes_max);
+void batch_ref(struct batch *b);
+void batch_unref(struct part *p, struct batch *b); /* p NULL: not known to a partition */
+struct batch *part_batch(struct part *p, struct ksuid first); /* NULL: not in memory */
+void part_batch_add(struct part *p, struct batch *b);
+/* The encoded item, when its bytes are here. */
+MUST_CHECK bool batch_item(const struct batch *b, unsigned index, str *out);
+
+/* Items. */
+struct qitem *part_item(struct part *p, struct ksuid id);
+struct qitem *part_item_new(struct part *p, struct batch *b, unsigned index, struct ksuid id);
+void part_item_free(struct part *p, struct qitem *it);
+void qitem_move(struct qitem *it, enum qitem_state to);
+/* A new id: after all given before, of now when that is later. n: so many in a row. */
+struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t random);
+/* Into the ready list (or behind its key) by its id. It is in memory, in no list. */
+void part_ready_put(struct part *p, struct qitem *it);
+/* At the end of what was not read yet: kept while the rest is being read, else gone from memory. */
+void part_tail_put(struct part *p, struct qitem *it);
+void part_tail_end(struct part *p, bool all_read);
+/* Out of the list it stands in by its state, which it keeps. */
+void part_unlist(struct part *p, struct qitem *it);
+void part_expire_set(struct part *p, store_time at);
+struct qitem *part_head(const struct part *p);
+/* it came to an end, or its id is no more first of its key. */
+void part_okey_end(struct part *p, struct qitem *it);
+void part_key_of(struct part *p, struct qitem *it); /* finds the order key of its batch, if it has one */
+void part_okey_hash(str key, unsigned char out[16]);
+struct okey *part_okey(struct part *p, const unsigned char hash[16], bool make);
+bool part_okey_may(const struct okey *k, const struct qitem *it);
+
+/* Throws all of the memory away: items must be in no write. */
+void part_forget(struct part *p);
+void part_init(struct part *p, struct queue *q, uint32_t number, uint32_t store);
+void part_fini(struct part *p);
+
+#endif

@@ -1,0 +1,126 @@
+/* parts.c - partitions added, drained, paused and resumed while requests run. */
+#include "queue/flush.h"
+
+#include "base/log.h"
+
+static void lock_changes(struct queue *q)
+{
+    INVARIANT(pthread_mutex_lock(&q->all->change_lock) == 0);
+}
+
+static void unlock_changes(struct queue *q)
+{
+    INVARIANT(pthread_mutex_unlock(&q->all->change_lock) == 0);
+}
+
+static err not_saved(struct err_note *note)
+{
+    err_note_set(note, "internal error, try your request again");
+    return ERR_UNAVAILABLE;
+}
+
+err queue_grow(struct queue *q, struct err_note *note)
+{
+    uint32_t counts[QUEUE_STORES_MAX] = { 0 };
+    if (q->parts_count >= QUEUE_PARTITIONS_MAX) {
+        err_note_set(note, "partitions is invalid; cannot be greater than %d", QUEUE_PARTITIONS_MAX);
+        return ERR_LIMIT;
+    }
+    for (uint32_t i = 0; i < q->parts_count; i++)
+        counts[q->parts[i]->store]++;
+    queue_enter(q);
+    queue_part_add(q, queues_store_for(q->all, counts)); /* its row comes after: an empty partition harms nobody */
+    queue_leave(q);
+    return queue_save(q) == ERR_OK ? ERR_OK : not_saved(note);
+}
+
+static void set_mode(struct queue *q, struct part *p, enum part_mode mode)
+{
+    queue_enter(q);
+    p->mode = mode;
+    place_open(q->place, p->number, mode == PART_OPEN && part_usable(p));
+    if (mode != PART_OPEN)
+        produce_unplace_all(p);
+    q->placing_wanted = true;
+    part_heads(p);
+    queue_leave(q);
+}
+
+static err change_mode(struct queue *q, uint32_t partition, enum part_mode mode, struct err_note *note)
+{
+    struct part *p = q->parts[partition];
+    enum part_mode before = p->mode;
+    set_mode(q, p, mode);
+    if (queue_save(q) == ERR_OK)
+        return ERR_OK;
+    set_mode(q, p, before);
+    return not_saved(note);
+}
+
+static const char *name_of(enum queue_part_order order)
+{
+    switch (order) {
+    case PART_ADD: return "add";
+    case PART_DRAIN: return "drain";
+    case PART_PAUSE: return "pause";
+    case PART_RESUME: return "resume";
+    case PART_MOVE: return "move";
+    }
+    return "";
+}
+
+static err change_part(struct queue *q, const struct queue_part_change *c, struct err_note *note)
+{
+    if (q->deleted) {
+        err_note_set(note, "queue does not exist; no such queue named '%.*s'", STR_ARG(str_take(q->info.name, 180)));
+        return ERR_NOT_FOUND;
+    }
+    if (c->order != PART_ADD && c->partition >= q->parts_count) {
+        err_note_set(note, "partition is invalid; '%u' is not a valid partition", c->partition);
+        return ERR_BAD;
+    }
+    switch (c->order) {
+    case PART_ADD: return queue_grow(q, note);
+    case PART_DRAIN: return change_mode(q, c->partition, PART_DRAINING, note);
+    case PART_PAUSE: return change_mode(q, c->partition, PART_PAUSED, note);
+    case PART_RESUME: return change_mode(q, c->partition, PART_OPEN, note);
+    case PART_MOVE: return part_migrate(q, c->partition, c->store, note);
+    }
+    return ERR_BAD;
+}
+
+err queue_part_change(struct queue *q, const struct queue_part_change *c, struct err_note *note)
+{
+    lock_changes(q);
+    err why = change_part(q, c, note);
+    unlock_changes(q);
+    log_event(q->all->opts.log, LOG_INFO, "queue.partition", LOG_STR("name", q->info.name),
+              LOG_CSTR("order", name_of(c->order)), LOG_INT("partition", c->partition), LOG_STR("store", c->store),
+              LOG_CSTR("error", err_name(why)));
+    return why;
+}
+
+err queue_rebalance(struct queue *q, struct err_note *note)
+{
+    lock_changes(q);
+    uint32_t have[QUEUE_STORES_MAX] = { 0 }, want[QUEUE_STORES_MAX] = { 0 };
+    for (uint32_t i = 0; i < q->parts_count; i++) {
+        have[q->parts[i]->store]++;
+        want[queues_store_for(q->all, want)]++;
+    }
+    err why = ERR_OK;
+    for (uint32_t i = q->parts_count; i > 0 && why == ERR_OK; i--) {
+        uint32_t from = q->parts[i - 1]->store, to = 0;
+        if (have[from] <= want[from])
+            continue;
+        while (have[to] >= want[to])
+            to++;
+        why = part_migrate(q, i - 1, str_of(q->all->opts.stores[to]->name), note);
+        have[from] -= why == ERR_OK;
+        have[to] += why == ERR_OK;
+    }
+    unlock_changes(q);
+    log_event(q->all->opts.log, LOG_INFO, "queue.rebalance", LOG_STR("name", q->info.name),
+              LOG_CSTR("error", err_name(why)));
+    return why;
+}

@@ -1,0 +1,585 @@
+/* queue.c - the lock of a queue: in, out, and what has to be done before it is out (machine.h). */
+#include "queue/flush.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QUEUE_MAGIC 0x9e0eu
+
+enum { DUE_STEPS_MAX = 1024, RETRY_MS = 50, RETRY_MS_MAX = 1000 };
+
+_Static_assert(sizeof(struct own_produce) <= sizeof(((struct queue_produce *)NULL)->own), "own is too small");
+_Static_assert(sizeof(struct own_lease) <= sizeof(((struct queue_lease_request *)NULL)->own), "own is too small");
+_Static_assert(sizeof(struct own_change) <= sizeof(((struct queue_change *)NULL)->own), "own is too small");
+
+/* ---- requests ---- */
+
+struct own_produce *own_produce(struct queue_produce *p)
+{
+    return (struct own_produce *)(void *)p->own;
+}
+
+struct own_lease *own_lease(struct queue_lease_request *r)
+{
+    return (struct own_lease *)(void *)r->own;
+}
+
+struct own_change *own_change(struct queue_change *c)
+{
+    return (struct own_change *)(void *)c->own;
+}
+
+struct queue_produce *req_produce(struct req *r)
+{
+    INVARIANT(r->kind == REQ_PRODUCE);
+    return CONTAINER_OF(r, struct queue_produce, own);
+}
+
+struct queue_lease_request *req_lease(struct req *r)
+{
+    INVARIANT(r->kind == REQ_LEASE);
+    return CONTAINER_OF(r, struct queue_lease_request, own);
+}
+
+struct queue_change *req_change(struct req *r)
+{
+    INVARIANT(r->kind == REQ_CHANGE);
+    return CONTAINER_OF(r, struct queue_change, own);
+}
+
+struct err_note *req_note(struct req *r)
+{
+    switch ((enum req_kind)r->kind) {
+    case REQ_PRODUCE: return &req_produce(r)->note;
+    case REQ_LEASE: return &req_lease(r)->note;
+    case REQ_CHANGE: return &req_change(r)->note;
+    }
+    return NULL;
+}
+
+static uint64_t *waiting_count(struct queue *q, const struct req *r)
+{
+    switch ((enum req_kind)r->kind) {
+    case REQ_PRODUCE: return &q->produces_waiting;
+    case REQ_LEASE: return &q->leases_waiting;
+    case REQ_CHANGE: return &q->changes_waiting;
+    }
+    return NULL;
+}
+
+void req_add(struct queue *q, struct req *r, mono deadline)
+{
+    list_init(&r->link);
+    r->seq = q->seq++;
+    r->deadline = deadline;
+    r->state = REQ_PARKED;
+    heap_add(&q->deadlines, &r->until);
+    ++*waiting_count(q, r);
+    q->requests++;
+    queue_ref(q);
+}
+
+void req_answer(struct queue *q, struct req *r, err why)
+{
+    INVARIANT(r->state != REQ_ANSWERED);
+    if (r->kind == REQ_LEASE && own_lease(req_lease(r))->named) {
+        hash_remove(&q->clients, &own_lease(req_lease(r))->by_client);
+        own_lease(req_lease(r))->named = false;
+    }
+    list_remove(&r->link);
+    heap_remove(&q->deadlines, &r->until);
+    r->state = REQ_ANSWERED;
+    r->why = why;
+    uint64_t *count = waiting_count(q, r);
+    INVARIANT(*count > 0);
+    --*count;
+    q->requests--;
+    list_append(&q->replies, &r->link);
+}
+
+void req_park(struct list *by_seq, struct req *r)
+{
+    list_remove(&r->link);
+    struct list *at = by_seq;
+    while (at->prev != by_seq && CONTAINER_OF(at->prev, struct req, link)->seq > r->seq)
+        at = at->prev;
+    list_put_before(at, &r->link);
+    r->state = REQ_PARKED;
+}
+
+/* ---- what a partition shows the queue ---- */
+
+struct queue_store *part_store(const struct part *p)
+{
+    return p->queue->all->opts.stores[p->store];
+}
+
+bool part_usable(const struct part *p)
+{
+    return p->loaded && !p->loading && !p->closed;
+}
+
+void part_loads(struct part *p)
+{
+    int64_t load = p->ready - p->granting + p->scheduled + p->placing;
+    place_load(p->queue->place, p->number, load < 0 ? 0 : (uint64_t)load);
+}
+
+void part_heads(struct part *p)
+{
+    struct heap *heads = &p->queue->heads;
+    if (p->head.place != 0)
+        heap_remove(heads, &p->head);
+    if (part_usable(p) && !p->held && p->mode != PART_PAUSED && part_head(p) != NULL)
+        heap_add(heads, &p->head);
+}
+
+void part_arrive(struct part *p, struct batch *b)
+{
+    for (unsigned i = 0; i < b->count; i++) {
+        if (b->states[i] != ITEM_IN_PLACE)
+            continue;
+        struct ksuid id = ksuid_add(b->first, i);
+        if (part_item(p, id) != NULL)
+            continue;
+        if (p->whole && p->ready_items + p->behind_items >= PART_WINDOW_ITEMS)
+            p->whole = false;
+        if (!p->whole && !p->refilling)
+            return; /* read when its turn comes */
+        if (!b->known)
+            part_batch_add(p, b);
+        struct qitem *it = part_item_new(p, b, i, id);
+        part_key_of(p, it);
+        if (!p->whole) {
+            part_tail_put(p, it);
+            continue;
+        }
+        p->edge = id;
+        part_ready_put(p, it);
+    }
+}
+
+void queue_work(struct part *p)
+{
+    if (p->queued)
+        return;
+    p->queued = true;
+    list_append(&p->queue->work, &p->work);
+}
+
+/* ---- time ---- */
+
+static bool is_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct req *x = CONTAINER_OF(unconst(a), struct req, until), *y = CONTAINER_OF(unconst(b), struct req, until);
+    return x->deadline.ns < y->deadline.ns;
+}
+
+static bool is_due_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct qitem *x = CONTAINER_OF(unconst(a), struct qitem, due), *y = CONTAINER_OF(unconst(b), struct qitem, due);
+    return x->wake_at.ns != y->wake_at.ns ? x->wake_at.ns < y->wake_at.ns : ksuid_cmp(x->id, y->id) < 0;
+}
+
+static bool is_overdue_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct slot *x = CONTAINER_OF(unconst(a), struct slot, overdue);
+    const struct slot *y = CONTAINER_OF(unconst(b), struct slot, overdue);
+    return x->overdue_at.ns < y->overdue_at.ns;
+}
+
+/* The partition with the oldest head first; ties: the lowest number. */
+static bool is_older(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct part *x = CONTAINER_OF(unconst(a), struct part, head), *y = CONTAINER_OF(unconst(b), struct part, head);
+    int64_t at = part_head(x)->ready_at.ns, other = part_head(y)->ready_at.ns;
+    return at != other ? at < other : x->number < y->number;
+}
+
+static bool expires_before(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct part *x = CONTAINER_OF(unconst(a), struct part, expire);
+    const struct part *y = CONTAINER_OF(unconst(b), struct part, expire);
+    return x->expire_min.ns < y->expire_min.ns;
+}
+
+/* Its reply still is being written, or the store asked: soon over. */
+static bool is_looked_at(struct req *r)
+{
+    switch ((enum req_kind)r->kind) {
+    case REQ_PRODUCE: return false;
+    case REQ_LEASE: return own_lease(req_lease(r))->copying;
+    case REQ_CHANGE: return own_change(req_change(r))->looking;
+    }
+    return false;
+}
+
+static void time_out(struct queue *q, struct req *r)
+{
+    bool unknown = r->state == REQ_WRITING || r->state == REQ_UNKNOWN;
+    switch ((enum req_kind)r->kind) {
+    case REQ_PRODUCE:
+        produce_leave(q, req_produce(r));
+        break;
+    case REQ_LEASE:
+        lease_detach(q, req_lease(r));
+        err_note_set(req_note(r), "request timeout; no items are in the queue, try again");
+        req_answer(q, r, ERR_TIMEOUT);
+        return;
+    case REQ_CHANGE:
+        change_leave(req_change(r));
+        break;
+    }
+    err_note_set(req_note(r), unknown ? "request timeout; the outcome is unknown, try again"
+                                      : "request timeout; no partition is available, try again");
+    req_answer(q, r, ERR_TIMEOUT);
+}
+
+static void end_requests(struct queue *q, mono now)
+{
+    for (struct heap_node *n; (n = heap_first(&q->deadlines)) != NULL;) {
+        struct req *r = CONTAINER_OF(n, struct req, until);
+        if (r->deadline.ns > now.ns)
+            return;
+        if (is_looked_at(r)) {
+            heap_remove(&q->deadlines, n);
+            r->deadline = mono_add_ms(now, RETRY_MS);
+            heap_add(&q->deadlines, n);
+        } else {
+            time_out(q, r);
+        }
+    }
+}
+
+static void look_at_writes(struct queue *q, mono now)
+{
+    for (struct heap_node *n; (n = heap_first(&q->overdue)) != NULL;) {
+        struct slot *s = CONTAINER_OF(n, struct slot, overdue);
+        if (s->overdue_at.ns > now.ns)
+            return;
+        heap_remove(&q->overdue, n);
+        s->overdue_at = mono_add_ms(now, q->all->opts.write_timeout_ms);
+        heap_add(&q->overdue, n);
+        stores_overdue(q->all, s->part->store, now.ns - s->started.ns);
+        produce_unplace_all(s->part);
+    }
+}
+
+static void let_go(struct queue *q, mono now)
+{
+    if (q->held_at.ns > now.ns)
+        return;
+    q->held_at.ns = INT64_MAX;
+    for (uint32_t i = 0; i < q->parts_count; i++) {
+        struct part *p = q->parts[i];
+        if (p->held_until.ns > now.ns && p->held_until.ns < q->held_at.ns)
+            q->held_at = p->held_until;
+        if (p->held && p->held_until.ns <= now.ns) {
+            p->held = false;
+            part_heads(p);
+        }
+        queue_work(p);
+    }
+}
+
+static void retry_parked(struct queue *q, mono now)
+{
+    if (list_empty(&q->parked)) {
+        q->retry_at.ns = INT64_MAX;
+        q->retry_ms = RETRY_MS;
+    } else if (q->retry_at.ns == INT64_MAX) {
+        q->retry_at = mono_add_ms(now, q->retry_ms);
+    } else if (q->retry_at.ns <= now.ns) {
+        q->retry_ms = q->retry_ms * 2 < RETRY_MS_MAX ? q->retry_ms * 2 : RETRY_MS_MAX;
+        q->retry_at = mono_add_ms(now, q->retry_ms);
+        q->placing_wanted = true;
+    }
+}
+
+/* Leases and schedules that are due, at most so many at once. */
+static void due_items(struct queue *q, store_time now)
+{
+    struct heap_node *n;
+    for (unsigned i = 0; i < DUE_STEPS_MAX && (n = heap_first(&q->due)) != NULL; i++) {
+        struct qitem *it = CONTAINER_OF(n, struct qitem, due);
+        if (store_time_before(now, it->wake_at))
+            break;
+        heap_remove(&q->due, n);
+        list_append(&it->part->due, &it->link);
+        queue_work(it->part);
+    }
+    while ((n = heap_first(&q->expires)) != NULL) {
+        struct part *p = CONTAINER_OF(n, struct part, expire);
+        if (store_time_before(now, p->expire_min))
+            break;
+        heap_remove(&q->expires, n);
+        p->expire_due = true;
+        queue_work(p);
+    }
+    idem_expire(q, now);
+}
+
+/* ---- in and out ---- */
+
+void queue_enter(struct queue *q)
+{
+    INVARIANT(pthread_mutex_lock(&q->lock) == 0);
+}
+
+static bool take_arrived(struct queue *q)
+{
+    struct list arrived;
+    list_init(&arrived);
+    INVARIANT(pthread_mutex_lock(&q->arrived_lock) == 0);
+    list_join(&arrived, &q->arrived);
+    INVARIANT(pthread_mutex_unlock(&q->arrived_lock) == 0);
+    bool any = !list_empty(&arrived);
+    for (struct list *n; (n = list_take(&arrived)) != NULL;) {
+        struct arrival *a = CONTAINER_OF(n, struct arrival, link);
+        a->arrived(a);
+    }
+    return any;
+}
+
+static bool do_work(struct queue *q)
+{
+    bool any = false;
+    struct list work;
+    list_init(&work);
+    list_join(&work, &q->work);
+    for (struct list *n; (n = list_take(&work)) != NULL;) {
+        struct part *p = CONTAINER_OF(n, struct part, work);
+        p->queued = false;
+        any |= part_flush(p);
+    }
+    return any;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When time alone gives this queue something to do. */
+static void next_times(struct queue *q, store_time *due, mono *wait)
+{
+    const struct heap_node *item = heap_first(&q->due), *expire = heap_first(&q->expires);
+    const struct heap_node *req = heap_first(&q->deadlines), *slot = heap_first(&q->overdue);
+    int64_t at = idem_next(q).ns;
+    if (item != NULL)
+        at = earlier(at, CONTAINER_OF(unconst(item), struct qitem, due)->wake_at.ns);
+    if (expire != NULL)
+        at = earlier(at, CONTAINER_OF(unconst(expire), struct part, expire)->expire_min.ns);
+    due->ns = at;
+    at = earlier(q->retry_at.ns, q->held_at.ns);
+    if (req != NULL)
+        at = earlier(at, CONTAINER_OF(unconst(req), struct req, until)->deadline.ns);
+    if (slot != NULL)
+        at = earlier(at, CONTAINER_OF(unconst(slot), struct slot, overdue)->overdue_at.ns);
+    wait->ns = at;
+}
+
+static void settle(struct queue *q)
+{
+    store_time due;
+    mono wait, now = clock_mono(q->all->opts.clock);
+    end_requests(q, now);
+    look_at_writes(q, now);
+    let_go(q, now);
+    due_items(q, clock_store(q->all->opts.clock));
+    for (bool more = true; more;) {
+        more = take_arrived(q);
+        if (q->placing_wanted)
+            place_round(q);
+        more |= do_work(q);
+        lease_round(q);
+        more |= !list_empty(&q->work);
+    }
+    retry_parked(q, now);
+    next_times(q, &due, &wait);
+    timers_update(q, due, wait);
+    if (q->busy == 0)
+        (void)pthread_cond_broadcast(&q->calm);
+}
+
+static void answer(struct list *replies, struct queue *q)
+{
+    for (struct list *n; (n = list_take(replies)) != NULL;) {
+        struct req *r = CONTAINER_OF(n, struct req, link);
+        err why = r->why; /* r is its owner's again once done is called */
+        switch ((enum req_kind)r->kind) {
+        case REQ_PRODUCE: req_produce(r)->done(req_produce(r), why); break;
+        case REQ_LEASE: req_lease(r)->done(req_lease(r), why); break;
+        case REQ_CHANGE: req_change(r)->done(req_change(r), why); break;
+        }
+        struct queue *mine = q;
+        queue_unref(&mine);
+    }
+}
+
+static bool has_arrived(struct queue *q)
+{
+    INVARIANT(pthread_mutex_lock(&q->arrived_lock) == 0);
+    bool any = !list_empty(&q->arrived);
+    INVARIANT(pthread_mutex_unlock(&q->arrived_lock) == 0);
+    return any;
+}
+
+void queue_leave(struct queue *q)
+{
+    queue_ref(q);
+    for (;;) {
+        struct list replies, fetches;
+        list_init(&replies);
+        list_init(&fetches);
+        settle(q);
+        list_join(&replies, &q->replies);
+        list_join(&fetches, &q->fetches);
+        INVARIANT(pthread_mutex_unlock(&q->lock) == 0);
+        answer(&replies, q);
+        if (!list_empty(&fetches)) {
+            lease_fetch_all(q, &fetches); /* enters again to say so */
+            continue;
+        }
+        if (!has_arrived(q) || pthread_mutex_trylock(&q->lock) != 0)
+            break;
+    }
+    struct queue *mine = q;
+    queue_unref(&mine);
+}
+
+void queue_arrive(struct queue *q, struct arrival *a)
+{
+    queue_ref(q); /* what arrives may be the last that holds it */
+    INVARIANT(pthread_mutex_lock(&q->arrived_lock) == 0);
+    list_append(&q->arrived, &a->link);
+    INVARIANT(pthread_mutex_unlock(&q->arrived_lock) == 0);
+    if (pthread_mutex_trylock(&q->lock) == 0)
+        queue_leave(q);
+    struct queue *mine = q;
+    queue_unref(&mine);
+}
+
+/* ---- life ---- */
+
+void queue_ref(struct queue *q)
+{
+    (void)atomic_fetch_add_explicit(&q->refs, 1, memory_order_relaxed);
+}
+
+static char *own_text(str s)
+{
+    char *p = malloc(s.n + 1);
+    INVARIANT(p != NULL);
+    if (s.n > 0)
+        memcpy(p, s.p, s.n);
+    p[s.n] = '\0';
+    return p;
+}
+
+void queue_info_own(struct queue_info *to, const struct queue_info *from)
+{
+    *to = *from;
+    to->name.p = own_text(from->name);
+    to->space.p = own_text(from->space);
+    to->dead_queue.p = own_text(from->dead_queue);
+    to->reference.p = own_text(from->reference);
+}
+
+void queue_info_free(struct queue_info *info)
+{
+    free((void *)(uintptr_t)info->name.p);
+    free((void *)(uintptr_t)info->space.p);
+    free((void *)(uintptr_t)info->dead_queue.p);
+    free((void *)(uintptr_t)info->reference.p);
+}
+
+struct queue *queue_new(struct queues *all, const struct queue_info *info, uint32_t number)
+{
+    struct queue *q = calloc(1, sizeof *q);
+    INVARIANT(q != NULL);
+    q->magic = QUEUE_MAGIC;
+    q->all = all;
+    q->number = number;
+    q->refs = 1;
+    INVARIANT(pthread_mutex_init(&q->lock, NULL) == 0);
+    INVARIANT(pthread_mutex_init(&q->arrived_lock, NULL) == 0);
+    INVARIANT(pthread_cond_init(&q->calm, NULL) == 0);
+    queue_info_own(&q->info, info);
+    struct list *lists[] = { &q->arrived, &q->parked, &q->waiting, &q->held, &q->replies, &q->fetches, &q->work,
+                             &q->idems_by_age, &q->free_items };
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        list_init(lists[i]);
+    hash_init(&q->clients);
+    hash_init(&q->idems);
+    heap_init(&q->due, is_due_before);
+    heap_init(&q->deadlines, is_before);
+    heap_init(&q->overdue, is_overdue_before);
+    heap_init(&q->heads, is_older);
+    heap_init(&q->expires, expires_before);
+    rng_init(&q->rng, all->opts.seed ^ ((uint64_t)number << 32));
+    q->retry_at.ns = q->held_at.ns = q->wait_at.ns = INT64_MAX;
+    q->due_at = STORE_TIME_NEVER;
+    q->retry_ms = RETRY_MS;
+    q->place = place_new(all->opts.stores_count);
+    (void)atomic_fetch_add(&all->alive, 1);
+    return q;
+}
+
+void queue_part_add(struct queue *q, uint32_t store)
+{
+    struct part *p = malloc(sizeof *p);
+    INVARIANT(p != NULL);
+    part_init(p, q, q->parts_count, store);
+    q->parts = reallocarray(q->parts, q->parts_count + 1, sizeof(struct part *));
+    INVARIANT(q->parts != NULL);
+    q->parts[q->parts_count++] = p;
+    atomic_store(&q->parts_shown, q->parts_count);
+    q->unseen++;
+    place_put(q->place, p->number, store);
+    queue_work(p);
+}
+
+static void queue_free(struct queue *q)
+{
+    INVARIANT(q->requests == 0);
+    INVARIANT(q->busy == 0);
+    INVARIANT(q->due_node.place == 0);
+    INVARIANT(q->wait_node.place == 0);
+    for (uint32_t i = 0; i < q->parts_count; i++) {
+        part_fini(q->parts[i]);
+        slot_free(&q->parts[i]->main);
+        slot_free(&q->parts[i]->early);
+        free(q->parts[i]);
+    }
+    free(q->parts);
+    idem_free_all(q);
+    hash_fini(&q->clients);
+    hash_fini(&q->idems);
+    struct heap *heaps[] = { &q->due, &q->deadlines, &q->overdue, &q->heads, &q->expires };
+    for (size_t i = 0; i < COUNT_OF(heaps); i++)
+        heap_fini(heaps[i]);
+    for (unsigned i = 0; i < q->chunks_count; i++)
+        free(q->chunks[i]);
+    free(q->chunks);
+    place_free(&q->place);
+    queue_info_free(&q->info);
+    (void)pthread_mutex_destroy(&q->lock);
+    (void)pthread_mutex_destroy(&q->arrived_lock);
+    (void)pthread_cond_destroy(&q->calm);
+    struct queues *all = q->all;
+    q->magic = 0;
+    free(q);
+    (void)atomic_fetch_sub(&all->alive, 1); /* whoever waits for that may free all */
+}
+
+void queue_unref(struct queue **qp)
+{
+    struct queue *q = *qp;
+    if (q == NULL)
+        return;
+    MAGIC_CHECK(q, QUEUE_MAGIC);
+    *qp = NULL;
+    if (atomic_fetch_sub_explicit(&q->refs, 1, memory_order_acq_rel) == 1)
+        queue_free(q);
+}

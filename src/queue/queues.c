@@ -1,0 +1,513 @@
+/* queues.c - all queues of a server: made, found, changed, drained. */
+#include "queue/catalogue.h"
+#include "queue/flush.h"
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/utf8.h"
+#include "codec/goduration.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QUEUES_MAGIC 0x9ae5u
+
+static void read_lock(struct queues *qs)
+{
+    INVARIANT(pthread_rwlock_rdlock(&qs->lock) == 0);
+}
+
+static void write_lock(struct queues *qs)
+{
+    INVARIANT(pthread_rwlock_wrlock(&qs->lock) == 0);
+}
+
+static void unlock(struct queues *qs)
+{
+    INVARIANT(pthread_rwlock_unlock(&qs->lock) == 0);
+}
+
+/* ---- names ---- */
+
+static bool is_space_at(str s, size_t i)
+{
+    static const str wide[] = { STR_INIT("\xc2\x85"), STR_INIT("\xc2\xa0"), STR_INIT("\xe1\x9a\x80"),
+                                STR_INIT("\xe2\x80\xa8"), STR_INIT("\xe2\x80\xa9"), STR_INIT("\xe2\x80\xaf"),
+                                STR_INIT("\xe2\x81\x9f"), STR_INIT("\xe3\x80\x80") };
+    unsigned char c = (unsigned char)s.p[i];
+    str rest = str_skip(s, i);
+    if (c == ' ' || (c >= '\t' && c <= '\r'))
+        return true;
+    if (rest.n >= 3 && str_starts(rest, STR("\xe2\x80")) && (unsigned char)rest.p[2] >= 0x80 &&
+        (unsigned char)rest.p[2] <= 0x8a)
+        return true;
+    for (size_t w = 0; w < COUNT_OF(wide); w++)
+        if (str_starts(rest, wide[w]))
+            return true;
+    return false;
+}
+
+static bool has_space(str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (is_space_at(s, i))
+            return true;
+    return false;
+}
+
+static err check_text(const char *what, str name, struct err_note *note)
+{
+    if (name.n > QUEUE_NAME_BYTES_MAX) {
+        err_note_set(note, "%s is invalid; cannot be greater than '%d' characters", what, QUEUE_NAME_BYTES_MAX);
+        return ERR_BAD;
+    }
+    if (has_space(name)) {
+        err_note_set(note, "%s is invalid; '%.*s' cannot contain whitespace", what, STR_ARG(str_take(name, 150)));
+        return ERR_BAD;
+    }
+    if (str_find(name, '~') < name.n) {
+        err_note_set(note, "%s is invalid; '%.*s' cannot contain '~' character", what, STR_ARG(str_take(name, 150)));
+        return ERR_BAD;
+    }
+    if (!utf8_valid(name) || str_find(name, '\0') < name.n) {
+        err_note_set(note, "%s is invalid; it is not valid UTF-8", what);
+        return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
+err queue_name_check(str name, struct err_note *note)
+{
+    size_t spaces = 0;
+    while (spaces < name.n && (name.p[spaces] == ' ' || (name.p[spaces] >= '\t' && name.p[spaces] <= '\r')))
+        spaces++;
+    if (spaces == name.n) {
+        err_note_set(note, "queue name is invalid; queue name cannot be empty");
+        return ERR_BAD;
+    }
+    return check_text("queue name", name, note);
+}
+
+static struct queue *find(struct queues *qs, str name)
+{
+    struct queue *q = map_get(qs->names, name);
+    if (q != NULL)
+        queue_ref(q);
+    return q;
+}
+
+err queues_find(struct queues *qs, str name, struct queue **out, struct err_note *note)
+{
+    MAGIC_CHECK(qs, QUEUES_MAGIC);
+    read_lock(qs);
+    struct queue *q = find(qs, name);
+    unlock(qs);
+    if (q == NULL) {
+        err_note_set(note, "queue does not exist; no such queue named '%.*s'", STR_ARG(str_take(name, 180)));
+        return ERR_NOT_FOUND;
+    }
+    *out = q;
+    return ERR_OK;
+}
+
+/* ---- checks of create and update, in the order of the contract ---- */
+
+static err check_dead_queue(struct queues *qs, const struct queue_info *info, struct err_note *note)
+{
+    str dead = info->dead_queue;
+    if (dead.n == 0)
+        return ERR_OK;
+    err why = check_text("dead queue", dead, note);
+    if (why != ERR_OK)
+        return why;
+    if (str_eq(dead, info->name)) {
+        err_note_set(note, "dead_queue cannot reference itself");
+        return ERR_BAD;
+    }
+    struct queue *q = map_get(qs->names, dead);
+    if (q == NULL) {
+        err_note_set(note, "dead_queue does not exist; '%.*s' was not found, create it first",
+                     STR_ARG(str_take(dead, 150)));
+        return ERR_BAD;
+    }
+    if (q->info.dead_queue.n > 0) { /* changed under change_lock alone, which we hold */
+        err_note_set(note, "dead_queue is invalid; '%.*s' already has its own dead_queue configured",
+                     STR_ARG(str_take(dead, 120)));
+        return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
+static err check_numbers(const struct queue_info *info, struct err_note *note)
+{
+    if (info->reference.n > QUEUE_REFERENCE_BYTES_MAX) {
+        err_note_set(note, "reference field is invalid; cannot be greater than '%d' characters",
+                     QUEUE_REFERENCE_BYTES_MAX);
+        return ERR_BAD;
+    }
+    if (info->max_attempts > QUEUE_ATTEMPTS_MAX) {
+        err_note_set(note, "max attempts is invalid; cannot be greater than %d", QUEUE_ATTEMPTS_MAX);
+        return ERR_BAD;
+    }
+    if (info->partitions < 1) {
+        err_note_set(note, "partitions is invalid; cannot be less than 1");
+        return ERR_BAD;
+    }
+    if (info->partitions > QUEUE_PARTITIONS_MAX) {
+        err_note_set(note, "partitions is invalid; cannot be greater than %d", QUEUE_PARTITIONS_MAX);
+        return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
+static err check_timeouts(const struct queue_info *info, struct err_note *note)
+{
+    if (info->lease_timeout_ns <= 0) {
+        err_note_set(note, "lease timeout is invalid; cannot be empty");
+        return ERR_BAD;
+    }
+    if (info->expire_timeout_ns <= 0) {
+        err_note_set(note, "expire timeout is invalid; cannot be empty");
+        return ERR_BAD;
+    }
+    if (info->lease_timeout_ns > info->expire_timeout_ns) {
+        char lease[GODURATION_BYTES_MAX + 1], expire[GODURATION_BYTES_MAX + 1];
+        goduration_format(info->lease_timeout_ns, lease);
+        goduration_format(info->expire_timeout_ns, expire);
+        err_note_set(note, "lease timeout is too long; %s cannot be greater than the expire timeout %s", lease, expire);
+        return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
+static err check_info(struct queues *qs, const struct queue_info *info, struct err_note *note)
+{
+    err why = check_dead_queue(qs, info, note);
+    if (why == ERR_OK)
+        why = check_numbers(info, note);
+    return why == ERR_OK ? check_timeouts(info, note) : why;
+}
+
+/* ---- rows of the catalogue ---- */
+
+/* Partition i goes to the store that is shortest of its weight; with equal weights to store i mod n. */
+uint32_t queues_store_for(struct queues *qs, const uint32_t *counts)
+{
+    uint32_t best = 0;
+    for (uint32_t s = 1; s < qs->opts.stores_count; s++) {
+        uint64_t weight = qs->opts.affinities == NULL ? 1 : qs->opts.affinities[s];
+        uint64_t best_weight = qs->opts.affinities == NULL ? 1 : qs->opts.affinities[best];
+        if ((counts[s] + 1) * best_weight < (counts[best] + 1) * weight)
+            best = s;
+    }
+    return best;
+}
+
+/* The row of q as it is; its texts are q's, parts the caller's to free. Under change_lock. */
+static struct catalogue_row row_of(struct queue *q)
+{
+    struct queues *qs = q->all;
+    struct catalogue_row row = { .number = q->number, .keyed_count = q->keyed_count, .info = q->info,
+                                 .stores_count = qs->opts.stores_count };
+    for (unsigned s = 0; s < row.stores_count; s++)
+        row.stores[s] = qs->opts.stores[s]->name;
+    row.info.partitions = q->parts_count;
+    row.parts = calloc(q->parts_count, sizeof *row.parts);
+    INVARIANT(row.parts != NULL);
+    for (uint32_t i = 0; i < q->parts_count; i++)
+        row.parts[i] = (struct catalogue_part){ .store = (uint16_t)q->parts[i]->store,
+                                                .mode = (unsigned char)q->parts[i]->mode };
+    return row;
+}
+
+err queue_save(struct queue *q)
+{
+    struct catalogue_row row = row_of(q);
+    err why = catalogue_put(q->all->opts.engine, &row, 0);
+    free(row.parts);
+    return why;
+}
+
+static void enlist(struct queues *qs, struct queue *q)
+{
+    size_t at = 0;
+    write_lock(qs);
+    INVARIANT(map_put(qs->names, q->info.name, q) == NULL);
+    if (qs->count == qs->size) {
+        qs->size = qs->size == 0 ? 16 : qs->size * 2;
+        qs->sorted = reallocarray(qs->sorted, qs->size, sizeof(struct queue *));
+        INVARIANT(qs->sorted != NULL);
+    }
+    for (size_t high = qs->count; at < high;) {
+        size_t mid = at + (high - at) / 2;
+        if (str_cmp(qs->sorted[mid]->info.name, q->info.name) < 0)
+            at = mid + 1;
+        else
+            high = mid;
+    }
+    memmove(&qs->sorted[at + 1], &qs->sorted[at], (qs->count - at) * sizeof(struct queue *));
+    qs->sorted[at] = q;
+    qs->count++;
+    unlock(qs);
+}
+
+static void delist(struct queues *qs, struct queue *q)
+{
+    write_lock(qs);
+    INVARIANT(map_remove(qs->names, q->info.name) == q);
+    size_t at = 0;
+    while (qs->sorted[at] != q)
+        at++;
+    memmove(&qs->sorted[at], &qs->sorted[at + 1], (qs->count - at - 1) * sizeof(struct queue *));
+    qs->count--;
+    unlock(qs);
+}
+
+/* ---- create, update, delete ---- */
+
+static void lock_changes(struct queues *qs)
+{
+    INVARIANT(pthread_mutex_lock(&qs->change_lock) == 0);
+}
+
+static void unlock_changes(struct queues *qs)
+{
+    INVARIANT(pthread_mutex_unlock(&qs->change_lock) == 0);
+}
+
+static err check_create(struct queues *qs, const struct queue_info *info, struct err_note *note)
+{
+    err why = queue_name_check(info->name, note);
+    if (why != ERR_OK)
+        return why;
+    if (qs->draining) {
+        err_note_set(note, "service is shutting down");
+        return ERR_SHUTDOWN;
+    }
+    if (map_get(qs->names, info->name) != NULL) {
+        err_note_set(note, "invalid queue; '%.*s' already exists", STR_ARG(str_take(info->name, 180)));
+        return ERR_CONFLICT;
+    }
+    if (qs->count >= QUEUE_QUEUES_MAX) {
+        err_note_set(note, "queue is overloaded; there are %d queues, which is the limit", QUEUE_QUEUES_MAX);
+        return ERR_LIMIT;
+    }
+    return check_info(qs, info, note);
+}
+
+static struct queue *make(struct queues *qs, const struct queue_info *info)
+{
+    uint32_t counts[QUEUE_STORES_MAX] = { 0 };
+    struct queue_info own = *info;
+    own.created_at = own.updated_at = clock_store(qs->opts.clock);
+    if (!own.has_durability)
+        own.durability = qs->opts.durability;
+    struct queue *q = queue_new(qs, &own, qs->next_number);
+    q->keyed_count = info->partitions;
+    for (uint32_t i = 0; i < info->partitions; i++) {
+        uint32_t store = queues_store_for(qs, counts);
+        counts[store]++;
+        queue_part_add(q, store);
+    }
+    return q;
+}
+
+static void store_failed(struct err_note *note, err why)
+{
+    err_note_set(note, why == ERR_FULL ? "internal error, try your request again; the disk is full"
+                                       : "internal error, try your request again");
+}
+
+err queues_create(struct queues *qs, const struct queue_info *info, struct err_note *note)
+{
+    lock_changes(qs);
+    err why = check_create(qs, info, note);
+    if (why != ERR_OK) {
+        unlock_changes(qs);
+        return why;
+    }
+    struct queue *q = make(qs, info);
+    struct catalogue_row row = row_of(q);
+    why = catalogue_put(qs->opts.engine, &row, qs->next_number + 1);
+    free(row.parts);
+    if (why == ERR_OK) {
+        qs->next_number++;
+        enlist(qs, q);
+        queue_enter(q);
+        queue_leave(q);
+        log_event(qs->opts.log, LOG_INFO, "queue.create", LOG_STR("name", info->name),
+                  LOG_INT("partitions", info->partitions));
+    } else {
+        store_failed(note, why);
+        queue_unref(&q);
+        why = ERR_UNAVAILABLE;
+    }
+    unlock_changes(qs);
+    return why;
+}
+
+/* Under the lock of q. */
+static void take_info(struct queue *q, struct queue_info *info)
+{
+    struct queue_info old = q->info, to;
+    queue_info_own(&to, info);
+    struct queue_info spare = { .name = to.name, .space = to.space, .dead_queue = old.dead_queue,
+                                .reference = old.reference };
+    to.name = old.name; /* others look at these two without our lock */
+    to.space = old.space;
+    q->info = to;
+    queue_info_free(&spare);
+}
+
+static err update(struct queues *qs, struct queue *q, const struct queue_info *info, struct err_note *note)
+{
+    struct queue_info to = *info;
+    const struct queue_info *old = &q->info;
+    to.space = old->space;
+    to.created_at = old->created_at;
+    to.updated_at = clock_store(qs->opts.clock);
+    to.lease_timeout_ns = info->lease_timeout_ns != 0 ? info->lease_timeout_ns : old->lease_timeout_ns;
+    to.expire_timeout_ns = info->expire_timeout_ns != 0 ? info->expire_timeout_ns : old->expire_timeout_ns;
+    to.partitions = info->partitions != 0 ? info->partitions : q->parts_count;
+    if (!info->has_durability) {
+        to.has_durability = old->has_durability;
+        to.durability = old->durability;
+    }
+    err why = check_info(qs, &to, note);
+    if (why != ERR_OK)
+        return why;
+    if (to.partitions < q->parts_count) {
+        err_note_set(note, "partitions is invalid; a queue has %u and cannot have fewer, drain them instead",
+                     q->parts_count);
+        return ERR_BAD;
+    }
+    struct catalogue_row row = row_of(q);
+    uint32_t before = row.info.partitions;
+    row.info = to;
+    row.info.partitions = before;
+    why = catalogue_put(qs->opts.engine, &row, 0);
+    free(row.parts);
+    if (why != ERR_OK) {
+        store_failed(note, why);
+        return ERR_UNAVAILABLE;
+    }
+    queue_enter(q);
+    take_info(q, &to);
+    queue_leave(q);
+    for (; why == ERR_OK && before < to.partitions; before++)
+        why = queue_grow(q, note);
+    return why;
+}
+
+err queues_update(struct queues *qs, const struct queue_info *info, struct err_note *note)
+{
+    struct queue *q;
+    err why = queue_name_check(info->name, note);
+    if (why != ERR_OK)
+        return why;
+    lock_changes(qs);
+    why = queues_find(qs, info->name, &q, note);
+    if (why == ERR_OK) {
+        why = update(qs, q, info, note);
+        queue_unref(&q);
+    }
+    if (why == ERR_OK)
+        log_event(qs->opts.log, LOG_INFO, "queue.update", LOG_STR("name", info->name));
+    unlock_changes(qs);
+    return why;
+}
+
+err queues_delete(struct queues *qs, str name, struct err_note *note)
+{
+    struct queue *q;
+    lock_changes(qs);
+    err why = queues_find(qs, name, &q, note);
+    if (why != ERR_OK) {
+        unlock_changes(qs);
+        return why;
+    }
+    struct catalogue_row row = row_of(q);
+    why = catalogue_delete(qs->opts.engine, &row);
+    free(row.parts);
+    if (why == ERR_OK) {
+        delist(qs, q);
+        queue_end(q, true);
+        log_event(qs->opts.log, LOG_INFO, "queue.delete", LOG_STR("name", name));
+        struct queue *listed = q;
+        queue_drop(q);
+        queue_unref(&listed);
+    } else {
+        store_failed(note, why);
+        why = ERR_UNAVAILABLE;
+    }
+    queue_unref(&q);
+    unlock_changes(qs);
+    return why;
+}
+
+void queues_enlist(struct queues *qs, struct queue *q)
+{
+    enlist(qs, q);
+}
+
+/* ---- looking ---- */
+
+static err copy_text(struct arena *a, str *s)
+{
+    *s = arena_copy(a, *s);
+    return s->p == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+err queue_info_get(struct queue *q, struct arena *a, struct queue_info *out)
+{
+    struct queue_info info;
+    queue_enter(q);
+    info = q->info;
+    info.partitions = q->parts_count;
+    err why = copy_text(a, &info.name);
+    if (why == ERR_OK)
+        why = copy_text(a, &info.space);
+    if (why == ERR_OK)
+        why = copy_text(a, &info.dead_queue);
+    if (why == ERR_OK)
+        why = copy_text(a, &info.reference);
+    queue_leave(q);
+    if (why == ERR_OK)
+        *out = info;
+    return why;
+}
+
+err queues_list(struct queues *qs, str pivot, str space, unsigned limit, struct arena *a, struct queue_info **out,
+                unsigned *count)
+{
+    enum { LIST_MAX = 65536 };
+    unsigned max = limit == 0 || limit > LIST_MAX ? LIST_MAX : limit, found = 0;
+    err why = ERR_OK;
+    read_lock(qs);
+    if (max > qs->count)
+        max = (unsigned)qs->count;
+    struct queue_info *infos = arena_calloc(a, (size_t)max + 1, sizeof *infos);
+    if (infos == NULL)
+        why = ERR_LIMIT;
+    size_t low = 0;
+    for (size_t high = qs->count; low < high;) {
+        size_t mid = low + (high - low) / 2;
+        if (str_cmp(qs->sorted[mid]->info.name, pivot) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (size_t i = low; i < qs->count && found < max && why == ERR_OK; i++) {
+        struct queue *q = qs->sorted[i]; /* name and namespace never change in place of one queue */
+        if (space.n > 0 && !str_eq(q->info.space, space))
+            continue;
+        why = queue_info_get(q, a, &infos[found]);
+        found += why == ERR_OK;
+    }
+    unlock(qs);
+    if (why != ERR_OK)
+        return why;
+    *out = infos;
+    *count = found;
+    return ERR_OK;
+}

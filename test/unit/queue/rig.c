@@ -1,0 +1,264 @@
+#include "rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void *run_loop(void *ctx)
+{
+    struct rig *r = ctx;
+    loop_run(r->loop);
+    queues_free(&r->queues); /* its timer belongs to this thread */
+    return NULL;
+}
+
+void rig_open(struct rig *r)
+{
+    struct err_note note = { "" };
+    store_time greatest = STORE_TIME_ZERO;
+    r->engine = scratch_engine(&r->scratch, r->clock);
+    for (unsigned i = 0; i < r->stores_count; i++) {
+        static const char *const names[RIG_STORES_MAX] = { "s0", "s1", "s2", "s3" };
+        char dir[128];
+        (void)snprintf(dir, sizeof dir, "%s/store-%u", r->scratch.dir, i);
+        struct queue_local_opts o = { .name = names[i], .engine = i == 0 ? r->engine : NULL, .dir = i == 0 ? NULL : dir, .clock = r->clock,
+                                      .segment_bytes = 8u << 20, .index_bytes_max = 1u << 30 };
+        err why = queue_local_open(&o, &r->stores[i], &greatest, &note);
+        if (why != ERR_OK)
+            fail_msg("store: %s", note.text);
+    }
+    r->loop = loop_new(4);
+    r->opts.engine = r->engine;
+    r->opts.stores = r->stores;
+    r->opts.stores_count = r->stores_count;
+    r->opts.clock = r->clock;
+    r->opts.loop = r->loop;
+    if (queues_new(&r->opts, &r->queues, &note) != ERR_OK)
+        fail_msg("queues: %s", note.text);
+    assert_int_equal(pthread_create(&r->thread, NULL, run_loop, r), 0);
+}
+
+void rig_init(struct rig *r, unsigned stores)
+{
+    memset(r, 0, sizeof *r);
+    scratch_make(&r->scratch);
+    r->sysclock = sysclock_new();
+    r->clock = sysclock_clock(r->sysclock);
+    sysclock_start(r->sysclock, STORE_TIME_ZERO);
+    r->stores_count = stores;
+    r->opts = (struct queues_opts){ .seed = 7, .durability = QUEUE_SYNC, .write_timeout_ms = 3000,
+                                    .idempotency_window_ns = 300 * NS_PER_S, .reply_bytes_max = 8u << 20 };
+    rig_open(r);
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+    (void)nanosleep(&t, NULL);
+}
+
+void rig_close(struct rig *r)
+{
+    queues_drain(r->queues);
+    for (unsigned i = 0; !queues_idle(r->queues); i++) {
+        if (i > RIG_WAIT_MS)
+            fail_msg("queues do not come to rest");
+        pause_ms(1);
+    }
+    loop_stop(r->loop);
+    (void)pthread_join(r->thread, NULL);
+    loop_free(&r->loop);
+    for (unsigned i = r->stores_count; i > 0; i--)
+        r->stores[i - 1]->ops->close(&r->stores[i - 1]);
+    engine_close(&r->engine);
+}
+
+void rig_fini(struct rig *r)
+{
+    rig_close(r);
+    sysclock_free(&r->sysclock);
+    scratch_remove(&r->scratch);
+}
+
+void rig_advance(struct rig *r, int64_t ns)
+{
+    struct err_note note;
+    assert_int_equal(sysclock_advance(r->sysclock, ns, &note), ERR_OK);
+    queues_upkeep_all(r->queues);
+}
+
+struct queue *rig_create(struct rig *r, struct queue_info info)
+{
+    struct err_note note = { "" };
+    struct queue *q = NULL;
+    if (info.lease_timeout_ns == 0)
+        info.lease_timeout_ns = 60 * NS_PER_S;
+    if (info.expire_timeout_ns == 0)
+        info.expire_timeout_ns = 24 * 3600 * NS_PER_S;
+    if (info.partitions == 0)
+        info.partitions = 1;
+    if (queues_create(r->queues, &info, &note) != ERR_OK)
+        fail_msg("create: %s", note.text);
+    assert_int_equal(queues_find(r->queues, info.name, &q, &note), ERR_OK);
+    return q;
+}
+
+struct queue *rig_queue(struct rig *r, const char *name, uint32_t partitions)
+{
+    return rig_create(r, (struct queue_info){ .name = str_of(name), .partitions = partitions });
+}
+
+/* ---- requests ---- */
+
+struct ask *ask_new(void)
+{
+    struct ask *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    arena_init(&a->arena, 64u << 20);
+    (void)pthread_mutex_init(&a->lock, NULL);
+    (void)pthread_cond_init(&a->changed, NULL);
+    return a;
+}
+
+void ask_free(struct ask *a)
+{
+    arena_fini(&a->arena);
+    (void)pthread_mutex_destroy(&a->lock);
+    (void)pthread_cond_destroy(&a->changed);
+    free(a);
+}
+
+static void done(struct ask *a, err why)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    assert_false(a->done); /* exactly once */
+    a->done = true;
+    a->why = why;
+    (void)pthread_cond_broadcast(&a->changed);
+    (void)pthread_mutex_unlock(&a->lock);
+}
+
+static void produced(struct queue_produce *p, err why)
+{
+    done(p->ctx, why);
+}
+
+static void leased(struct queue_lease_request *r, err why)
+{
+    done(r->ctx, why);
+}
+
+static void changed(struct queue_change *c, err why)
+{
+    done(c->ctx, why);
+}
+
+err ask_wait(struct ask *a)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += RIG_WAIT_MS / 1000;
+    (void)pthread_mutex_lock(&a->lock);
+    while (!a->done)
+        if (pthread_cond_timedwait(&a->changed, &a->lock, &until) != 0)
+            fail_msg("a request has no answer");
+    (void)pthread_mutex_unlock(&a->lock);
+    return a->why;
+}
+
+bool ask_is_done(struct ask *a)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    bool is = a->done;
+    (void)pthread_mutex_unlock(&a->lock);
+    return is;
+}
+
+struct ask *rig_produce_begin(struct rig *r, struct queue *q, const char *body, unsigned count)
+{
+    struct ask *a = ask_new();
+    for (unsigned i = 0; i < count; i++)
+        a->items[i] = (struct queue_item_new){ .bytes = arena_printf(&a->arena, "%s%u", body, i), .kind = STR("k") };
+    a->u.produce = (struct queue_produce){ .queue = q, .items = a->items, .items_count = count,
+                                           .deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS),
+                                           .arena = &a->arena, .done = produced, .ctx = a };
+    if (queue_produce_start(&a->u.produce) != ERR_OK)
+        fail_msg("produce: %s", a->u.produce.note.text);
+    return a;
+}
+
+uint32_t rig_produce(struct rig *r, struct queue *q, const char *body, unsigned count)
+{
+    struct ask *a = rig_produce_begin(r, q, body, count);
+    if (ask_wait(a) != ERR_OK)
+        fail_msg("produce: %s", a->u.produce.note.text);
+    uint32_t partition = a->u.produce.partition;
+    ask_free(a);
+    return partition;
+}
+
+struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count, int64_t timeout_ms)
+{
+    struct ask *a = ask_new();
+    a->u.lease = (struct queue_lease_request){ .queue = q, .batch_size = count, .client_id = str_of(client),
+                                               .deadline = mono_add_ms(clock_mono(r->clock), timeout_ms),
+                                               .arena = &a->arena, .done = leased, .ctx = a };
+    if (queue_lease_start(&a->u.lease) != ERR_OK)
+        fail_msg("lease: %s", a->u.lease.note.text);
+    return a;
+}
+
+struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count)
+{
+    struct ask *a = rig_lease_begin(r, q, "", count, 300);
+    if (ask_wait(a) != ERR_OK)
+        a->u.lease.items_count = 0;
+    return a;
+}
+
+err rig_change_items(struct rig *r, struct queue *q, struct ask *a)
+{
+    a->u.change.queue = q;
+    a->u.change.items = a->changes;
+    a->u.change.arena = &a->arena;
+    a->u.change.done = changed;
+    a->u.change.ctx = a;
+    a->u.change.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
+    err why = queue_change_start(&a->u.change);
+    return why == ERR_OK ? ask_wait(a) : why;
+}
+
+err rig_change(struct rig *r, struct queue *q, enum queue_change_kind kind, uint32_t partition,
+               const struct ksuid *ids, unsigned count, struct err_note *note)
+{
+    struct ask *a = ask_new();
+    a->u.change.kind = kind;
+    a->u.change.partition = partition;
+    a->u.change.items_count = count;
+    for (unsigned i = 0; i < count; i++) {
+        ksuid_format(ids[i], a->ids[i]);
+        a->changes[i].id = str_of(a->ids[i]);
+    }
+    err why = rig_change_items(r, q, a);
+    if (note != NULL)
+        *note = a->u.change.note;
+    ask_free(a);
+    return why;
+}
+
+struct queue_part_stats rig_stats(struct queue *q, uint32_t partition)
+{
+    struct arena a;
+    struct queue_stats stats;
+    arena_init(&a, 1u << 20);
+    assert_int_equal(queue_stats_get(q, &a, &stats), ERR_OK);
+    struct queue_part_stats s = stats.parts[partition];
+    arena_fini(&a);
+    return s;
+}
+
+bool rig_body_is(const struct queue_item *it, const char *text)
+{
+    return str_eq(it->bytes, str_of(text));
+}

@@ -1,0 +1,71 @@
+/* rig.h - queues over local stores in scratch directories, with a real loop on a thread and a clock a test can move;
+ * and calls that wait for their answer. */
+#ifndef UNIT_QUEUE_RIG_H
+#define UNIT_QUEUE_RIG_H
+
+#include "../cmocka_all.h"
+#include "../scratch.h"
+#include "loop/loop.h"
+#include "loop/sysclock.h"
+#include "queue/queue.h"
+#include "queue/store.h"
+
+#include <pthread.h>
+
+enum { RIG_STORES_MAX = 4, RIG_WAIT_MS = 20000 };
+struct rig {
+    struct scratch scratch;
+    struct sysclock *sysclock;
+    struct clock *clock;
+    struct engine *engine;
+    struct queue_store *stores[RIG_STORES_MAX];
+    unsigned stores_count;
+    struct loop *loop;
+    pthread_t thread;
+    struct queues *queues;
+    struct queues_opts opts;
+};
+/* Opens everything; a second time on the same directory after rig_close. */
+void rig_init(struct rig *r, unsigned stores);
+void rig_open(struct rig *r);
+void rig_close(struct rig *r);
+void rig_fini(struct rig *r);
+void rig_advance(struct rig *r, int64_t ns); /* and all that is due is done */
+
+struct queue *rig_queue(struct rig *r, const char *name, uint32_t partitions);
+struct queue *rig_create(struct rig *r, struct queue_info info);
+
+/* One request with its memory and its answer. */
+struct ask {
+    struct arena arena;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+    err why;
+    union {
+        struct queue_produce produce;
+        struct queue_lease_request lease;
+        struct queue_change change;
+    } u;
+    struct queue_item_new items[1000];
+    struct queue_change_item changes[1000];
+    char ids[1000][28];
+};
+struct ask *ask_new(void);
+void ask_free(struct ask *a);
+err ask_wait(struct ask *a);
+bool ask_is_done(struct ask *a);
+
+/* Begin: do not wait. They fail the test when the start fails. */
+struct ask *rig_produce_begin(struct rig *r, struct queue *q, const char *body, unsigned count);
+struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count, int64_t timeout_ms);
+/* Waits. produce: the partition. */
+uint32_t rig_produce(struct rig *r, struct queue *q, const char *body, unsigned count);
+err rig_change(struct rig *r, struct queue *q, enum queue_change_kind kind, uint32_t partition,
+               const struct ksuid *ids, unsigned count, struct err_note *note);
+err rig_change_items(struct rig *r, struct queue *q, struct ask *a);
+struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count); /* items or an empty reply after 50 ms */
+struct queue_part_stats rig_stats(struct queue *q, uint32_t partition);
+bool rig_body_is(const struct queue_item *it, const char *text);
+
+#endif
