@@ -34,6 +34,7 @@ from wiki import DOMAIN, Wiki, WikiError, quote   # noqa: E402  pylint: disable=
 START_TIMEOUT = 60
 OTHER_PAGES = 200        # stored before a storm; asked for while it lasts
 OTHER_CONNECTIONS = 4
+HOST = 'bench.test'
 BODY_BYTES = 20000
 TYPE = 'text/html; charset=utf-8'
 
@@ -59,6 +60,7 @@ class Origin:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
+            wbufsize = 1 << 16    # head and body in one piece
 
             def log_message(self, *args):
                 pass
@@ -73,6 +75,7 @@ class Origin:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(origin._body)
+                self.wfile.flush()
                 call[2] = time.monotonic_ns() // 1000
 
         class Server(http.server.ThreadingHTTPServer):
@@ -132,19 +135,19 @@ def wait_answer(port):
 
 def ours(args, folder, origin):
     process = Proc([os.path.join(args.build, 'palimpsest'), 'serve', '--data', f'{folder}/data', '--listen', '127.0.0.1:0',
-                    '--domain', 'bench.test', '--set', 'http.connections_max=24000',
-                    '--set', 'domains.bench.test.origin.kind=template',
-                    '--set', f'domains.bench.test.origin.url=http://127.0.0.1:{origin.port}/page/{{title}}'],
+                    '--domain', HOST, '--set', 'http.connections_max=24000',
+                    '--set', f'domains.{HOST}.origin.kind=template',
+                    '--set', f'domains.{HOST}.origin.url=http://127.0.0.1:{origin.port}/page/{{title}}'],
                    'listening on ', stderr=f'{folder}/palimpsest.log')
     port = urllib.parse.urlsplit(process.url).port
-    return Served('palimpsest', process, port, '/bench.test/v1/page/html/%s', lambda: [process.p.pid])
+    return Served('palimpsest', process, port, f'/{HOST}/v1/page/html/%s', lambda: [process.p.pid])
 
 
 def nginx(args, folder, origin):
     port = free_port()
-    os.chmod(folder, 0o755)
+    user = 'user root; ' if os.geteuid() == 0 else ''
     with open(f'{folder}/nginx.conf', 'w', encoding='ascii') as conf:
-        conf.write(f'''worker_processes 2; daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.err;
+        conf.write(f'''{user}worker_processes 2; daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.err;
 worker_rlimit_nofile 40000; events {{ worker_connections 16000; }}
 http {{ access_log off; keepalive_requests 100000000; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
 fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
@@ -175,7 +178,7 @@ sub vcl_recv {{ if (req.url == "/") {{ return (synth(204)); }} return (hash); }}
 
 def load(args, mode, port, path, *numbers):
     """Starts the load client; its JSON comes from its stdout."""
-    return subprocess.Popen([os.path.join(args.build, 'bench/storm_client'), mode, str(port), 'bench.test', path,
+    return subprocess.Popen([os.path.join(args.build, 'bench/storm_client'), mode, str(port), HOST, path,
                              *map(str, numbers)], stdout=subprocess.PIPE, text=True)
 
 
@@ -192,7 +195,7 @@ def fill_others(served, folder, origin):
     connection = http.client.HTTPConnection('127.0.0.1', served.port, timeout=60)
     paths = [served.path(f'Other{n}') for n in range(OTHER_PAGES)]
     for path in paths:
-        connection.request('GET', path)
+        connection.request('GET', path, headers={'Host': HOST})
         answer = connection.getresponse()
         answer.read()
         if answer.status != 200:
@@ -210,21 +213,31 @@ def one_storm(args, served, origin, others, count, status=200):
     origin.delay, origin.status = (0.3 if count <= 1000 else 2.5), status
     seconds = origin.delay + (1 if count <= 1000 else 4)
     before = served.resident_kb()
-    beside = load(args, 'pace', served.port, others, OTHER_CONNECTIONS, int(seconds * 1000))
+    each = others[1:] + '.times'
+    beside = load(args, 'pace', served.port, others, OTHER_CONNECTIONS, int(seconds * 1000), each)
     storm = load(args, 'storm', served.port, served.path(page), count)
     resident = before
     while storm.poll() is None and not (origin.of(page) and origin.of(page)[0][2]):
         resident = max(resident, served.resident_kb())
         time.sleep(0.02)
-    got, other = result(storm), result(beside)
+    got = result(storm)
+    result(beside)
     calls = origin.of(page)
     warm = result(load(args, 'storm', served.port, served.path(page), count)) if status == 200 else None
     answered = calls[0][2] if calls and calls[0][2] else got['began_us']
     return {'calls': len(calls), 'fine': got['fine'], 'other': got['other'], 'broken': got['broken'],
             'p50': (got['p50_us'] - answered) / 1e3, 'max': (got['max_us'] - answered) / 1e3,
             'warm': (warm['max_us'] - warm['began_us']) / 1e3 if warm else float('nan'),
-            'others_p99': other['p99_us'] / 1e3, 'others_max': other['max_us'] / 1e3,
+            'waiting_p99': during(each, got['began_us'], answered), 'answering_p99': during(each, answered, got['max_us']),
             'kb': (resident - before) / count}
+
+
+def during(file, begin_us, end_us):
+    """The 99th percentile, in ms, of the requests that were under way between two instants."""
+    with open(file, encoding='ascii') as lines:
+        times = [tuple(map(int, line.split())) for line in lines]
+    under_way = [took for end, took in times if end >= begin_us and end - took <= end_us]
+    return quantile(under_way, .99) / 1e3 if under_way else float('nan')
 
 
 def print_storms(name, rows):
@@ -232,8 +245,8 @@ def print_storms(name, rows):
         return median([row[key] for row in rows])
     ratio = median([row['max'] / row['warm'] for row in rows])
     print(f'| {name} | {max(row["calls"] for row in rows)} | {of("fine"):.0f} / {of("other"):.0f} / {of("broken"):.0f} | '
-          f'{of("p50"):.1f} | {of("max"):.1f} | {of("warm"):.1f} | {ratio:.2f} | {of("others_p99"):.2f} | '
-          f'{of("others_max"):.1f} | {of("kb"):.1f} |', flush=True)
+          f'{of("p50"):.1f} | {of("max"):.1f} | {of("warm"):.1f} | {ratio:.2f} | {of("waiting_p99"):.2f} | '
+          f'{of("answering_p99"):.2f} | {of("kb"):.1f} |', flush=True)
 
 
 def bench_storm(args):
@@ -250,7 +263,7 @@ def bench_storm(args):
         for count, status in cases:
             print(f'### {count} requests at once for one missing page; the origin answers {status}\n\n'
                   '| server | origin calls, most | 200 / other / broken | added p50 ms | added to the last ms | all warm, last ms '
-                  '| last / warm last | other pages p99 ms | their max ms | KB a waiter |\n'
+                  '| last / warm last | other pages p99 while they wait, ms | while they are answered | KB a waiter |\n'
                   '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |', flush=True)
             rows = {served.name: [] for served in started}
             for _ in range(args.rounds):

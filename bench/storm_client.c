@@ -1,7 +1,9 @@
 /* storm_client.c - many requests at one instant, or a few connections asking one after the other; times of each.
  *
- *   storm_client storm PORT HOST PATH COUNT            COUNT connections are opened; then one request on each, at once
- *   storm_client pace PORT HOST PATH CONNECTIONS MS    one after the other on each connection, for MS milliseconds
+ *   storm_client storm PORT HOST PATH COUNT                 COUNT connections are opened; then one request on each, at
+ *                                                           once
+ *   storm_client pace PORT HOST PATH CONNECTIONS MS [FILE]  one after the other on each connection, for so long;
+ *                                                           FILE: "end duration" of each, a line
  *
  * PATH may be @FILE: the paths in its lines, in turn.
  * The server is on 127.0.0.1. Prints one line of JSON: instants are CLOCK_MONOTONIC in microseconds, comparable with
@@ -43,6 +45,7 @@ struct run {
     int epoll;
     int64_t until_us;            /* pace: no request is begun after it; storm: 0 */
     int64_t *samples;
+    FILE *each;                  /* NULL: not wanted */
     size_t samples_count;
     uint64_t fine, other, broken;
 };
@@ -123,6 +126,8 @@ static void answered(struct run *r, struct connection *c)
         r->fine++;
     else
         r->other++;
+    if (r->each != NULL)
+        fprintf(r->each, "%lld %lld\n", (long long)now, (long long)(now - c->began_us));
     if (r->samples_count < SAMPLES_MAX)
         r->samples[r->samples_count++] = r->until_us > 0 ? now - c->began_us : now;
     if (r->until_us > now)
@@ -170,9 +175,10 @@ static void ready(struct run *r, struct connection *c)
     ssize_t n = recv(c->fd, r->bytes, READ_BYTES, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    bool was_busy = c->busy;
     bool fine = n > 0 && take(r, c, r->bytes, (size_t)n);
     if (!fine && c->fd >= 0) {
-        r->broken += c->busy;
+        r->broken += was_busy;
         hang_up(r, c);
     }
 }
@@ -257,6 +263,8 @@ int main(int argc, char **argv)
                      .epoll = epoll_create1(0), .bytes = malloc(READ_BYTES) };
     r.connections = calloc(r.count, sizeof r.connections[0]);
     r.samples = calloc(pace ? SAMPLES_MAX : r.count, sizeof r.samples[0]);
+    if (argc > 7 && (r.each = fopen(argv[7], "w")) == NULL)
+        die(argv[7]);
     if (r.connections == NULL || r.samples == NULL || r.bytes == NULL || r.epoll < 0)
         die("set-up");
     for (unsigned i = 0; i < r.count; i++)
@@ -268,6 +276,8 @@ int main(int argc, char **argv)
     int64_t sent_us = now_us();
     serve_answers(&r);
     print_run(&r, began_us, sent_us);
+    if (r.each != NULL && fclose(r.each) != 0)
+        die(argv[7]);
     if (argv[4][0] == '@')
         free((char *)(uintptr_t)r.paths.p);
     free(r.bytes);
