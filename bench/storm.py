@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """storm.py - many who ask for one missing page at once, and a wiki read while it is edited; prints Markdown.
 
-    bench/storm.py --build DIR [--rounds N] [--counts 200,10000] storm      beside nginx and Varnish with their cache locks
-    bench/storm.py --build DIR [--pages N] [--wiki DIR] latency             cold and warm, beside the wiki asked directly
-    bench/storm.py --build DIR [--pages N] [--wiki DIR] [--seconds N] busy  stored reads while misses and saves run beside
+    storm.py --build DIR [--rounds N] [--counts 200,10000] storm      beside nginx and Varnish with their cache locks
+    storm.py --build DIR [--pages N] [--wiki DIR] latency             cold and warm, beside the wiki asked directly
+    storm.py --build DIR [--pages N] [--wiki DIR] [--seconds N] busy  stored reads while misses and saves run beside
 
 DIR is a release build (meson setup DIR --buildtype=release) with the targets palimpsest and bench/storm_client. storm
-needs nginx and varnishd (script/deps bench), the others MediaWiki (script/deps wiki); --wiki keeps the wiki for the next
-run. All servers listen on 127.0.0.1 on free ports and are ended by pid. Instants of load, origin and answers are of
-one clock, so "added" is exact: from the origin's last byte to the answer's. Absolute figures only say what this
+needs nginx and varnishd (script/deps bench), the others MediaWiki (script/deps wiki); --wiki keeps the wiki for the
+next run. All servers listen on 127.0.0.1 on free ports and are ended by pid. Instants of load, origin and answers are
+of one clock, so "added" is exact: from the origin's last byte to the answer's. Absolute figures only say what this
 machine did at that minute; the ratios beside the peers of the same round are what counts."""
 import argparse
 import http.client
@@ -134,8 +134,8 @@ def wait_answer(port):
 
 
 def ours(args, folder, origin):
-    process = Proc([os.path.join(args.build, 'palimpsest'), 'serve', '--data', f'{folder}/data', '--listen', '127.0.0.1:0',
-                    '--domain', HOST, '--set', 'http.connections_max=24000',
+    process = Proc([os.path.join(args.build, 'palimpsest'), 'serve', '--data', f'{folder}/data', '--listen',
+                    '127.0.0.1:0', '--domain', HOST, '--set', 'http.connections_max=24000',
                     '--set', f'domains.{HOST}.origin.kind=template',
                     '--set', f'domains.{HOST}.origin.url=http://127.0.0.1:{origin.port}/page/{{title}}'],
                    'listening on ', stderr=f'{folder}/palimpsest.log')
@@ -228,7 +228,8 @@ def one_storm(args, served, origin, others, count, status=200):
     return {'calls': len(calls), 'fine': got['fine'], 'other': got['other'], 'broken': got['broken'],
             'p50': (got['p50_us'] - answered) / 1e3, 'max': (got['max_us'] - answered) / 1e3,
             'warm': (warm['max_us'] - warm['began_us']) / 1e3 if warm else float('nan'),
-            'waiting_p99': during(each, got['began_us'], answered), 'answering_p99': during(each, answered, got['max_us']),
+            'waiting_p99': during(each, got['began_us'], answered),
+            'answering_p99': during(each, answered, got['max_us']),
             'kb': (resident - before) / count}
 
 
@@ -244,8 +245,9 @@ def print_storms(name, rows):
     def of(key):
         return median([row[key] for row in rows])
     ratio = median([row['max'] / row['warm'] for row in rows])
-    print(f'| {name} | {max(row["calls"] for row in rows)} | {of("fine"):.0f} / {of("other"):.0f} / {of("broken"):.0f} | '
-          f'{of("p50"):.1f} | {of("max"):.1f} | {of("warm"):.1f} | {ratio:.2f} | {of("waiting_p99"):.2f} | '
+    print(f'| {name} | {max(row["calls"] for row in rows)} | '
+          f'{of("fine"):.0f} / {of("other"):.0f} / {of("broken"):.0f} | {of("p50"):.1f} | {of("max"):.1f} | '
+          f'{of("warm"):.1f} | {ratio:.2f} | {of("waiting_p99"):.2f} | '
           f'{of("answering_p99"):.2f} | {of("kb"):.1f} |', flush=True)
 
 
@@ -262,8 +264,9 @@ def bench_storm(args):
         cases = [(count, 200) for count in args.counts] + [(min(args.counts), 500)]
         for count, status in cases:
             print(f'### {count} requests at once for one missing page; the origin answers {status}\n\n'
-                  '| server | origin calls, most | 200 / other / broken | added p50 ms | added to the last ms | all warm, last ms '
-                  '| last / warm last | other pages p99 while they wait, ms | while they are answered | KB a waiter |\n'
+                  '| server | origin calls, most | 200 / other / broken | added p50 ms | added to the last ms '
+                  '| all warm, last ms | last / warm last | other pages p99 while they wait, ms '
+                  '| while they are answered | KB a waiter |\n'
                   '| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |', flush=True)
             rows = {served.name: [] for served in started}
             for _ in range(args.rounds):
@@ -410,13 +413,16 @@ def bench_busy(args):
         file = os.path.join(front.folder, 'paths')
         with open(file, 'w', encoding='ascii') as out:
             out.write('\n'.join(front.path(title) for title in titles) + '\n')
-        print(f'### Reads of {len(titles)} stored pages over {args.connections} connections, {args.seconds:.0f} s, ms\n\n'
-              '| beside | reads/s | p50 | p99 | max | misses | saves |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |')
+        print(f'### Reads of {len(titles)} stored pages over {args.connections} connections, '
+              f'{args.seconds:.0f} s, ms\n\n'
+              '| beside | reads/s | p50 | p99 | max | misses | saves |\n'
+              '| --- | ---: | ---: | ---: | ---: | ---: | ---: |')
         for name in ('nothing', 'misses and saves'):
             beside = []
             if name != 'nothing':
                 renders = Client(front.port)
-                beside = [Beside(lambda n: renders.get(front.path(titles[n % len(titles)]), {'Cache-Control': 'no-cache'})),
+                fresh = {'Cache-Control': 'no-cache'}
+                beside = [Beside(lambda n: renders.get(front.path(titles[n % len(titles)]), fresh)),
                           Beside(saver(front))]
             for thread in beside:
                 thread.start()

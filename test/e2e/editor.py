@@ -57,7 +57,7 @@ class Editor:
         """Types into a document that holds nothing yet."""
         self.browser.click(DOCUMENT)
         self.browser.type(typed)
-        self.browser.until(TARGET + f'return s.getModel().getDocument().data.getText( true ).includes( '
+        self.browser.until(TARGET + 'return s.getModel().getDocument().data.getText( true ).includes( '
                            f'{json.dumps(typed)} );', f'{typed!r} stands in the document')
 
     def switch(self, mode):
@@ -106,7 +106,7 @@ class Editor:
     def compare(self, title, old, new):
         """What the visual comparison of two revisions shows as removed and as inserted."""
         self.browser.go(f'{self.wiki.base}/w/index.php?title={title}&diff={new}&oldid={old}&diffmode=visual')
-        self.browser.until("return !!document.querySelector( '.ve-init-mw-diffPage-diff .ve-ui-diffElement-document' );",
-                           'the comparison is shown')
+        self.browser.until("""return !!document.querySelector(
+            '.ve-init-mw-diffPage-diff .ve-ui-diffElement-document' );""", 'the comparison is shown')
         return self.browser.js("""return [ 'del', 'ins' ].map( name => [ ...document.querySelectorAll(
             '.ve-ui-diffElement-document ' + name ) ].map( e => e.innerText.trim() ) );""")

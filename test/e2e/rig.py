@@ -9,6 +9,7 @@ import pathlib
 import re
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -54,6 +55,11 @@ class Wired:
     def __exit__(self, kind, value, trace):
         self.wiki.unwire()
         self.server.__exit__(kind, value, trace)
+
+    @staticmethod
+    def new_title(name):
+        """A title no page has, in a wiki that is used again, too."""
+        return f'{name} {time.time_ns()}'
 
     def asked(self, pattern):
         """What pattern finds in the requests that the wiki's own web server answered since this began."""

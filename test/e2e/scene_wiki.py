@@ -1,6 +1,6 @@
-"""Goal: a real wiki is read and edited through the server as through Parsoid itself. Method: a real MediaWiki with Parsoid
-and VisualEditor's own server side (api.php), which loads and saves through the server under test; what comes of it is
-compared with what Parsoid gives and with what was typed. scene_editor.py does the same with a browser."""
+"""Goal: a real wiki is read and edited through the server as through Parsoid itself. Method: a real MediaWiki with
+Parsoid and VisualEditor's own server side (api.php), which loads and saves through the server under test; what comes of
+it is compared with what Parsoid gives and with what was typed. scene_editor.py does the same with a browser."""
 import json
 import re
 import threading
@@ -23,7 +23,8 @@ def save(wired, title, loaded, html, **parameters):
     """VisualEditor's save of a document loaded before; what api.php says of it."""
     return wired.wiki.api(action='visualeditoredit', paction='save', page=title, token='+\\', html=html,
                           oldid=loaded['oldid'], basetimestamp=loaded['basetimestamp'],
-                          starttimestamp=loaded['starttimestamp'], etag=loaded['etag'], **parameters)['visualeditoredit']
+                          starttimestamp=loaded['starttimestamp'], etag=loaded['etag'],
+                          **parameters)['visualeditoredit']
 
 
 def typed(loaded, before, after):
@@ -53,8 +54,9 @@ def every_page_equals_what_parsoid_gives(binary):
             check(TIME_UUID.sub('', text) == bundle['html']['body'], f'{title}: another document than Parsoid gives')
             eq(html.headers['content-type'], bundle['html']['headers']['content-type'], title)
             eq(tid_of(html.headers['etag'])[0], rev, title)
-            check(tid_of(html.headers['etag'])[1] in TIME_UUID.search(text).group(), f'{title}: the head names its render')
-            data = wired.get(f'/page/data-parsoid/{quote(title)}/{rev}/{tid_of(html.headers["etag"])[1]}')
+            tid = tid_of(html.headers['etag'])[1]
+            check(tid in TIME_UUID.search(text).group(), f'{title}: the head names its render')
+            data = wired.get(f'/page/data-parsoid/{quote(title)}/{rev}/{tid}')
             eq(data.status, 200, title)
             eq(json.loads(data.body), bundle['data-parsoid']['body'], f'{title}: data-parsoid')
             again = wired.get(f'/page/html/{quote(title)}?redirect=false')
@@ -102,14 +104,15 @@ def a_render_that_is_unknown_cannot_be_saved_from(binary):
 @scene
 def a_new_page_is_written(binary):
     with Wired(binary) as wired:
-        eq(wired.get('/page/html/Written_anew').status, 404)
-        new = load(wired, 'Written_anew')
+        title = wired.new_title('Written').replace(' ', '_')
+        eq(wired.get(f'/page/html/{title}').status, 404)
+        new = load(wired, title)
         new['etag'] = new.get('etag') or ''
         html = '<html><body><p>A new page.</p><ul><li>One</li></ul></body></html>'
-        done = save(wired, 'Written_anew', new, html)
+        done = save(wired, title, new, html)
         eq(done['result'], 'success', done)
-        eq(wired.wiki.source('Written anew'), 'A new page.\n\n* One')
-        page = wired.get('/page/html/Written_anew', {'Cache-Control': 'no-cache'})
+        eq(wired.wiki.source(title), 'A new page.\n\n* One')
+        page = wired.get(f'/page/html/{title}', {'Cache-Control': 'no-cache'})
         eq(page.status, 200)
         check(b'A new page.' in page.body, 'the page that was written')
 

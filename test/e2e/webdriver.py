@@ -92,8 +92,8 @@ class Browser:
     def _call(self, method, path, body=None):
         if self._connection is None:
             self._connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=CALL_TIMEOUT + 30)
-        self._connection.request(method, path, json.dumps(body if body is not None else {}) if method == 'POST' else None,
-                                 {'Content-Type': 'application/json'})
+        text = json.dumps(body if body is not None else {}) if method == 'POST' else None
+        self._connection.request(method, path, text, {'Content-Type': 'application/json'})
         answer = self._connection.getresponse()
         value = json.loads(answer.read())['value']
         if answer.status != 200:
@@ -113,19 +113,17 @@ class Browser:
 
     def click(self, css):
         """Clicks the first visible element of css, as soon as it can be clicked."""
-        self.until(f'return [...document.querySelectorAll({json.dumps(css)})].some( e => e.getClientRects().length );',
-                   f'{css} is visible')
-        element = self.js(f'return [...document.querySelectorAll({json.dumps(css)})].find( e => e.getClientRects().length );')
+        find = (f'return [...document.querySelectorAll({json.dumps(css)})]'
+                '.find( e => e.getClientRects().length ) || null;')
         until = time.monotonic() + WAIT_TIMEOUT
         while True:
             try:
+                element = self.until(find, f'{css} is visible')
                 self._in_session('POST', f'/element/{element[ELEMENT]}/click', {})
                 return
-            except BrowserError as error:
+            except BrowserError:    # it moved, or something lies over it still
                 if time.monotonic() > until:
                     raise
-                if 'stale' in str(error):
-                    element = self.js(f'return document.querySelector({json.dumps(css)});')
                 time.sleep(POLL_EVERY)
 
     def type(self, text):

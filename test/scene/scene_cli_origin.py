@@ -169,7 +169,8 @@ def what_is_asked_wrongly_is_said(binary):
     with _wiki(binary) as (_, client):
         for args, code, says in (
                 (['prewarm'], 2, 'one of the two'), (['prewarm', 'a', '--wiki', 'http://x/'], 2, 'one of the two'),
-                (['prewarm', '--wiki', 'ftp://x'], 2, 'URL of an api.php'), (['prewarm', 'nofile'], 1, 'cannot read nofile'),
+                (['prewarm', '--wiki', 'ftp://x'], 2, 'URL of an api.php'),
+                (['prewarm', 'nofile'], 1, 'cannot read nofile'),
                 (['prewarm', 'a', '--namespace', '1'], 2, 'goes with --wiki'),
                 (['prewarm', '--wiki', 'http://x/', '--namespace', '-1'], 2, 'a number from 0 on'),
                 (['prewarm', '-', '--domain', 'elsewhere'], 1, '404'), (['render'], 2, 'something is missing'),
@@ -195,8 +196,8 @@ def origin_check_finds_what_is_wrong(binary):
         code, steps = _origin_check(binary, origin)
         eq((code, [ok for ok, _ in steps.values()]), (0, [True] * 4), str(steps))
         eq(list(steps), ['siteinfo', 'render', 'revision', 'transform'])
-        plain = subprocess.run([binary, 'origin', 'check', *origin.options('localhost')], capture_output=True, text=True,
-                               timeout=100, check=False)
+        plain = subprocess.run([binary, 'origin', 'check', *origin.options('localhost')], capture_output=True,
+                               text=True, timeout=100, check=False)
         eq((plain.returncode, plain.stdout.count('  ok  ')), (0, 4), plain.stdout)
         for kind, fault, wrong in (('siteinfo', status_of(404), 'siteinfo'), ('render', cut, 'render'),
                                    ('render', status_of(503), 'render'), ('render', bad_json, 'render'),
@@ -212,7 +213,8 @@ def origin_check_finds_what_is_wrong(binary):
     with socket.create_server(('127.0.0.1', 0)) as listener:
         port = listener.getsockname()[1]
     url = f'domains.localhost.origin.url=http://127.0.0.1:{port}/w/rest.php'
-    done = subprocess.run([binary, 'origin', 'check', '--set', url], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([binary, 'origin', 'check', '--set', url], capture_output=True, text=True, timeout=100,
+                          check=False)
     eq((done.returncode, done.stdout.count('FAILED')), (1, 3), done.stdout)
 
 

@@ -233,9 +233,9 @@ class Wiki:
         log = self / 'log/install.log'
         with open(log, 'w', encoding='utf-8') as out:
             done = subprocess.run(
-                ['php', CODE / 'maintenance/install.php', '--confpath', new, '--dbtype', 'sqlite', '--dbpath', self / 'data',
-                 '--dbname', 'wiki', '--server', self.base, '--scriptpath', '/w', '--lang', 'en', '--pass', PASSWORD,
-                 '--skins', 'Vector', 'Test wiki', ADMIN], stdin=subprocess.DEVNULL, stdout=out,
+                ['php', CODE / 'maintenance/install.php', '--confpath', new, '--dbtype', 'sqlite',
+                 '--dbpath', self / 'data', '--dbname', 'wiki', '--server', self.base, '--scriptpath', '/w',
+                 '--lang', 'en', '--pass', PASSWORD, '--skins', 'Vector', 'Test wiki', ADMIN], stdin=subprocess.DEVNULL, stdout=out,
                 stderr=subprocess.STDOUT, env=self._environment('new/LocalSettings.php'), check=False)
         if done.returncode != 0 or not (new / 'LocalSettings.php').exists():
             raise WikiError(f'the installer failed; {log} ends:\n{tail(log)}')
@@ -245,7 +245,8 @@ class Wiki:
         staged = self / 'LocalSettings.php.part'
         shutil.copy(new / 'LocalSettings.php', staged)
         # Readers must not wait for the writer.
-        self._run('wal', ['php', '-r', '(new SQLite3($argv[1]))->exec("PRAGMA journal_mode=WAL");', self / 'data/wiki.sqlite'])
+        self._run('wal', ['php', '-r', '(new SQLite3($argv[1]))->exec("PRAGMA journal_mode=WAL");',
+                          self / 'data/wiki.sqlite'])
         staged.rename(self / 'LocalSettings.php')
         try:
             self._run('update', ['php', CODE / 'maintenance/update.php', '--quick'])
@@ -367,7 +368,8 @@ class Wiki:
         return page['revisions'][0]['revid'] if 'revisions' in page else None
 
     def source(self, title):
-        page = self.api(action='query', prop='revisions', rvprop='content', rvslots='main', titles=title)['query']['pages'][0]
+        answer = self.api(action='query', prop='revisions', rvprop='content', rvslots='main', titles=title)
+        page, = answer['query']['pages']
         return page['revisions'][0]['slots']['main']['content']
 
     def titles(self):
@@ -392,7 +394,8 @@ class Wiki:
         return json.loads(body)
 
     def maintenance(self, script, *args):
-        return subprocess.run(['php', CODE / 'maintenance' / script, *args], env=self._environment(), check=False).returncode
+        command = ['php', CODE / 'maintenance' / script, *args]
+        return subprocess.run(command, env=self._environment(), check=False).returncode
 
 
 def quote(title):
