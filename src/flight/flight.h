@@ -82,7 +82,7 @@ struct flight_share {
     double early;              /* XFetch's beta; 0: not before its time */
     bool peek;                 /* what is stale, or soon will be, is answered and not led for */
     bool look;                 /* what is not there is not made: the maker is started to say so, without a lease */
-    bool not_alone;            /* without Redis: ERR_UNAVAILABLE instead of making it here */
+    bool not_alone;            /* without Redis: ERR_AGAIN instead of making it here */
     /* The bytes of a value made here. ERR_LIMIT: it does not travel. */
     err (*encode)(const struct flight_value *v, struct buf *out, void *ctx);
     /* A value made elsewhere: take it in and call flight_finish exactly once, from any thread, inside too. */

@@ -132,7 +132,7 @@ static void redis_is_away(struct share_call *c)
 {
     if (flight_maker_of(c->flight)->share.not_alone) {
         (void)share_step(&c->machine, SHARE_STOP); /* ended here instead */
-        end_stopped(c, ERR_UNAVAILABLE, "the servers cannot agree who makes it: Redis is away");
+        end_stopped(c, ERR_AGAIN, "the servers cannot agree who makes it: Redis is away");
         return;
     }
     step(c, SHARE_NO_REDIS);

@@ -19,6 +19,11 @@ struct lists *lists_new(const struct lists_opts *opts)
     INVARIANT(l != NULL);
     l->magic = LISTS_MAGIC;
     l->opts = *opts;
+    l->buckets = calloc(opts->buckets_count + 1, sizeof *l->buckets);
+    INVARIANT(l->buckets != NULL);
+    for (unsigned i = 0; i < opts->buckets_count; i++)
+        l->buckets[i] = opts->buckets[i];
+    l->opts.buckets = l->buckets;
     l->cache = list_cache_new(opts->bytes_max, opts->seed);
     return l;
 }
@@ -31,6 +36,7 @@ void lists_free(struct lists **lp)
     MAGIC_CHECK(l, LISTS_MAGIC);
     l->magic = 0;
     list_cache_free(&l->cache);
+    free(l->buckets);
     free(l);
     *lp = NULL;
 }

@@ -55,7 +55,7 @@ struct lists_opts {
     struct flight_shared *shared;         /* NULL: lists are of this process */
     uint64_t seed;
     size_t bytes_max;                     /* of what is kept */
-    const struct list_bucket_opts *buckets; /* borrowed */
+    const struct list_bucket_opts *buckets; /* copied; their texts are borrowed */
     unsigned buckets_count;
 };
 /* Owner: caller. Dies when out of memory. */

@@ -9,6 +9,7 @@
 struct lists {
     uint32_t magic;
     struct lists_opts opts;
+    struct list_bucket_opts *buckets;
     struct list_cache *cache;
     _Atomic uint64_t here, asked, made, failed, refused, refreshes;
     _Atomic uint64_t alone;          /* names versions made without Redis */

@@ -48,7 +48,7 @@ static void take_reply(struct list_make *m)
     err why = list_value_parse(m->bucket, m->call.reply_body, &v, &why_not);
     if (why != ERR_OK) {
         err_note_set(&note, "the generator's answer is no list: %.200s", why_not.text);
-        finish_error(m, why, &note);
+        finish_error(m, why == ERR_BAD ? ERR_CORRUPT : why, &note);
         return;
     }
     name_version(l, v, flight_version(m->flight));

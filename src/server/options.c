@@ -20,7 +20,7 @@ static const struct options_from from_arguments = { .file = "command line" };
 /* ---- names ---- */
 
 /* Defaults go the way of every other value, so that they are within their limits too. */
-static void set_defaults(struct options *o, const struct option *rows, void *base, unsigned bucket)
+void option_defaults(struct options *o, const struct option *rows, void *base, unsigned bucket)
 {
     for (const struct option *r = rows; r->name != NULL; r++) {
         if (r->initial[0] == '\0' || r->type == OPTION_DOMAINS)
@@ -39,10 +39,10 @@ struct options *options_new(void)
     struct options *o = calloc(1, sizeof *o);
     INVARIANT(o != NULL);
     arena_init(&o->texts, OPTIONS_TEXT_BYTES_MAX);
-    set_defaults(o, option_rows, &o->config, 0);
+    option_defaults(o, option_rows, &o->config, 0);
     o->config.buckets_count = 1;
     o->config.buckets[0].page.name = "page";
-    set_defaults(o, option_bucket_rows, &o->config.buckets[0], 0);
+    option_defaults(o, option_bucket_rows, &o->config.buckets[0], 0);
     return o;
 }
 
@@ -117,7 +117,7 @@ err option_add_domain(struct options *o, str name, struct options_from from, uns
     unsigned at = c->domains_count++;
     c->domains[at] = (struct config_domain){ .name = copy };
     o->domain_from[at] = (struct options_from){ .file = NULL };
-    set_defaults(o, option_origin_rows, &c->domains[at], 0);
+    option_defaults(o, option_origin_rows, &c->domains[at], 0);
     if (index != NULL)
         *index = at;
     return ERR_OK;
@@ -144,7 +144,7 @@ err option_bucket(struct options *o, str name, struct options_from from, unsigne
         return option_fail(from, STR("buckets"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
     *index = c->buckets_count++;
     c->buckets[*index].page.name = copy;
-    set_defaults(o, option_bucket_rows, &c->buckets[*index], *index);
+    option_defaults(o, option_bucket_rows, &c->buckets[*index], *index);
     return ERR_OK;
 }
 
@@ -196,6 +196,9 @@ err options_set(struct options *o, str name, str value, struct options_from from
     err of_origin = set_origin(o, &v, note);
     if (of_origin != ERR_NOT_FOUND)
         return of_origin;
+    err of_list = option_set_list(o, &v, note);
+    if (of_list != ERR_NOT_FOUND)
+        return of_list;
     v.row = option_find(option_rows, name);
     if (v.row == NULL && str_starts(name, STR("page.")))
         return set_field(o, &v, str_skip(name, 5), note);

@@ -137,6 +137,10 @@ err options_finish(struct options *o, struct err_note *note)
         why = finish_exposure(o, note);
     if (why == ERR_OK)
         why = finish_memory(o, note);
+    if (why == ERR_OK)
+        why = options_finish_stores(o, from_of(o, "queue.stores"), note);
+    if (why == ERR_OK)
+        why = options_finish_lists(o, from_of(o, "redis.url"), note);
     for (unsigned i = 0; why == ERR_OK && i < o->config.buckets_count; i++)
         why = finish_bucket(o, i, note);
     for (unsigned i = 0; why == ERR_OK && i < o->config.domains_count; i++)
@@ -243,4 +247,10 @@ void options_differences(const struct options *a, const struct options *b, void 
     for (unsigned i = 0; i < x->buckets_count && i < y->buckets_count; i++)
         if (!same_bucket(&x->buckets[i], &y->buckets[i]))
             each(ctx, x->buckets[i].page.name);
+    if (x->lists_count != y->lists_count)
+        each(ctx, "lists");
+    for (unsigned i = 0; i < x->lists_count && i < y->lists_count; i++)
+        if (strcmp(x->lists[i].list.name, y->lists[i].list.name) != 0 ||
+            !same_fields(option_list_rows, &x->lists[i], &y->lists[i]))
+            each(ctx, x->lists[i].list.name);
 }

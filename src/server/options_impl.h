@@ -8,6 +8,7 @@
 
 struct options {
     struct config config;
+    struct options_from list_from[CONFIG_LISTS_MAX];                       /* of the list itself */
     struct arena texts;
     struct options_from from[OPTION_ROWS_MAX];                             /* file NULL: the default stands */
     struct options_from bucket_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];
@@ -28,6 +29,8 @@ struct option_value {
     unsigned bucket;        /* for bucket rows */
 };
 MUST_CHECK err option_store(struct options *o, const struct option_value *v, struct err_note *note);
+/* The list in queue.stores, from the text that was written. */
+MUST_CHECK err options_finish_stores(struct options *o, struct options_from from, struct err_note *note);
 /* Formats "FILE:LINE: NAME: " and the rest, control bytes replaced; always returns ERR_BAD. */
 err option_fail(struct options_from from, str name, struct err_note *note, const char *format, ...)
     PRINTF_LIKE(4, 5);
@@ -38,6 +41,14 @@ const struct option *option_find(const struct option *rows, str name);
 /* Adds a domain unless it is there; *index (NULL allowed). */
 MUST_CHECK err option_add_domain(struct options *o, str name, struct options_from from, unsigned *index,
                                  struct err_note *note);
+/* Every default of rows into base. */
+void option_defaults(struct options *o, const struct option *rows, void *base, unsigned bucket);
+/* options_list.c. lists.NAME.FIELD; ERR_NOT_FOUND: no such thing. */
+MUST_CHECK err option_set_list(struct options *o, struct option_value *v, struct err_note *note);
+MUST_CHECK err option_list(struct options *o, str name, struct options_from from, unsigned *index,
+                           struct err_note *note);
+/* Looks at lists and Redis as a whole. from: of redis.url. */
+MUST_CHECK err options_finish_lists(struct options *o, struct options_from from, struct err_note *note);
 /* Finds or adds the bucket; *index. */
 MUST_CHECK err option_bucket(struct options *o, str name, struct options_from from, unsigned *index,
                              struct err_note *note);

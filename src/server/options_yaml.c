@@ -91,10 +91,63 @@ static err set_node(const struct yaml_walk *w, str name, const yaml_node_t *valu
     return why;
 }
 
+/* The field of a section in a list; NULL: it has none. */
+static const yaml_node_t *section_field(const struct yaml_walk *w, const yaml_node_t *map, str name)
+{
+    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
+        const yaml_node_t *key = yaml_document_get_node(w->doc, p->key);
+        if (key->type == YAML_SCALAR_NODE && str_eq(scalar_text(key), name))
+            return yaml_document_get_node(w->doc, p->value);
+    }
+    return NULL;
+}
+
+/* One store of queues, {name, kind, path or url, affinity}, as options_queue.c reads it. */
+static err join_store(const struct yaml_walk *w, const yaml_node_t *map, struct buf *out)
+{
+    static const char *const names[] = { "name", "kind", "path", "url", "affinity" };
+    str texts[COUNT_OF(names)] = { STR_NONE };
+    bool is_map = map->type == YAML_MAPPING_NODE;
+    size_t found = 0, there = is_map ? (size_t)(map->data.mapping.pairs.top - map->data.mapping.pairs.start) : 0;
+    for (size_t i = 0; there > 0 && i < COUNT_OF(names); i++) {
+        const yaml_node_t *value = section_field(w, map, str_of(names[i]));
+        found += value == NULL ? 0 : 1;
+        if (value != NULL && value->type == YAML_SCALAR_NODE)
+            texts[i] = scalar_text(value);
+    }
+    bool local = str_eq(texts[1], STR("local")), postgres = str_eq(texts[1], STR("postgres"));
+    str where = local ? texts[2] : texts[3];
+    if (found == 0 || found != there || texts[0].n == 0 || local == postgres || where.n == 0)
+        return option_fail(from_node(w, map), STR("queue.stores"), w->note,
+                           "{name, kind: local, path} or {name, kind: postgres, url} is wanted, affinity too or not");
+    buf_printf(out, "%s%.*s%s%.*s=%.*s", out->n == 0 ? "" : ",", STR_ARG(texts[0]), texts[4].n == 0 ? "" : "*",
+               (int)texts[4].n, texts[4].n == 0 ? "" : texts[4].p, STR_ARG(where));
+    return ERR_OK;
+}
+
+static err take_stores(const struct yaml_walk *w, const yaml_node_t *list)
+{
+    struct buf joined;
+    err why = ERR_OK;
+    buf_init(&joined, OPTIONS_TEXT_BYTES_MAX);
+    const yaml_node_item_t *end = list->data.sequence.items.top;
+    for (const yaml_node_item_t *i = list->data.sequence.items.start; i < end && why == ERR_OK; i++)
+        why = join_store(w, yaml_document_get_node(w->doc, *i), &joined);
+    if (why == ERR_OK && buf_status(&joined) != ERR_OK)
+        why = option_fail(from_node(w, list), STR("queue.stores"), w->note, "is too long");
+    if (why == ERR_OK)
+        why = options_set(w->o, STR("queue.stores"), buf_str(&joined), from_node(w, list), w->note);
+    buf_fini(&joined);
+    return why;
+}
+
 /* prefix "page": one entry of a section. */
 static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
 {
     struct buf name;
+    bool stores = str_eq(prefix, STR("queue")) && str_eq(scalar_text(key), STR("stores"));
+    if (stores && value->type == YAML_SEQUENCE_NODE)
+        return take_stores(w, value);
     buf_init(&name, NAME_BYTES_MAX);
     buf_printf(&name, "%.*s.%.*s", STR_ARG(prefix), STR_ARG(str_take(scalar_text(key), NAME_BYTES_MAX)));
     err why = buf_status(&name) != ERR_OK
@@ -120,6 +173,21 @@ static err take_bucket(const struct yaml_walk *w, str prefix, const yaml_node_t 
     if (!str_to_cstr(str_of(full.text), name, sizeof name))
         return option_fail(from_node(w, key), scalar_text(key), w->note, "is no name of a bucket");
     return each_pair(w, value, str_of(name), take_field);
+}
+
+/* An entry of lists: its name, and its fields. */
+static err take_list(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
+{
+    (void)prefix; /* "lists" */
+    unsigned index;
+    err why = option_list(w->o, scalar_text(key), from_node(w, key), &index, w->note);
+    if (why != ERR_OK || is_null(value))
+        return why;
+    if (value->type != YAML_MAPPING_NODE)
+        return option_fail(from_node(w, value), scalar_text(key), w->note, "a list is a section, not a value");
+    struct err_note section;
+    err_note_set(&section, "lists.%s", w->o->config.lists[index].list.name); /* names are short */
+    return each_pair(w, value, str_of(section.text), take_field);
 }
 
 /* A field of a domain: its origin is the only one there is. prefix: "domains.NAME". */
@@ -162,6 +230,8 @@ static err take_top(const struct yaml_walk *w, str prefix, const yaml_node_t *ke
     (void)prefix; /* empty: this is the top */
     if (is_map && str_eq(name, STR("domains")))
         return each_pair(w, value, name, take_domain);
+    if (str_eq(name, STR("lists")) && (is_map || is_null(value)))
+        return is_map ? each_pair(w, value, name, take_list) : ERR_OK;
     if (str_eq(name, STR("buckets")))
         return is_map       ? each_pair(w, value, name, take_bucket)
                : is_null(value) ? ERR_OK

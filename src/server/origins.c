@@ -1,7 +1,9 @@
 #include "server/origins.h"
 
 #include "flight/flight.h"
+#include "flight/shared.h"
 #include "http/client.h"
+#include "list/list.h"
 #include "loop/entropy.h"
 #include "render/render.h"
 
@@ -26,9 +28,55 @@ struct page_bucket_opts origins_stash_opts(const struct config *config)
                                       .codec = config->buckets[0].page.codec };
 }
 
+/* ---- other servers ---- */
+
+static void on_dropped(void *ctx, const unsigned char *id)
+{
+    struct app *app = ctx;
+    lists_dropped(app->lists, id);
+}
+
+static void on_redis(void *ctx, bool up, bool fresh)
+{
+    struct app *app = ctx;
+    lists_redis(app->lists, up, fresh);
+}
+
+static void shared_open(struct app *app)
+{
+    const struct config *c = app->config;
+    char node[2 * sizeof(uint64_t) + 1];
+    (void)snprintf(node, sizeof node, "%016llx", (unsigned long long)entropy_u64()); /* fits */
+    struct flight_shared_opts opts = { .loop = app->loop, .clock = app->clock, .log = app->log,
+                                       .metrics = app->metrics, .address = c->redis.address,
+                                       .seed = entropy_u64(), .node = node, .lease_ms = c->redis.lease_ms,
+                                       .jitter_ms = c->redis.jitter_ms, .redis_timeout_ms = c->redis.timeout_ms,
+                                       .make_timeout_ms = c->flight.make_timeout_ms,
+                                       .error_base_ms = c->flight.error_base_ms,
+                                       .error_max_ms = c->flight.error_max_ms,
+                                       .dropped = on_dropped, .state = on_redis, .ctx = app };
+    app->shared = flight_shared_new(&opts);
+}
+
+static void lists_open(struct app *app)
+{
+    const struct config *c = app->config;
+    struct lists_opts opts = { .loop = app->loop, .clock = app->clock, .client = app->client,
+                               .flights = app->flights, .shared = app->shared, .seed = entropy_u64(),
+                               .bytes_max = c->lists_bytes, .buckets_count = c->lists_count };
+    struct list_bucket_opts buckets[CONFIG_LISTS_MAX];
+    for (unsigned i = 0; i < c->lists_count; i++)
+        buckets[i] = c->lists[i].list;
+    opts.buckets = buckets;
+    app->lists = lists_new(&opts);
+}
+
 static void flights_open(struct app *app)
 {
     struct flight_opts opts = app->config->flight;
+    opts.shared = app->shared;
+    if (app->shared != NULL) /* who waits for another server takes a place too; origins bound what runs here */
+        opts.makes_max = app->config->flight.flights_max;
     opts.loop = app->loop;
     opts.clock = app->clock;
     opts.metrics = app->metrics;
@@ -47,10 +95,17 @@ static void client_open(struct app *app)
 
 err origins_open(struct app *app, struct app_domain *domains, struct err_note *note)
 {
-    if (!origins_wanted(app->config))
+    const struct config *c = app->config;
+    bool has_redis = c->redis.url != NULL && c->redis.url[0] != 0;
+    if (has_redis)
+        shared_open(app);
+    if (origins_wanted(c) || c->lists_count > 0) {
+        client_open(app);
+        flights_open(app);
+    }
+    lists_open(app);
+    if (!origins_wanted(c))
         return ERR_OK;
-    client_open(app);
-    flights_open(app);
     app->stash = pages_find(app->pages, STR(ORIGINS_STASH_NAME));
     INVARIANT(app->stash != NULL);
     for (unsigned i = 0; i < app->domains_count; i++) {
@@ -91,6 +146,10 @@ void origins_close(struct app *app, struct app_domain *domains)
 {
     if (app->flights != NULL)
         flights_free(&app->flights);
+    lists_free(&app->lists);
+    if (app->shared != NULL)
+        flight_shared_stop(app->shared);
+    flight_shared_free(&app->shared);
     for (unsigned i = 0; i < app->domains_count; i++) {
         if (domains[i].origin != NULL)
             origin_free(&domains[i].origin);

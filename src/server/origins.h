@@ -1,5 +1,5 @@
-/* origins.h - what asks wikis: an HTTP client, flights, and an origin for each domain that has one. Nothing of it is
- * there while no domain has one. Private to server. */
+/* origins.h - what asks others: an HTTP client, flights, an origin for each domain that has one, lists, and the Redis
+ * that servers share. What the configuration does not want is not there. Private to server. */
 #ifndef SERVER_ORIGINS_H
 #define SERVER_ORIGINS_H
 

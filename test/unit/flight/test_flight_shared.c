@@ -599,7 +599,7 @@ static void without_redis_each_server_works_alone(void **state)
     unsigned made = w.made;
     ask(&w, 0, "other", refuses);
     wait_for(&w, &w.done, 1);
-    assert_int_equal(w.asked[0].why, ERR_UNAVAILABLE);
+    assert_int_equal(w.asked[0].why, ERR_AGAIN);
     assert_int_equal(w.made, made);
     world_end(&w);
 }

@@ -1,0 +1,343 @@
+/* lists.c - lists by position (CONTRACT 6, notes flights.md 3).
+ *
+ *   read the request -> refused at once: 400, 404        nothing was asked of anybody
+ *        \-> it is here -> answer
+ *        \-> flies -> answer, or what its failing means  */
+#include "app/app.h"
+#include "app/errors.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "http/negotiate.h"
+#include "list/list.h"
+
+#include <string.h>
+
+enum { POSITION_DIGITS_MAX = 5, TAG_BYTES = FLIGHT_TOKEN_BYTES_MAX + 8, WAIT_S_MAX = 3600 };
+
+struct list_get {
+    struct http_exchange *x;
+    const struct app *app;
+    unsigned position;              /* 0: the whole list */
+    struct list_request request;
+    mono began;
+    bool waiting, conditional;      /* If-Match: never makes a new one */
+};
+
+/* ---- reading the request; false: answered ---- */
+
+static bool bad(struct http_exchange *x, const char *type, const char *detail)
+{
+    app_problem(x, 400, type, NULL, str_of(detail), STR_NONE);
+    return false;
+}
+
+static bool is_unreserved(str s)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!plain && (c == 0 || strchr("._~-", c) == NULL))
+            return false;
+    }
+    return s.n > 0 && s.n <= LIST_DISPLAY_BYTES_MAX;
+}
+
+static bool parse_display(struct http_exchange *x, str *out)
+{
+    str display = http_param(x, "display");
+    *out = str_eq(display, STR("*")) ? STR("") : display;
+    if (out->n > 0 && !is_unreserved(display))
+        return bad(x, "bad_request#display", "A display is 1 to 128 of A-Z a-z 0-9 . _ ~ -, or * for none.");
+    return true;
+}
+
+/* 1 and up, as digits without a leading zero. */
+static bool parse_position(struct http_exchange *x, const struct list_bucket_opts *b, unsigned *out)
+{
+    str text = http_param(x, "p");
+    uint64_t p = 0;
+    if (text.p == NULL)
+        return true;
+    if (text.n > POSITION_DIGITS_MAX || text.p[0] == '0' || !str_to_u64(text, &p))
+        return bad(x, "bad_request#position", "A position is a number from 1.");
+    if (p > b->size) {
+        app_problem(x, 404, "not_found#position", NULL, STR("This list has no such position."), STR_NONE);
+        return false;
+    }
+    *out = (unsigned)p;
+    return true;
+}
+
+static int param_index(const struct list_bucket_opts *b, str name)
+{
+    for (unsigned i = 0; i < b->params_count; i++)
+        if (str_eq(name, str_of(b->params[i])))
+            return (int)i;
+    return -1;
+}
+
+static bool parse_params(struct http_exchange *x, const struct list_bucket_opts *b, str params[LIST_PARAMS_MAX])
+{
+    struct http_pair pairs[LIST_PARAMS_MAX + 1];
+    unsigned count = http_query_all(x, pairs, COUNT_OF(pairs));
+    for (unsigned i = 0; i < count; i++) {
+        int at = param_index(b, pairs[i].name);
+        if (at < 0)
+            return bad(x, "bad_request#param", "The query holds a parameter this list does not have.");
+        if (params[at].p != NULL)
+            return bad(x, "bad_request#param", "The query holds a parameter twice.");
+        if (pairs[i].value.n > LIST_VALUE_BYTES_MAX)
+            return bad(x, "bad_request#param", "A parameter is longer than 2048 bytes.");
+        params[at] = pairs[i].value.p != NULL ? pairs[i].value : STR("");
+    }
+    return true;
+}
+
+/* Prefer: wait=SECONDS (RFC 7240), at most what the bucket gives. */
+static mono deadline_of(const struct list_get *g)
+{
+    const struct list_bucket_opts *b = g->request.bucket;
+    int64_t ms = b->wait_timeout_ms;
+    uint64_t s;
+    str prefer, word;
+    if (http_header(g->x, "Prefer", &prefer)) {
+        while (prefer.n > 0) {
+            word = str_trim(str_split(&prefer, ','));
+            bool asks = str_starts(word, STR("wait=")) && str_to_u64(str_skip(word, 5), &s) && s <= WAIT_S_MAX;
+            if (asks && (int64_t)s * 1000 < ms)
+                ms = (int64_t)s * 1000;
+        }
+    }
+    return mono_add_ms(g->began, ms);
+}
+
+static bool parse_wishes(struct list_get *g)
+{
+    const struct http_common *c = http_common(g->x);
+    struct list_request *r = &g->request;
+    g->conditional = c->if_match.n > 0;
+    r->only_cached = g->conditional || http_cache_control_has(c->cache_control, STR("only-if-cached"));
+    r->no_cache = !r->only_cached && http_cache_control_has(c->cache_control, STR("no-cache"));
+    if (r->no_cache && !r->bucket->no_cache_allowed)
+        r->no_cache = false; /* as a shared cache may (RFC 9111 5.2.1.4 is a wish); the bucket decides */
+    r->deadline = deadline_of(g);
+    return true;
+}
+
+static bool parse_request(struct list_get *g)
+{
+    const struct app_domain *domain = app_domain_of(g->x, g->app);
+    if (domain == NULL)
+        return false;
+    struct list_request *r = &g->request;
+    r->bucket = lists_bucket(g->app->lists, http_param(g->x, "bucket"));
+    if (r->bucket == NULL) {
+        app_problem(g->x, 404, "not_found#list", NULL, STR("There is no list of this name."), STR_NONE);
+        return false;
+    }
+    r->domain = domain->name;
+    return parse_display(g->x, &r->display) && parse_position(g->x, r->bucket, &g->position) &&
+           parse_params(g->x, r->bucket, r->params) && parse_wishes(g);
+}
+
+/* ---- answering ---- */
+
+static void header(struct http_exchange *x, const char *name, str value)
+{
+    http_reply_header(x, str_of(name), value);
+}
+
+/* hit, or how the flight went; what is stale says so. */
+static void cache_status(struct list_get *g, int64_t fresh_ms)
+{
+    const struct list_request *r = &g->request;
+    struct arena *a = http_arena(g->x);
+    if (r->hit) {
+        header(g->x, "Cache-Status", arena_printf(a, "palimpsest; hit; ttl=%lld", (long long)(fresh_ms / 1000)));
+        return;
+    }
+    const char *detail = fresh_ms <= 0 ? "stale" : flight_detail_name(r->detail);
+    const char *collapsed = r->detail == FLIGHT_WAITED || r->detail == FLIGHT_REMOTE ? "; collapsed" : "";
+    header(g->x, "Cache-Status", arena_printf(a, "palimpsest; fwd=miss%s; detail=%s", collapsed, detail));
+}
+
+static void headers(struct list_get *g, const struct list_value *v, str tag)
+{
+    const struct list_bucket_opts *b = g->request.bucket;
+    struct arena *a = http_arena(g->x);
+    mono now = clock_mono(g->app->clock);
+    int64_t fresh_ms = list_fresh_ms(v, now), left_s = fresh_ms > 0 ? fresh_ms / 1000 : 0;
+    int64_t stale_s = b->stale_ttl_ms / 1000;
+    header(g->x, "Content-Type", STR("application/json"));
+    header(g->x, "ETag", arena_printf(a, "\"%.*s\"", STR_ARG(tag)));
+    header(g->x, "List-Version", str_of(v->version));
+    header(g->x, "List-Size", arena_printf(a, "%u", v->count));
+    header(g->x, "Age", arena_printf(a, "%lld", (long long)(list_age_ms(v, now) / 1000)));
+    header(g->x, "Cache-Control",
+           arena_printf(a, "%s, max-age=%lld, stale-while-revalidate=%lld, stale-if-error=%lld",
+                        b->is_public ? "public" : "private", (long long)left_s, (long long)stale_s,
+                        (long long)stale_s));
+    header(g->x, "Server-Timing", arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
+    cache_status(g, fresh_ms);
+}
+
+static str item_json(struct arena *a, const struct list_item *item, unsigned position)
+{
+    bool is_empty = item->text.n == 2; /* {} */
+    return arena_printf(a, "{\"position\":%u%s%.*s", position, is_empty ? "" : ",", STR_ARG(str_skip(item->text, 1)));
+}
+
+static str whole_json(struct arena *a, const struct list_value *v)
+{
+    struct buf b;
+    buf_init(&b, v->json.n + v->count * 32 + 256);
+    buf_printf(&b, "{\"version\":\"%s\",\"size\":%u,\"items\":[", v->version, v->count);
+    for (unsigned i = 0; i < v->count; i++) {
+        bool is_empty = v->items[i].text.n == 2;
+        buf_printf(&b, "%s{\"position\":%u%s", i > 0 ? "," : "", i + 1, is_empty ? "" : ",");
+        buf_put(&b, str_skip(v->items[i].text, 1));
+    }
+    buf_put(&b, STR("]}"));
+    INVARIANT(buf_status(&b) == ERR_OK);
+    str out = arena_copy(a, buf_str(&b));
+    buf_fini(&b);
+    return out;
+}
+
+/* If-Match names the list as a whole, or this answer of it. */
+static bool matches(const struct list_get *g, const struct list_value *v, str tag)
+{
+    str field = http_common(g->x)->if_match;
+    return !g->conditional || http_etag_matches(field, str_of(v->version), false) ||
+           http_etag_matches(field, tag, false);
+}
+
+static void answer(struct list_get *g, const struct list_value *v)
+{
+    struct arena *a = http_arena(g->x);
+    str tag = g->position > 0 ? arena_printf(a, "%s-%u", v->version, g->position) : str_of(v->version);
+    str none_match = http_common(g->x)->if_none_match;
+    if (!matches(g, v, tag)) {
+        app_problem(g->x, 412, "precondition_failed", NULL, STR("Another list is shown by now."), STR_NONE);
+        return;
+    }
+    headers(g, v, tag);
+    if (g->position > v->count) {
+        app_problem(g->x, 404, "not_found#position", NULL, STR("This list is shorter."), STR_NONE);
+        return;
+    }
+    str body = g->position > 0 ? item_json(a, &v->items[g->position - 1], g->position) : whole_json(a, v);
+    if (tag.p == NULL || body.p == NULL) {
+        app_fail(g->x, ERR_LIMIT, NULL);
+        return;
+    }
+    bool same = none_match.n > 0 && http_etag_matches(none_match, tag, true);
+    http_answer(g->x, same ? 304 : 200, same ? (str){ .p = NULL, .n = body.n } : body);
+}
+
+static void fail(struct list_get *g, err why, const struct err_note *note)
+{
+    if (why == ERR_NOT_FOUND && g->conditional) {
+        app_problem(g->x, 412, "precondition_failed", NULL, STR("That list is gone."), STR_NONE);
+    } else if (why == ERR_NOT_FOUND) {
+        app_problem(g->x, 504, "not_cached", NULL, STR("No such list is there, and none was to be made."), STR_NONE);
+    } else {
+        const char *detail = flight_detail_name(g->request.detail);
+        header(g->x, "Cache-Status", arena_printf(http_arena(g->x), "palimpsest; fwd=miss; detail=%s", detail));
+        app_origin_fail(g->x, why, note, g->request.retry_after_ms > 0 ? g->request.retry_after_ms : 1000);
+    }
+}
+
+/* ---- waiting ---- */
+
+static void flown(struct list_request *r, err why, struct list_value *v, const struct err_note *note)
+{
+    struct list_get *g = CONTAINER_OF(r, struct list_get, request);
+    g->waiting = false;
+    if (why == ERR_OK)
+        answer(g, v);
+    else
+        fail(g, why, note);
+}
+
+static void gone(struct http_exchange *x, void *ctx)
+{
+    struct list_get *g = ctx;
+    if (!g->waiting || !list_leave(g->app->lists, &g->request))
+        return; /* whoever has it answers */
+    g->waiting = false;
+    app_problem(x, 499, "client_closed", NULL, STR("The client left."), STR_NONE);
+}
+
+static void fly(struct list_get *g)
+{
+    if (http_draining(g->x)) {
+        app_fail(g->x, ERR_SHUTDOWN, NULL);
+        return;
+    }
+    http_defer(g->x);
+    g->waiting = true;
+    http_on_gone(g->x, gone, g);
+    g->request.done = flown;
+    err why = list_start(g->app->lists, &g->request);
+    if (why == ERR_OK)
+        return;
+    g->waiting = false;
+    fail(g, why, NULL);
+}
+
+static void list_get(struct http_exchange *x, void *app)
+{
+    struct list_get *g = arena_calloc(http_arena(x), 1, sizeof *g);
+    if (g == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
+    g->x = x;
+    g->app = app;
+    g->began = clock_mono(g->app->clock);
+    if (!parse_request(g))
+        return;
+    struct list_value *v = list_here(g->app->lists, &g->request);
+    if (v == NULL) {
+        fly(g);
+        return;
+    }
+    answer(g, v);
+    struct flight_value *value = &v->v;
+    flight_value_unref(&value);
+}
+
+/* ---- dropping ---- */
+
+static void dropped(void *ctx, err why)
+{
+    struct list_get *g = ctx;
+    if (why == ERR_OK)
+        http_answer(g->x, 204, STR_NONE);
+    else
+        app_problem(g->x, 503, "redis_away", NULL, STR("It was forgotten here; other servers could not be told."),
+                    STR_NONE);
+}
+
+static void list_delete(struct http_exchange *x, void *app)
+{
+    struct list_get *g = arena_calloc(http_arena(x), 1, sizeof *g);
+    if (g == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
+    g->x = x;
+    g->app = app;
+    g->began = clock_mono(g->app->clock);
+    if (!parse_request(g))
+        return;
+    http_defer(x);
+    list_drop(g->app->lists, &g->request, dropped, g);
+}
+
+const struct http_route app_list_routes[] = {
+    { HTTP_GET, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_get, 0, "page.read", "list", false },
+    { HTTP_DELETE, "/{domain}/v1/lists/{bucket}/{display}", list_delete, 0, "page.purge", "list", false },
+    { .pattern = NULL },
+};

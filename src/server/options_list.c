@@ -1,0 +1,139 @@
+/* options_list.c - lists.NAME.FIELD, and Redis: their rows, their sections, and what they must be as a whole. */
+#include "server/options_impl.h"
+
+#include <string.h>
+
+#define MS ((uint64_t)1000000)
+#define SECOND (1000 * MS)
+#define HOUR (3600 * SECOND)
+#define LIST(field) \
+    .offset = offsetof(struct config_list, field), .width = sizeof(((struct config_list *)NULL)->field)
+
+static const char *const degrades[] = { "local", "fail", NULL }; /* enum config_degrade */
+
+const struct option option_list_rows[] = {
+    { "generator", NULL, OPTION_TEXT, .initial = "", .prose = "URL that computes the list, without a query",
+      LIST(list.generator) },
+    { "params", NULL, OPTION_TEXT, .initial = "", .prose = "Names of the parameters that make lists differ",
+      LIST(params_text) },
+    { "unique_by", NULL, OPTION_TEXT, .initial = "", .prose = "Fields in which no two items may be equal",
+      LIST(unique_text) },
+    { "size", NULL, OPTION_COUNT, 1, LIST_SIZE_MAX, .initial = "5", .prose = "Most items, and the last position",
+      LIST(list.size) },
+    { "ttl", NULL, OPTION_MS, SECOND, 365 * 24 * HOUR, .initial = "60s",
+      .prose = "How long everybody sees the same list", LIST(list.ttl_ms) },
+    { "stale_ttl", NULL, OPTION_MS, 0, 365 * 24 * HOUR, .initial = "60s",
+      .prose = "How long after that it is answered while the next is made, or cannot be", LIST(list.stale_ttl_ms) },
+    { "timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s", .prose = "How long the generator may take",
+      LIST(list.make_timeout_ms) },
+    { "wait", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "5s", .prose = "How long a request waits that does not say",
+      LIST(list.wait_timeout_ms) },
+    { "degrade", NULL, OPTION_CHOICE, .choices = degrades, .initial = "local",
+      .prose = "Without Redis: each server makes its own, or none is answered", LIST(degrade) },
+    { "no_cache", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "Requests may have a new one made by Cache-Control: no-cache", LIST(list.no_cache_allowed) },
+    { "public", NULL, OPTION_FLAG, .initial = "false", .prose = "Shared caches may keep it too",
+      LIST(list.is_public) },
+    { .name = NULL },
+};
+
+static bool is_list_name(str name)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        char c = name.p[i];
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_')
+            return false;
+    }
+    return name.n > 0 && name.n <= 32;
+}
+
+err option_list(struct options *o, str name, struct options_from from, unsigned *index, struct err_note *note)
+{
+    struct config *c = &o->config;
+    for (unsigned i = 0; i < c->lists_count; i++)
+        if (str_eq(str_of(c->lists[i].list.name), name)) {
+            *index = i;
+            return ERR_OK;
+        }
+    if (!is_list_name(name))
+        return option_fail(from, STR("lists"), note, "\"%.*s\" is no name of a list", STR_ARG(str_take(name, 60)));
+    if (c->lists_count == CONFIG_LISTS_MAX)
+        return option_fail(from, STR("lists"), note, "more than %d lists", CONFIG_LISTS_MAX);
+    const char *copy = arena_cstr(&o->texts, name);
+    if (copy == NULL)
+        return option_fail(from, STR("lists"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
+    *index = c->lists_count++;
+    c->lists[*index] = (struct config_list){ .list = { .name = copy } };
+    o->list_from[*index] = from;
+    option_defaults(o, option_list_rows, &c->lists[*index], 0);
+    return ERR_OK;
+}
+
+err option_set_list(struct options *o, struct option_value *v, struct err_note *note)
+{
+    const str section = STR("lists.");
+    str field = str_skip(v->name, section.n);
+    str name = str_split(&field, '.');
+    if (!str_starts(v->name, section) || field.n == 0)
+        return ERR_NOT_FOUND;
+    unsigned index;
+    err why = option_list(o, name, v->from, &index, note);
+    if (why != ERR_OK)
+        return why;
+    v->row = option_find(option_list_rows, field);
+    if (v->row == NULL)
+        return option_fail(v->from, v->name, note, "there is no such option");
+    v->base = &o->config.lists[index];
+    return option_store(o, v, note);
+}
+
+/* "a, b" into names. NULL or what is wrong. */
+static const char *split_names(struct options *o, const char *text, const char **names, unsigned max, unsigned *count)
+{
+    str rest = str_of(text);
+    while (rest.n > 0) {
+        str name = str_trim(str_split(&rest, ','));
+        if (name.n == 0 || *count == max)
+            return name.n == 0 ? "has an empty name" : "has too many names";
+        for (unsigned i = 0; i < *count; i++)
+            if (str_eq(str_of(names[i]), name))
+                return "has a name twice";
+        names[*count] = arena_cstr(&o->texts, name);
+        if (names[(*count)++] == NULL)
+            return "is too long";
+    }
+    return NULL;
+}
+
+static err finish_list(struct options *o, unsigned index, struct err_note *note)
+{
+    struct config_list *l = &o->config.lists[index];
+    str name = str_of(l->list.name);
+    str url = str_of(l->list.generator);
+    bool is_url = str_starts(url, STR("http://")) || str_starts(url, STR("https://"));
+    if (!is_url || str_find(url, '?') < url.n || str_find(url, '#') < url.n)
+        return option_fail(o->list_from[index], name, note,
+                           "the list wants a generator: an http or https URL without a query");
+    const char *wrong = split_names(o, l->params_text, l->params, LIST_PARAMS_MAX, &l->list.params_count);
+    if (wrong != NULL)
+        return option_fail(o->list_from[index], name, note, "params %s", wrong);
+    wrong = split_names(o, l->unique_text, l->unique_by, LIST_UNIQUE_MAX, &l->list.unique_count);
+    if (wrong != NULL)
+        return option_fail(o->list_from[index], name, note, "unique_by %s", wrong);
+    l->list.params = l->params;
+    l->list.unique_by = l->unique_by;
+    l->list.fail_alone = l->degrade == DEGRADE_FAIL;
+    return ERR_OK;
+}
+
+err options_finish_lists(struct options *o, struct options_from from, struct err_note *note)
+{
+    struct config_redis *r = &o->config.redis;
+    struct err_note why_not;
+    if (r->url != NULL && r->url[0] != 0 && redis_url_parse(str_of(r->url), &r->address, &why_not) != ERR_OK)
+        return option_fail(from, STR("redis.url"), note, "%s", why_not.text);
+    err why = ERR_OK;
+    for (unsigned i = 0; i < o->config.lists_count && why == ERR_OK; i++)
+        why = finish_list(o, i, note);
+    return why;
+}
