@@ -144,7 +144,8 @@ static bool puts_page(const struct http_exchange *x)
 {
     const struct http_route *route = http_route(x);
     return route != NULL &&
-           (route->handle == app_page_put_bundle || route->handle == app_page_put_content);
+           (route->handle == app_page_put_bundle || route->handle == app_page_put_content ||
+            route->handle == app_transform_post);
 }
 
 bool app_may(struct http_exchange *x, const char *permission, str space, const struct app *a)

@@ -18,6 +18,10 @@ const struct http_route app_page_routes[] = {
       .label = "page.titles" },
     { HTTP_GET, "/{domain}/v1/{bucket}/title/{title}[/{rev}]", app_page_get_title,
       .permission = "page.read", .label = "page.title" },
+    { HTTP_GET, "/{domain}/v1/{bucket}/wikitext/{title}[/{rev}]", app_page_get_wikitext, .permission = "page.read",
+      .label = "page.wikitext" },
+    { HTTP_GET, "/{domain}/v1/{bucket}/lint/{title}[/{rev}]", app_page_get_lint, .permission = "page.read",
+      .label = "page.lint" },
     { HTTP_PUT, "/{domain}/v1/{bucket}/hold/{title}/{rev}[/{tid}]", app_page_put_hold,
       .body_bytes_max = HOLD_BODY_BYTES_MAX, .permission = "page.write", .label = "page.hold" },
     { HTTP_DELETE, "/{domain}/v1/{bucket}/hold/{title}/{rev}[/{tid}]", app_page_delete_hold,
@@ -27,5 +31,7 @@ const struct http_route app_page_routes[] = {
       .label = "page.put_content" },
     { HTTP_GET, "/{domain}/v1/{bucket}/{content}/{title}[/{rev}[/{tid}]]", app_page_get_content,
       .permission = "page.read", .label = "page.get" },
+    { HTTP_POST, "/{domain}/v1/transform/{from}/to/{to}[/{title}[/{rev}]]", app_transform_post,
+      .body_bytes_max = BODY_BYTES_CEILING, .permission = "page.read", .label = "transform" },
     { .pattern = NULL },
 };

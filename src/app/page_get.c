@@ -12,7 +12,6 @@
 #include "app/bundle.h"
 #include "app/errors.h"
 #include "app/headers.h"
-#include "app/pace.h"
 #include "app/profile.h"
 #include "auth/auth.h"
 #include "base/date.h"
@@ -216,17 +215,6 @@ static bool select_render(struct page_get *g)
     return true;
 }
 
-/* A client that is paced pins no more for now. The peer's word for where a request came from is believed of the own
- * network alone. */
-static bool may_stash(const struct page_get *g)
-{
-    str address = http_peer(g->x), said;
-    if (pace_is_private(address) && http_header(g->x, "x-client-ip", &said))
-        address = said;
-    return pace_is_private(address) || pace_take(g->app->pace, address, g->target.config->stash_per_s_max,
-                                                 clock_mono(g->app->clock));
-}
-
 /* Can a ready answer be made of it, and serve those that ask the same? */
 static bool is_plain(struct http_exchange *x)
 {
@@ -361,12 +349,8 @@ void app_page_get_content(struct http_exchange *x, void *app)
                     STR_NONE);
         return;
     }
-    if (g->stash && !may_stash(g)) {
-        http_reply_header(x, STR("retry-after"), STR("1"));
-        app_problem(x, 429, "request_rate_exceeded", NULL,
-                    STR("Too many requests with stash=true from this address (stash_per_s_max)."), STR_NONE);
+    if (g->stash && !app_page_may_stash(x, a, g->target.config))
         return;
-    }
     page_get_find(g);
     page_get_next(g);
 }

@@ -264,17 +264,13 @@ static void put_title(struct buf *b, struct arena *a, str title, const struct pa
         rendered);
 }
 
-void app_page_get_title(struct http_exchange *x, void *app)
+void app_page_title_stored(struct http_exchange *x, const struct app *a, const struct page_target *t)
 {
-    const struct app *a = app;
-    struct page_target t;
-    if (!page_target_parse(x, a, &t))
-        return;
-    struct page_which which = page_target_which(&t);
+    struct page_which which = page_target_which(t);
     struct page_render r;
     struct page_trace trace;
     struct engine_view *v = engine_view_begin(a->engine);
-    err why = page_find(t.bucket, v, &which, &r, &trace);
+    err why = page_find(t->bucket, v, &which, &r, &trace);
     engine_view_end(&v);
     if (why != ERR_OK) {
         app_page_fail(x, why, &trace, NULL);
@@ -283,7 +279,7 @@ void app_page_get_title(struct http_exchange *x, void *app)
     char tag[PAGE_TAG_BYTES + 1];
     struct buf b;
     buf_init(&b, LISTING_BYTES_MAX);
-    put_title(&b, http_arena(x), t.title, &r);
+    put_title(&b, http_arena(x), t->title, &r);
     app_page_answer_buf(
         x, 200, &b, arena_printf(http_arena(x), "\"%.*s\"", STR_ARG(app_page_tag(r.name, tag))));
     buf_fini(&b);

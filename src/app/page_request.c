@@ -2,6 +2,7 @@
 
 #include "app/errors.h"
 #include "app/headers.h"
+#include "app/pace.h"
 #include "app/token.h"
 #include "base/date.h"
 #include "http/negotiate.h"
@@ -34,13 +35,12 @@ static bool parse_bucket(struct http_exchange *x, const struct app *app, struct 
     return true;
 }
 
-static bool parse_name(struct http_exchange *x, struct page_target *t)
+static bool parse_name(struct http_exchange *x, struct page_target *t, uint64_t least)
 {
     str rev = http_param(x, "rev"), tid = http_param(x, "tid");
     t->has_rev = rev.p != NULL;
     t->has_tid = tid.p != NULL;
-    if (t->has_rev &&
-        (!str_to_u64(rev, &t->name.rev) || t->name.rev == 0 || t->name.rev > PAGE_REV_MAX))
+    if (t->has_rev && (!str_to_u64(rev, &t->name.rev) || t->name.rev < least || t->name.rev > PAGE_REV_MAX))
         return refuse(x, 400, "bad_request#invalid_revision",
                       "A revision is a number from 1 to 2^63-1.");
     if (t->has_tid && !tid_parse(tid, &t->name.tid))
@@ -48,28 +48,55 @@ static bool parse_name(struct http_exchange *x, struct page_target *t)
     return true;
 }
 
+static bool parse_title(struct http_exchange *x, struct page_target *t)
+{
+    str title = http_param(x, "title");
+    struct err_note note = { { 0 } };
+    if (title.p == NULL)
+        return true;
+    err why = page_title_key(http_arena(x), title, &t->title, &note);
+    if (why == ERR_BAD)
+        return refuse(x, 400, "bad_request#invalid_title", note.text);
+    if (why != ERR_OK)
+        app_fail(x, why, &note);
+    return why == ERR_OK;
+}
+
 bool page_target_parse(struct http_exchange *x, const struct app *app, struct page_target *out)
 {
     struct page_target t = { .domain = app_domain_of(x, app) };
     if (t.domain == NULL)
         return false;
-    if (!parse_bucket(x, app, &t) || !parse_name(x, &t))
+    if (!parse_bucket(x, app, &t) || !parse_name(x, &t, 1) || !parse_title(x, &t))
         return false;
-    str content = http_param(x, "content"), title = http_param(x, "title");
+    str content = http_param(x, "content");
     if (content.p != NULL)
         t.content = content;
-    if (title.p != NULL) {
-        struct err_note note = { { 0 } };
-        err why = page_title_key(http_arena(x), title, &t.title, &note);
-        if (why == ERR_BAD)
-            return refuse(x, 400, "bad_request#invalid_title", note.text);
-        if (why != ERR_OK) {
-            app_fail(x, why, &note);
-            return false;
-        }
-    }
     *out = t;
     return true;
+}
+
+bool app_page_target_of_page(struct http_exchange *x, const struct app *app, struct page_target *out)
+{
+    struct page_target t = { .domain = app_domain_of(x, app), .config = &app->config->buckets[0] };
+    if (t.domain == NULL || !parse_name(x, &t, 0) || !parse_title(x, &t))
+        return false;
+    t.bucket = pages_find(app->pages, str_of(t.config->page.name));
+    INVARIANT(t.bucket != NULL);
+    *out = t;
+    return true;
+}
+
+bool app_page_may_stash(struct http_exchange *x, const struct app *app, const struct config_bucket *config)
+{
+    str address = http_peer(x), said;
+    if (pace_is_private(address) && http_header(x, "x-client-ip", &said))
+        address = said;
+    if (pace_is_private(address) || pace_take(app->pace, address, config->stash_per_s_max, clock_mono(app->clock)))
+        return true;
+    http_reply_header(x, STR("retry-after"), STR("1"));
+    return refuse(x, 429, "request_rate_exceeded",
+                  "Too many requests with stash=true from this address (stash_per_s_max).");
 }
 
 struct page_which page_target_which(const struct page_target *t)

@@ -24,6 +24,8 @@ struct page_target {
 /* False: answered. */
 MUST_CHECK bool page_target_parse(struct http_exchange *x, const struct app *app,
                                   struct page_target *out);
+/* Of a path without bucket or content: the first bucket; {title}, {rev} optional, {rev} may be 0. False: answered. */
+MUST_CHECK bool app_page_target_of_page(struct http_exchange *x, const struct app *app, struct page_target *out);
 /* The selection the path itself makes: latest, revision or exact. */
 struct page_which page_target_which(const struct page_target *t);
 
@@ -38,6 +40,10 @@ void app_page_too_large(struct http_exchange *x, const struct app *app);
 mono app_page_deadline(const struct app *app);
 /* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer: wait=SECONDS (RFC 7240). */
 mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
+
+/* May this client pin one more render now? The peer's word for where a request came from (x-client-ip) is believed of
+ * the own network alone. False: answered 429. */
+MUST_CHECK bool app_page_may_stash(struct http_exchange *x, const struct app *app, const struct config_bucket *config);
 
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
 enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
@@ -59,6 +65,9 @@ void pagejson_successor(struct buf *b, struct page_name n);
 /* The members of a stored render, without braces (history items; CONTRACT 2). */
 void pagejson_render(struct buf *b, const struct page_render *r);
 
+/* Of the title what the store knows, in RESTBase's shape. */
+void app_page_title_stored(struct http_exchange *x, const struct app *app, const struct page_target *t);
+
 /* Route handlers. */
 void app_page_put_bundle(struct http_exchange *x, void *app);
 void app_page_put_content(struct http_exchange *x, void *app);
@@ -67,6 +76,9 @@ void app_page_get_history(struct http_exchange *x, void *app);
 void app_page_get_explanation(struct http_exchange *x, void *app);
 void app_page_get_titles(struct http_exchange *x, void *app);
 void app_page_get_title(struct http_exchange *x, void *app);
+void app_page_get_wikitext(struct http_exchange *x, void *app);
+void app_page_get_lint(struct http_exchange *x, void *app);
+void app_transform_post(struct http_exchange *x, void *app);
 void app_page_put_hold(struct http_exchange *x, void *app);
 void app_page_delete_hold(struct http_exchange *x, void *app);
 void app_page_delete_all(struct http_exchange *x, void *app);

@@ -26,10 +26,6 @@ NAMESPACES = {0: '', 1: 'Talk', 2: 'User', 3: 'User_talk', 4: 'Project', 5: 'Pro
 Revision = collections.namedtuple('Revision', 'rev text hidden')
 
 
-class Fault(Exception):
-    """Thrown by a fault that wrote its own answer, or none."""
-
-
 # ---- faults: called with the handler and the answer it would have given
 
 def cut(handler, status, headers, body):
@@ -96,6 +92,16 @@ def status_of(code, **extra):
     return fault
 
 
+def once(fault):
+    """The next call meets the fault, those after it do not."""
+    met = []
+
+    def first(handler, status, headers, body):
+        met.append(True)
+        (fault if len(met) == 1 else _Handler.answer)(handler, status, headers, body)
+    return first
+
+
 class Gate:
     def __init__(self):
         self._opened = threading.Event()
@@ -119,7 +125,7 @@ class Origin:
         self.pages = {}
         self.stamp = ''             # of every render: what a template would bring
         self.calls = collections.Counter()
-        self.seen = []              # (kind, path, headers, body) of transforms and renders
+        self.seen = []              # (kind, path, headers, body) of each call; names of headers in lower case
         self._faults = {}
         self._gates = {}
         self._lock = threading.Lock()
@@ -211,6 +217,11 @@ class Origin:
             with self._lock:
                 self._gates.pop(kind, None)
 
+    def ungate(self, kind):
+        """What comes from here on does not wait; what waits goes on waiting."""
+        with self._lock:
+            self._gates.pop(kind, None)
+
     def meet(self, kind, path, headers, body):
         with self._lock:
             self.calls[kind] += 1
@@ -275,7 +286,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def handle_call(self, body):
         path, _, query = self.path.partition('?')
         kind, answer = self.route(path, query, body)
-        fault = self.wiki.meet(kind, self.path, dict(self.headers), body)
+        fault = self.wiki.meet(kind, self.path, {n.lower(): v for n, v in self.headers.items()}, body)
         status, headers, reply = answer()
         if isinstance(reply, (dict, list)):
             reply = json.dumps(reply).encode()

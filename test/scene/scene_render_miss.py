@@ -1,56 +1,9 @@
 """Goal: what is missing is made by the origin, stored and answered, once. Method: a server in front of a scripted
 origin that counts; storms are held at a gate until all have asked."""
-import contextlib
-import http.client
-import re
-import threading
-
 from harness import check, eq, main, scene, wait_until
 from origin import Origin
 from page_help import DAY, explain, get, history, http_date, instant, page_server, path, problem, put, tid
-
-NO_CACHE = {'Cache-Control': 'no-cache'}
-
-
-def origin_server(binary, origin, *args, **named):
-    return page_server(binary, *origin.options('localhost'), *args, **named)
-
-
-def name_of(answer):
-    """(rev, tid) of the ETag."""
-    found = re.fullmatch(r'(?:W/)?"(\d+)/([0-9a-f-]{36})"', answer.headers['ETag'] or '')
-    check(found, f'an entity tag: {answer.headers["ETag"]}')
-    return int(found[1]), found[2]
-
-
-def cache_of(answer):
-    return answer.headers['X-Restbase-Cache']
-
-
-def metric(server, name):
-    text = server.request('GET', '/metrics').body.decode()
-    return int(float(re.search(rf'^palimpsest_{name} (\S+)$', text, re.M)[1]))
-
-
-class Crowd:
-    """Many requests at once, each on a connection of its own; answers in order of asking."""
-
-    def __init__(self, server, requests):
-        self.answers = [None] * len(requests)
-
-        def ask(i, target, headers):
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                self.answers[i] = server.request('GET', target, headers)
-        self.threads = [threading.Thread(target=ask, args=(i, target, headers), daemon=True)
-                        for i, (target, headers) in enumerate(requests)]
-        for thread in self.threads:
-            thread.start()
-
-    def wait(self):
-        for thread in self.threads:
-            thread.join(60)
-        check(None not in self.answers, 'everybody is answered')
-        return self.answers
+from render_help import NO_CACHE, Crowd, cache_of, metric, name_of, origin_server
 
 
 @scene

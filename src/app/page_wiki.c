@@ -1,0 +1,305 @@
+/* page_wiki.c - what only the wiki knows of a page: metadata of a revision, its wikitext, its lint errors.
+ *
+ * Asked for when it is asked for, once for all who ask at the same time, and not stored. Without an origin the
+ * metadata is what the store knows, and there is no wikitext and no lint. */
+#include "app/errors.h"
+#include "app/headers.h"
+#include "app/page_request.h"
+#include "app/title.h"
+#include "flight/flight.h"
+#include "loop/loop.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { WIKI_JSON_BYTES_MAX = 1 << 20 };
+#define WIKI_MAGIC 0x31ca31cau
+
+/* Shared by all who wait. */
+struct wiki_value {
+    struct flight_value v;
+    struct arena arena;         /* of all below */
+    uint64_t rev;
+    struct tid tid;             /* of the newest render that is stored of it; zero: none */
+    str type, body;
+};
+
+struct wiki_make {
+    uint32_t magic;
+    const struct app *app;
+    struct flight *flight;
+    struct page_target target;
+    enum render_want want;
+    bool asking;
+    struct render_request ask;
+    struct loop_job job;
+    struct wiki_value *value;
+};
+
+struct wiki_get {
+    struct http_exchange *x;
+    const struct app *app;
+    struct page_target target;
+    enum render_want want;
+    struct title_wait wait;
+    struct flight_waiter flight;
+};
+
+/* ---- the value ---- */
+
+static void value_free(struct flight_value *v)
+{
+    struct wiki_value *value = CONTAINER_OF(v, struct wiki_value, v);
+    arena_fini(&value->arena);
+    free(value);
+}
+
+static void put_member(struct buf *b, struct arena *a, const char *name, str text)
+{
+    buf_printf(b, "\"%s\":%.*s,", name, STR_ARG(text.n == 0 ? STR("null") : app_json_string(a, text)));
+}
+
+/* RESTBase's shape (restbase.md 1.6). */
+static str metadata_json(struct arena *a, const struct render_meta *m, struct tid tid)
+{
+    struct buf b;
+    char text[TID_TEXT_BYTES + 1];
+    bool named = tid.ticks != 0 || tid.low != 0;
+    if (named)
+        tid_format(tid, text);
+    buf_init(&b, WIKI_JSON_BYTES_MAX);
+    buf_put(&b, STR("{\"items\":[{"));
+    put_member(&b, a, "title", m->title);
+    buf_printf(&b, "\"page_id\":%" PRIu64 ",\"rev\":%" PRIu64 ",\"tid\":%s%s%s,\"namespace\":%" PRId64 ",", m->page_id,
+               m->rev, named ? "\"" : "", named ? text : "null", named ? "\"" : "", m->namespace_id);
+    if (m->user_hidden)
+        buf_put(&b, STR("\"user_id\":null,"));
+    else
+        buf_printf(&b, "\"user_id\":%" PRIu64 ",", m->user_id);
+    put_member(&b, a, "user_text", m->user_text);
+    put_member(&b, a, "timestamp", m->timestamp);
+    put_member(&b, a, "comment", m->comment);
+    buf_printf(&b, "\"tags\":%.*s,\"restrictions\":%.*s,", STR_ARG(m->tags_json), STR_ARG(m->restrictions_json));
+    put_member(&b, a, "page_language", m->page_language);
+    buf_printf(&b, "\"redirect\":%s}],\"count\":1}", m->redirect ? "true" : "false");
+    str json = b.failed ? STR_NONE : arena_copy(a, buf_str(&b));
+    buf_fini(&b);
+    return json;
+}
+
+/* ---- making it ---- */
+
+static void make_release(void *ctx)
+{
+    struct wiki_make *m = ctx;
+    MAGIC_CHECK(m, WIKI_MAGIC);
+    m->magic = 0;
+    if (m->value != NULL) {
+        struct flight_value *v = &m->value->v;
+        flight_value_unref(&v);
+    }
+    free(m);
+}
+
+static void finish(struct wiki_make *m, err why, bool keep)
+{
+    struct wiki_value *value = m->value;
+    if (why == ERR_OK)
+        m->value = NULL; /* its reference passes to the flight */
+    struct err_note note = m->ask.note;
+    flight_finish(m->flight, why, why == ERR_OK ? &value->v : NULL, keep, &note);
+}
+
+static void build_run(struct loop_job *j)
+{
+    struct wiki_make *m = CONTAINER_OF(j, struct wiki_make, job);
+    struct wiki_value *value = m->value;
+    struct page_which which = { .domain = m->target.domain->number, .title = m->target.title, .select = SELECT_REV,
+                                .name = { .rev = m->ask.meta.rev } };
+    struct page_render *render = arena_alloc(&value->arena, sizeof *render);
+    value->rev = m->ask.meta.rev;
+    if (render != NULL) {
+        struct engine_view *v = engine_view_begin(m->app->engine);
+        if (page_find(m->target.bucket, v, &which, render, NULL) == ERR_OK)
+            value->tid = render->name.tid;
+        engine_view_end(&v);
+    }
+    if (m->want == WANT_META) {
+        value->type = STR("application/json; charset=utf-8");
+        value->body = metadata_json(&value->arena, &m->ask.meta, value->tid);
+        return;
+    }
+    value->type = STR("application/octet-stream");
+    (void)headers_find(m->ask.contents[0].headers, STR("content-type"), &value->type); /* else that stands */
+    value->body = m->ask.contents[0].raw;
+}
+
+static void build_done(struct loop_job *j, bool canceled)
+{
+    struct wiki_make *m = CONTAINER_OF(j, struct wiki_make, job);
+    bool built = !canceled && m->value->body.p != NULL && headers_value_is_sane(m->value->type);
+    finish(m, built ? ERR_OK : canceled ? ERR_SHUTDOWN : ERR_CORRUPT, false);
+}
+
+static void asked(struct render_request *r, enum render_why why)
+{
+    struct wiki_make *m = r->ctx;
+    m->asking = false;
+    if (why != RENDER_FINE) {
+        bool of_page = why == RENDER_NO_PAGE || why == RENDER_NO_REVISION || why == RENDER_SUPPRESSED;
+        finish(m, app_err_of_render(why), !of_page);
+        return;
+    }
+    m->job = (struct loop_job){ .run = build_run, .done = build_done };
+    loop_job_start(m->app->loop, &m->job);
+}
+
+static void make_start(struct flight *f, void *ctx)
+{
+    struct wiki_make *m = ctx;
+    MAGIC_CHECK(m, WIKI_MAGIC);
+    m->flight = f;
+    m->asking = true;
+    m->ask = (struct render_request){ .origin = m->target.domain->origin,
+                                      .want = m->want,
+                                      .title = m->target.title,
+                                      .rev = m->target.has_rev ? m->target.name.rev : 0,
+                                      .deadline = flight_deadline(f),
+                                      .arena = &m->value->arena,
+                                      .done = asked,
+                                      .ctx = m };
+    render_start(&m->ask);
+}
+
+static void make_cancel(struct flight *f, void *ctx)
+{
+    struct wiki_make *m = ctx;
+    (void)f;
+    if (m->asking)
+        render_cancel(&m->ask);
+}
+
+static struct wiki_make *make_new(const struct wiki_get *g)
+{
+    struct wiki_make *m = calloc(1, sizeof *m);
+    struct wiki_value *value = calloc(1, sizeof *value);
+    INVARIANT(m != NULL);
+    INVARIANT(value != NULL);
+    *value = (struct wiki_value){ .v = { .refs = 1, .free = value_free } };
+    arena_init(&value->arena, g->app->config->http.arena_bytes_max);
+    *m = (struct wiki_make){ .magic = WIKI_MAGIC, .app = g->app, .target = g->target, .want = g->want, .value = value };
+    m->target.title = arena_copy(&value->arena, g->target.title);
+    m->target.content = STR("");
+    if (m->target.title.p != NULL)
+        return m;
+    make_release(m);
+    return NULL;
+}
+
+/* ---- answering ---- */
+
+static void answer_value(struct wiki_get *g, const struct wiki_value *value)
+{
+    struct arena *a = http_arena(g->x);
+    const char *cache_control = g->target.config->cache_control;
+    char tag[PAGE_TAG_BYTES + 1];
+    bool named = value->tid.ticks != 0 || value->tid.low != 0;
+    str name = named ? app_page_tag((struct page_name){ .rev = value->rev, .tid = value->tid }, tag)
+                     : arena_printf(a, "%" PRIu64, value->rev);
+    struct answer w = { .status = 200, .body = arena_copy(a, value->body) };
+    str type = arena_copy(a, value->type), etag = arena_printf(a, "\"%.*s\"", STR_ARG(name));
+    if (w.body.p == NULL || type.p == NULL || etag.p == NULL) {
+        app_fail(g->x, ERR_LIMIT, NULL);
+        return;
+    }
+    answer_add(&w, STR("content-type"), type);
+    answer_add(&w, STR("etag"), etag);
+    answer_add(&w, STR("cache-control"), str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
+    answer_add(&w, STR("cache-status"),
+               arena_printf(a, "palimpsest; fwd=miss; fwd-status=200%s; detail=%s",
+                            g->flight.detail == FLIGHT_LED ? "" : "; collapsed", flight_detail_name(g->flight.detail)));
+    answer_add_security(&w, a, type, STR_NONE);
+    answer_send(g->x, &w);
+}
+
+static void landed(struct flight_waiter *w, err why, struct flight_value *v, const struct err_note *note)
+{
+    struct wiki_get *g = CONTAINER_OF(w, struct wiki_get, flight);
+    if (why == ERR_OK)
+        answer_value(g, CONTAINER_OF(v, struct wiki_value, v));
+    else
+        app_origin_fail(g->x, why, note, w->retry_after_ms);
+}
+
+/* ---- joining ---- */
+
+static void settled(struct title_wait *w)
+{
+    static const char *const words[] = { [WANT_RENDER] = "render", [WANT_META] = "title", [WANT_WIKITEXT] = "wikitext",
+                                         [WANT_LINT] = "lint" };
+    struct wiki_get *g = CONTAINER_OF(w, struct wiki_get, wait);
+    if (title_answer_moved(g->x, &g->target, w->seen) || (!w->deferred && !app_page_may_wait(g->x)))
+        return;
+    if (!w->deferred)
+        http_defer(g->x);
+    str domain = g->target.domain->name;
+    str key = arena_printf(http_arena(g->x), "%s %.*s %" PRIu64 " %.*s", words[g->want], STR_ARG(domain),
+                           g->target.has_rev ? g->target.name.rev : 0, STR_ARG(g->target.title));
+    struct wiki_make *m = key.p == NULL ? NULL : make_new(g);
+    if (m == NULL) {
+        app_fail(g->x, ERR_LIMIT, NULL);
+        return;
+    }
+    struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m };
+    g->flight = (struct flight_waiter){ .deadline = w->deadline, .done = landed };
+    err why = flight_join(g->app->flights, key, &maker, &g->flight);
+    if (why != ERR_OK)
+        app_origin_fail(g->x, why, NULL, 0);
+    /* else g may have been answered and be gone */
+}
+
+static void get_from_wiki(struct http_exchange *x, const struct app *a, const struct page_target *t,
+                          enum render_want want)
+{
+    struct wiki_get *g = arena_calloc(http_arena(x), 1, sizeof *g);
+    if (g == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
+    *g = (struct wiki_get){ .x = x, .app = a, .target = *t, .want = want };
+    g->wait = (struct title_wait){ .x = x, .target = &g->target, .deadline = app_wait_deadline(x, a), .go = settled };
+    title_wait_start(&g->wait);
+}
+
+void app_page_get_title(struct http_exchange *x, void *app)
+{
+    struct page_target t;
+    if (!page_target_parse(x, app, &t))
+        return;
+    if (t.domain->origin != NULL && origin_has_api(t.domain->origin))
+        get_from_wiki(x, app, &t, WANT_META);
+    else
+        app_page_title_stored(x, app, &t);
+}
+
+static void get_content(struct http_exchange *x, const struct app *a, enum render_want want)
+{
+    struct page_target t;
+    if (!page_target_parse(x, a, &t))
+        return;
+    if (t.domain->origin != NULL)
+        get_from_wiki(x, a, &t, want);
+    else
+        app_problem(x, 404, "not_found#content", NULL, STR("Only a wiki has this, and this domain has no origin."),
+                    STR_NONE);
+}
+
+void app_page_get_wikitext(struct http_exchange *x, void *app)
+{
+    get_content(x, app, WANT_WIKITEXT);
+}
+
+void app_page_get_lint(struct http_exchange *x, void *app)
+{
+    get_content(x, app, WANT_LINT);
+}

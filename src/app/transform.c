@@ -1,0 +1,483 @@
+/* transform.c - POST /{domain}/v1/transform/{from}/to/{to}[/{title}[/{revision}]]: what editors have the wiki do, with
+ * the render that they began with (mediawiki.md 4). The way of a request:
+ *
+ *   read the body -> settle the title -> look for the original (pool) -> ask the origin -> answer
+ *                                                           keep it for the edit (pool) <-/|
+ *                                                           -> answer                      \-> 404: is the page gone?
+ *
+ * The original is named by If-Match, else by the tid in the head of the HTML, and sent with the HTML, so that what was
+ * not touched comes back as it was. Transformed wikitext that is to be kept stands in a bucket of its own, under its
+ * revision + 1 (a page that does not exist yet has revision 0).
+ * Invariant: from the deferral on, one of wait, job, ask, meta is under way, and the last of them answers. */
+#include "app/errors.h"
+#include "app/headers.h"
+#include "app/jsonread.h"
+#include "app/page_request.h"
+#include "app/tag.h"
+#include "app/title.h"
+#include "app/transform_body.h"
+#include "loop/entropy.h"
+#include "loop/loop.h"
+#include "render/render.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum kind { HTML_TO_WIKITEXT, WIKITEXT_TO_HTML, WIKITEXT_TO_LINT, KINDS };
+static const struct {
+    const char *from, *to;
+} kinds[KINDS] = {
+    [HTML_TO_WIKITEXT] = { "html", "wikitext" },
+    [WIKITEXT_TO_HTML] = { "wikitext", "html" },
+    [WIKITEXT_TO_LINT] = { "wikitext", "lint" },
+};
+
+enum { PARTS_MAX = 4, STASHED_CONTENTS = 3, ORIGIN_MEMBERS_MAX = 16, SHOWN_BYTES_MAX = 200 };
+
+struct transform {
+    struct http_exchange *x;
+    const struct app *app;
+    struct arena *arena;
+    enum kind kind;
+    struct page_target target; /* of the page bucket; name.rev may be 0 */
+    struct transform_fields fields;
+    bool has_base;
+    struct tag base;
+    mono deadline;
+    struct title_wait wait;
+    struct loop_job job;
+    /* found */
+    err why;
+    struct page_trace trace;
+    struct err_note note;
+    struct transform_original original;
+    struct buf body; /* what the origin is asked with */
+    /* asked */
+    bool asking;
+    struct transform_request ask;
+    struct render_request meta;
+    /* kept */
+    struct render_content parts[PARTS_MAX];
+    unsigned parts_count, open;
+    store_time began;
+    struct page_put put;
+};
+
+/* ---- answering ---- */
+
+static void fail(struct transform *t, err why)
+{
+    if (why == ERR_NOT_FOUND)
+        app_problem(t->x, 404, "not_found", NULL,
+                    STR("The render that If-Match or the document's head names is not stored."), STR_NONE);
+    else if (why == ERR_BAD)
+        app_problem(t->x, 400, "bad_request#original", NULL, str_of(t->note.text), STR_NONE);
+    else
+        app_page_fail(t->x, why, &t->trace, NULL);
+}
+
+static void answer(struct transform *t, str headers, str body, str etag)
+{
+    struct answer w = { .status = 200, .body = body };
+    str type = STR("application/octet-stream");
+    bool typed = headers_find(headers, STR("content-type"), &type);
+    answer_add_kept(&w, headers);
+    if (!typed)
+        answer_add(&w, STR("content-type"), type);
+    if (etag.n > 0)
+        answer_add(&w, STR("etag"), etag);
+    answer_add(&w, STR("cache-control"), etag.n > 0 ? STR("no-cache") : STR(HEADERS_CACHE_PRIVATE));
+    answer_add(&w, STR("vary"), STR("Accept, Accept-Language"));
+    answer_add_security(&w, t->arena, type, t->target.domain->name);
+    answer_send(t->x, &w);
+}
+
+/* ---- keeping what editors come back to ---- */
+
+static const struct render_content *part_find(const struct transform *t, const char *name)
+{
+    for (unsigned i = 0; i < t->parts_count; i++)
+        if (str_eq(t->parts[i].name, str_of(name)))
+            return &t->parts[i];
+    return NULL;
+}
+
+static void answer_kept(struct transform *t)
+{
+    const struct render_content *html = part_find(t, "html");
+    char tid[TID_TEXT_BYTES + 1];
+    str body = t->put.contents[0].raw;
+    if (t->why == ERR_UNAVAILABLE || t->why == ERR_LIMIT) { /* of what the origin gave */
+        app_origin_fail(t->x, ERR_CORRUPT, &t->note, 0);
+        return;
+    }
+    if (t->why != ERR_OK) {
+        app_page_fail(t->x, t->why, NULL, &t->put.note);
+        return;
+    }
+    bool same = tid_cmp(t->put.stored.tid, t->put.tid) == 0; /* else it had been kept before, under that name */
+    if (!same && !render_head_put(t->arena, html->raw, t->put.stored.tid, &body)) {
+        app_fail(t->x, ERR_LIMIT, NULL);
+        return;
+    }
+    tid_format(t->put.stored.tid, tid);
+    answer(t, html->headers, body, arena_printf(t->arena, "\"%" PRIu64 "/%s/stash\"", t->target.name.rev, tid));
+}
+
+/* The job that stores and what was stored are told of in any order. */
+static void keep_over(struct transform *t)
+{
+    if (--t->open == 0)
+        answer_kept(t);
+}
+
+static void put_posted(void *ctx)
+{
+    keep_over(ctx);
+}
+
+static void put_done(struct page_put *put, err why)
+{
+    struct transform *t = CONTAINER_OF(put, struct transform, put);
+    t->why = why;
+    loop_post(t->app->loop, put_posted, t);
+}
+
+static err keep(struct transform *t)
+{
+    struct page_which which = { .domain = t->target.domain->number, .title = t->target.title, .select = SELECT_REV,
+                                .name = { .rev = t->target.name.rev + 1 } };
+    err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, PARTS_MAX, &t->parts_count, &t->note);
+    const struct render_content *html = part_find(t, "html"), *parsoid = part_find(t, "data-parsoid");
+    if (why != ERR_OK || html == NULL || parsoid == NULL)
+        return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
+    int64_t ttl_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns;
+    t->put = (struct page_put){ .domain = which.domain, .title = which.title, .rev = which.name.rev, .has_tid = true,
+                                .stash_ns = ttl_ns, .deadline = app_page_deadline(t->app), .arena = t->arena,
+                                .contents_count = STASHED_CONTENTS, .done = put_done };
+    struct engine_view *v = engine_view_begin(t->app->engine);
+    why = page_mint(t->app->stash, v, &which, t->began, entropy_u64(), &t->put.tid);
+    engine_view_end(&v);
+    if (why != ERR_OK)
+        return why;
+    t->put.contents[0] = (struct page_put_content){ .name = html->name, .headers = html->headers };
+    t->put.contents[1] = (struct page_put_content){ .name = parsoid->name, .headers = parsoid->headers,
+                                                    .raw = parsoid->raw };
+    t->put.contents[2] = (struct page_put_content){ .name = STR("wikitext"), .raw = t->fields.wikitext,
+                                                    .headers = STR("content-type: text/plain; charset=utf-8; profile="
+                                                                   "\"https://www.mediawiki.org/wiki/Specs/wikitext/"
+                                                                   "1.0.0\"\n") };
+    if (!render_head_put(t->arena, html->raw, t->put.tid, &t->put.contents[0].raw))
+        return ERR_LIMIT;
+    t->open = 2;
+    return page_put_start(t->app->stash, &t->put);
+}
+
+static void keep_run(struct loop_job *j)
+{
+    struct transform *t = CONTAINER_OF(j, struct transform, job);
+    t->open = 1;
+    err why = keep(t);
+    if (why == ERR_OK)
+        return; /* the rest is put_done's */
+    t->open = 1;
+    t->why = why;
+}
+
+static void keep_done(struct loop_job *j, bool canceled)
+{
+    struct transform *t = CONTAINER_OF(j, struct transform, job);
+    if (!canceled) {
+        keep_over(t);
+        return;
+    }
+    t->why = ERR_SHUTDOWN;
+    answer_kept(t);
+}
+
+/* ---- what the origin said ---- */
+
+/* Its own words, which editors show to their users. */
+static str origin_message(struct transform *t)
+{
+    struct jsonread_member members[ORIGIN_MEMBERS_MAX];
+    unsigned count;
+    str value, text;
+    if (jsonread_value(t->ask.reply, &value) &&
+        jsonread_members(t->arena, value, members, ORIGIN_MEMBERS_MAX, &count) == ERR_OK) {
+        const struct jsonread_member *message = jsonread_find(members, count, "message");
+        if (message != NULL && jsonread_string(t->arena, message->value, &text) == ERR_OK && text.n > 0)
+            return str_take(text, SHOWN_BYTES_MAX);
+    }
+    return str_of(t->ask.note.text);
+}
+
+static void answer_refused(struct transform *t)
+{
+    int status = t->ask.status == 406 || t->ask.status == 413 ? t->ask.status : 400;
+    const char *type = status == 406 ? "not_acceptable" : status == 413 ? "content_too_large" : "bad_request#origin";
+    app_problem(t->x, status, type, NULL, origin_message(t), STR_NONE);
+}
+
+/* The origin knows the revision no more: since when? */
+static void meta_asked(struct render_request *r, enum render_why why)
+{
+    struct transform *t = r->ctx;
+    if (why == RENDER_NO_PAGE || why == RENDER_NO_REVISION)
+        app_problem(t->x, 410, "deleted", NULL, STR("The page was deleted."), STR_NONE);
+    else if (why == RENDER_SUPPRESSED)
+        app_problem(t->x, 409, "restricted", NULL, STR("The text of this revision is hidden."), STR_NONE);
+    else if (why == RENDER_FINE)
+        app_origin_fail(t->x, ERR_UNAVAILABLE, NULL, 0);
+    else
+        app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);
+}
+
+static void meta_start(struct transform *t)
+{
+    t->meta = (struct render_request){ .origin = t->target.domain->origin, .want = WANT_META, .title = t->target.title,
+                                       .rev = t->ask.rev, .deadline = t->deadline, .arena = t->arena,
+                                       .done = meta_asked, .ctx = t };
+    render_start(&t->meta);
+}
+
+static void asked(struct transform_request *r, enum render_why why)
+{
+    struct transform *t = r->ctx;
+    t->asking = false;
+    buf_fini(&t->body);
+    if (why == RENDER_NO_REVISION && t->ask.rev != 0) {
+        meta_start(t);
+    } else if (why == RENDER_REFUSED) {
+        answer_refused(t);
+    } else if (why != RENDER_FINE) {
+        app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);
+    } else if (t->fields.stash && t->kind == WIKITEXT_TO_HTML) {
+        t->job = (struct loop_job){ .run = keep_run, .done = keep_done };
+        loop_job_start(t->app->loop, &t->job);
+    } else if (!headers_value_is_sane(r->content_type)) {
+        app_origin_fail(t->x, ERR_UNAVAILABLE, NULL, 0);
+    } else {
+        answer(t, arena_printf(t->arena, "content-type: %.*s\n", STR_ARG(r->content_type)), r->reply, STR_NONE);
+    }
+}
+
+static str header(const struct transform *t, const char *name)
+{
+    str value;
+    return http_header(t->x, name, &value) ? value : STR_NONE;
+}
+
+static void ask_start(struct transform *t)
+{
+    bool bundle = t->kind == HTML_TO_WIKITEXT ? t->has_base : t->fields.stash && t->kind == WIKITEXT_TO_HTML;
+    t->ask = (struct transform_request){ .origin = t->target.domain->origin,
+                                         .from = bundle && t->kind == HTML_TO_WIKITEXT ? "pagebundle"
+                                                                                       : kinds[t->kind].from,
+                                         .to = bundle && t->kind == WIKITEXT_TO_HTML ? "pagebundle" : kinds[t->kind].to,
+                                         .title = t->target.title,
+                                         .rev = t->has_base ? t->base.name.rev : t->target.name.rev,
+                                         .body = buf_str(&t->body),
+                                         .accept = t->kind == WIKITEXT_TO_HTML ? header(t, "accept") : STR_NONE,
+                                         .accept_language = header(t, "accept-language"),
+                                         .cookie = t->target.domain->config->forward_cookies ? header(t, "cookie")
+                                                                                             : STR_NONE,
+                                         .deadline = t->deadline,
+                                         .arena = t->arena,
+                                         .done = asked,
+                                         .ctx = t };
+    t->began = clock_store(t->app->clock);
+    t->asking = true;
+    transform_start(&t->ask);
+}
+
+/* ---- the original ---- */
+
+static err read_part(struct transform *t, struct page_bucket *b, const struct page_render *r, const char *name,
+                     struct transform_part *out)
+{
+    const struct page_content *c = page_content_find(r, str_of(name));
+    str headers, frame;
+    if (c == NULL)
+        return ERR_OK;
+    err why = page_read(b, r, c, t->arena, false, &headers, &frame);
+    if (why == ERR_OK)
+        why = page_frame_raw(c, frame, t->arena, &out->body);
+    out->type = STR("");
+    if (why == ERR_OK && !headers_find(headers, STR("content-type"), &out->type))
+        out->type = STR("");
+    return why;
+}
+
+static err find_in(struct transform *t, struct engine_view *v, bool stash)
+{
+    struct page_bucket *b = stash ? t->app->stash : t->target.bucket;
+    struct page_which which = { .domain = t->target.domain->number, .title = t->target.title, .select = SELECT_EXACT,
+                                .name = t->base.name };
+    struct page_render *r = arena_alloc(t->arena, sizeof *r);
+    if (stash)
+        which.name.rev++;
+    if (r == NULL)
+        return ERR_LIMIT;
+    err why = page_find(b, v, &which, r, &t->trace);
+    if (why == ERR_OK)
+        why = read_part(t, b, r, "html", &t->original.html);
+    if (why == ERR_OK)
+        why = read_part(t, b, r, "data-parsoid", &t->original.data_parsoid);
+    if (why == ERR_OK && stash)
+        why = read_part(t, b, r, "wikitext", &t->original.wikitext);
+    return why;
+}
+
+/* Where the tag says first, then in the other place. */
+static err find_original(struct transform *t)
+{
+    struct page_trace trace;
+    struct engine_view *v = engine_view_begin(t->app->engine);
+    err why = find_in(t, v, t->base.stash);
+    if (why == ERR_NOT_FOUND || why == ERR_GONE) {
+        trace = t->trace;
+        err other = find_in(t, v, !t->base.stash);
+        if (other != ERR_NOT_FOUND && (other != ERR_GONE || why == ERR_NOT_FOUND))
+            why = other;
+        else
+            t->trace = trace;
+    }
+    engine_view_end(&v);
+    if (why != ERR_OK)
+        return why;
+    if (t->original.html.body.p == NULL || !transform_parsoid_has_ids(t->arena, t->original.data_parsoid.body)) {
+        err_note_set(&t->note, "the stored render has no html, or no data-parsoid with ids");
+        return ERR_BAD;
+    }
+    t->original.title = t->target.title;
+    t->original.rev = t->base.name.rev;
+    return ERR_OK;
+}
+
+static void prepare_run(struct loop_job *j)
+{
+    struct transform *t = CONTAINER_OF(j, struct transform, job);
+    t->why = t->has_base ? find_original(t) : ERR_OK;
+    if (t->why != ERR_OK)
+        return;
+    if (t->kind == HTML_TO_WIKITEXT)
+        transform_body_html(&t->body, t->fields.html, t->has_base ? &t->original : NULL);
+    else
+        transform_body_wikitext(&t->body, t->fields.wikitext, t->fields.body_only);
+    t->why = buf_status(&t->body);
+}
+
+static void prepare_done(struct loop_job *j, bool canceled)
+{
+    struct transform *t = CONTAINER_OF(j, struct transform, job);
+    err why = canceled ? ERR_SHUTDOWN : t->why;
+    if (why == ERR_OK) {
+        ask_start(t);
+        return;
+    }
+    buf_fini(&t->body);
+    fail(t, why);
+}
+
+/* ---- starting ---- */
+
+static void gone(struct http_exchange *x, void *ctx)
+{
+    struct transform *t = ctx;
+    (void)x; /* whatever is under way answers it */
+    if (t->asking)
+        transform_cancel(&t->ask);
+}
+
+static void prepare_start(struct title_wait *w)
+{
+    struct transform *t = CONTAINER_OF(w, struct transform, wait);
+    buf_init(&t->body, t->app->config->http.arena_bytes_max);
+    t->job = (struct loop_job){ .run = prepare_run, .done = prepare_done };
+    loop_job_start(t->app->loop, &t->job);
+}
+
+static bool refuse(struct transform *t, const char *type, const char *detail)
+{
+    app_problem(t->x, 400, type, NULL, str_of(detail), STR_NONE);
+    return false;
+}
+
+static bool parse_path(struct transform *t)
+{
+    struct http_exchange *x = t->x;
+    str from = http_param(x, "from"), to = http_param(x, "to");
+    if (!app_page_target_of_page(x, t->app, &t->target))
+        return false;
+    for (t->kind = 0; t->kind < KINDS; t->kind++)
+        if (str_eq(from, str_of(kinds[t->kind].from)) && str_eq(to, str_of(kinds[t->kind].to)))
+            break;
+    if (t->kind == KINDS || t->target.domain->origin == NULL) {
+        app_problem(x, 404, "not_found#transform", NULL,
+                    t->kind == KINDS ? STR("There is no such transform.")
+                                     : STR("This domain has no origin that transforms."),
+                    STR_NONE);
+        return false;
+    }
+    return true;
+}
+
+static bool parse_body(struct transform *t)
+{
+    struct err_note note = { { 0 } };
+    struct transform_fields *f = &t->fields;
+    err why = transform_body_parse(t->arena, http_common(t->x)->content_type, http_body(t->x), f, &note);
+    if (why == ERR_BAD)
+        return refuse(t, "bad_request#invalid_body", note.text);
+    if (why != ERR_OK) {
+        app_fail(t->x, why, &note);
+        return false;
+    }
+    if (t->kind == HTML_TO_WIKITEXT)
+        return f->html.p != NULL || refuse(t, "bad_request#html", "The field html is missing.");
+    if (f->wikitext.p == NULL)
+        return refuse(t, "bad_request#wikitext", "The field wikitext is missing.");
+    if (!f->stash || t->kind != WIKITEXT_TO_HTML)
+        return true;
+    if (t->target.title.n == 0)
+        return refuse(t, "bad_request#stash", "Data can be stashed only for a specific title.");
+    if (f->body_only)
+        return refuse(t, "bad_request#stash", "What is stashed is whole: not with body_only.");
+    return app_page_may_stash(t->x, t->app, t->target.config);
+}
+
+/* Which render the document was made from. */
+static bool parse_base(struct transform *t)
+{
+    str match = http_common(t->x)->if_match;
+    if (t->kind != HTML_TO_WIKITEXT || t->target.title.n == 0)
+        return true;
+    t->has_base = match.n > 0 && tag_parse(match, &t->base);
+    if (match.n == 0 && t->target.name.rev > 0) {
+        t->has_base = render_head_tid(t->fields.html, &t->base.name.tid);
+        t->base.name.rev = t->target.name.rev;
+    }
+    if (t->has_base || (match.n == 0 && t->target.name.rev == 0))
+        return true;
+    return refuse(t, "bad_request#no_etag",
+                  "No or invalid If-Match header supplied, or missing mw:TimeUuid meta element in the supplied HTML.");
+}
+
+void app_transform_post(struct http_exchange *x, void *app)
+{
+    struct transform *t = arena_calloc(http_arena(x), 1, sizeof *t);
+    if (t == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
+    *t = (struct transform){ .x = x, .app = app, .arena = http_arena(x) };
+    if (!parse_path(t) || !parse_body(t) || !parse_base(t) || !app_page_may_wait(x))
+        return;
+    t->deadline = app_wait_deadline(x, app);
+    t->wait = (struct title_wait){ .x = x, .target = &t->target, .deadline = t->deadline, .go = prepare_start,
+                                   .deferred = true };
+    http_defer(x);
+    http_on_gone(x, gone, t);
+    title_wait_start(&t->wait);
+}

@@ -1,0 +1,216 @@
+#include "app/transform_body.h"
+
+#include "app/form.h"
+#include "app/jsonread.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+
+enum { MEMBERS_MAX = 32, PARSOID_MEMBERS_MAX = 64 };
+
+static err refuse(struct err_note *note, const char *why)
+{
+    err_note_set(note, "%s", why);
+    return ERR_BAD;
+}
+
+/* ---- reading ---- */
+
+/* As clients write truth: true, 1, "1", "true". */
+static bool parse_flag(str text, bool *out)
+{
+    static const char *const yes[] = { "true", "1" }, *const no[] = { "false", "0", "", "null" };
+    for (size_t i = 0; i < COUNT_OF(yes); i++)
+        if (str_eq(text, str_of(yes[i]))) {
+            *out = true;
+            return true;
+        }
+    for (size_t i = 0; i < COUNT_OF(no); i++)
+        if (str_eq(text, str_of(no[i]))) {
+            *out = false;
+            return true;
+        }
+    return false;
+}
+
+static err take_field(struct transform_fields *f, str name, str value, struct err_note *note)
+{
+    const struct {
+        const char *name;
+        str *text;
+        bool *flag;
+    } fields[] = {
+        { "html", &f->html, NULL },           { "wikitext", &f->wikitext, NULL }, { "title", &f->title, NULL },
+        { "body_only", NULL, &f->body_only }, { "stash", NULL, &f->stash },
+    };
+    for (size_t i = 0; i < COUNT_OF(fields); i++) {
+        if (!str_eq(name, str_of(fields[i].name)))
+            continue;
+        if (fields[i].flag != NULL && !parse_flag(value, fields[i].flag)) {
+            err_note_set(note, "%s is neither true nor false", fields[i].name);
+            return ERR_BAD;
+        }
+        if (fields[i].text != NULL && !utf8_valid(value)) {
+            err_note_set(note, "%s is not UTF-8", fields[i].name);
+            return ERR_BAD;
+        }
+        if (fields[i].text != NULL)
+            *fields[i].text = value.p == NULL ? STR("") : value;
+        return ERR_OK;
+    }
+    return ERR_OK;
+}
+
+/* Text of a member: a string, {"body": string}, or a flag as it is written. */
+static err member_text(struct arena *a, str value, str *out)
+{
+    struct jsonread_member inner[MEMBERS_MAX];
+    unsigned count;
+    if (value.p[0] == '"')
+        return jsonread_string(a, value, out);
+    *out = value;
+    if (value.p[0] != '{')
+        return value.p[0] == '[' ? ERR_BAD : ERR_OK;
+    err why = jsonread_members(a, value, inner, MEMBERS_MAX, &count);
+    const struct jsonread_member *body = why == ERR_OK ? jsonread_find(inner, count, "body") : NULL;
+    if (why == ERR_LIMIT)
+        return why;
+    return body == NULL || body->value.p[0] != '"' ? ERR_BAD : jsonread_string(a, body->value, out);
+}
+
+static bool is_known(str name)
+{
+    static const char *const names[] = { "html", "wikitext", "title", "body_only", "stash" };
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (str_eq(name, str_of(names[i])))
+            return true;
+    return false;
+}
+
+static err parse_json(struct arena *a, str body, struct transform_fields *out, struct err_note *note)
+{
+    struct jsonread_member members[MEMBERS_MAX];
+    unsigned count;
+    str value, text;
+    if (!utf8_valid(body) || !jsonread_value(body, &value))
+        return refuse(note, "the body is not JSON");
+    err why = jsonread_members(a, value, members, MEMBERS_MAX, &count);
+    if (why == ERR_BAD)
+        return refuse(note, "the body must be an object, each member there once");
+    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
+        if (!is_known(members[i].name))
+            continue;
+        why = member_text(a, members[i].value, &text);
+        bool wants_text = why == ERR_OK && members[i].value.p[0] != '"' && members[i].value.p[0] != '{' &&
+                          !str_eq(members[i].name, STR("body_only")) && !str_eq(members[i].name, STR("stash"));
+        if (why == ERR_BAD || wants_text) {
+            err_note_set(note, "%.*s must be a string", STR_ARG(members[i].name));
+            return ERR_BAD;
+        }
+        if (why == ERR_OK)
+            why = take_field(out, members[i].name, text, note);
+    }
+    return why;
+}
+
+err transform_body_parse(struct arena *a, str content_type, str body, struct transform_fields *out,
+                         struct err_note *note)
+{
+    struct transform_fields fields = { .stash = false };
+    struct form form;
+    str type = form_media_type(content_type);
+    err why;
+    if (type.n == 0 || str_eq_nocase(type, STR("application/json"))) {
+        why = parse_json(a, body, &fields, note);
+    } else {
+        why = form_parse(a, content_type, body, &form, note);
+        if (why == ERR_NOT_FOUND)
+            return refuse(note, "the body must be JSON, multipart/form-data or application/x-www-form-urlencoded");
+        for (unsigned i = 0; why == ERR_OK && i < form.count; i++)
+            why = take_field(&fields, form.fields[i].name, form.fields[i].value, note);
+    }
+    if (why == ERR_OK)
+        *out = fields;
+    return why;
+}
+
+/* ---- writing ---- */
+
+/* s, which is UTF-8, as a JSON string. */
+static void put_string(struct buf *b, str s)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t from = 0;
+    buf_put_c(b, '"');
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        buf_put(b, (str){ .p = s.p + from, .n = i - from });
+        from = i + 1;
+        buf_put_c(b, '\\');
+        if (c == '"' || c == '\\') {
+            buf_put_c(b, (char)c);
+        } else if (c == '\n' || c == '\t') {
+            buf_put_c(b, c == '\n' ? 'n' : 't');
+        } else {
+            buf_put(b, STR("u00"));
+            buf_put_c(b, hex[c >> 4]);
+            buf_put_c(b, hex[c & 15]);
+        }
+    }
+    if (s.n > from)
+        buf_put(b, (str){ .p = s.p + from, .n = s.n - from });
+    buf_put_c(b, '"');
+}
+
+/* json: the body is JSON already. */
+static void put_part(struct buf *b, const char *name, const struct transform_part *part, bool json)
+{
+    if (part->body.p == NULL)
+        return;
+    buf_printf(b, ",\"%s\":{\"headers\":{\"content-type\":", name);
+    put_string(b, part->type);
+    buf_put(b, STR("},\"body\":"));
+    if (json)
+        buf_put(b, part->body);
+    else
+        put_string(b, part->body);
+    buf_put_c(b, '}');
+}
+
+void transform_body_html(struct buf *b, str html, const struct transform_original *original)
+{
+    buf_put(b, STR("{\"html\":"));
+    put_string(b, html);
+    if (original != NULL) {
+        buf_put(b, STR(",\"original\":{\"title\":"));
+        put_string(b, original->title);
+        if (original->rev > 0)
+            buf_printf(b, ",\"revid\":%" PRIu64, original->rev);
+        put_part(b, "html", &original->html, false);
+        put_part(b, "data-parsoid", &original->data_parsoid, true);
+        put_part(b, "wikitext", &original->wikitext, false);
+        buf_put_c(b, '}');
+    }
+    buf_put_c(b, '}');
+}
+
+void transform_body_wikitext(struct buf *b, str wikitext, bool body_only)
+{
+    buf_put(b, STR("{\"wikitext\":"));
+    put_string(b, wikitext);
+    buf_put(b, body_only ? STR(",\"body_only\":true}") : STR("}"));
+}
+
+bool transform_parsoid_has_ids(struct arena *a, str data_parsoid)
+{
+    struct jsonread_member members[PARSOID_MEMBERS_MAX];
+    unsigned count;
+    str value;
+    if (!utf8_valid(data_parsoid) || !jsonread_value(data_parsoid, &value) ||
+        jsonread_members(a, value, members, PARSOID_MEMBERS_MAX, &count) != ERR_OK)
+        return false;
+    const struct jsonread_member *ids = jsonread_find(members, count, "ids");
+    return ids != NULL && ids->value.p[0] == '{';
+}

@@ -1,0 +1,166 @@
+"""Goal: titles as the wiki writes them, its redirects, negotiation of the specification's version, stashing. Method: a
+server in front of a scripted origin."""
+from harness import check, eq, main, scene
+from origin import SPECS, Origin
+from page_help import DAY, explain, get, history, instant, page_server, path, problem
+from render_help import NO_CACHE, origin_server
+
+ELSEWHERE = {'Origin': 'https://elsewhere.test'}
+
+
+def html_accept(version):
+    return {'Accept': f'text/html; charset=utf-8; profile="{SPECS}HTML/{version}"'}
+
+
+@scene
+def readers_are_sent_to_the_title_as_the_wiki_writes_it(binary):
+    with Origin() as origin:
+        origin.page('A_b', (7, 'new'))
+        origin.page('User:X', (8, 'me'))
+        origin.page('Talk:A/b?', (9, 'talk'))
+        with origin_server(binary, origin) as server:
+            moved = get(server, 'a%20b', status=301)
+            eq((moved.headers['Location'], moved.body), ('A_b', b''))
+            eq(moved.headers['Vary'], 'Origin')
+            check('max-age=0' in moved.headers['Cache-Control'], moved.headers['Cache-Control'])
+            eq(get(server, 'a%20b', 7, status=301, query='?redirect=false&x=y').headers['Location'],
+               '../A_b/7?redirect=false&x=y')
+            eq(get(server, 'talk:a%2Fb%3F', status=301).headers['Location'], 'Talk%3AA%2Fb%3F')
+            eq(server.request('GET', '/localhost/v1/page/title/a%20b/7').headers['Location'], '../A_b/7')
+            eq(origin.count('render'), 0)
+            followed = get(server, 'A_b')
+            eq(followed.headers['X-Restbase-Cache'], 'miss')
+            for headers in (NO_CACHE, ELSEWHERE):   # they get the page all the same
+                answer = get(server, 'a%20b', headers=headers)
+                eq((answer.headers['Cache-Control'], b'>new</p>' in answer.body), ('no-cache', True))
+                check('/html/A_b/7/' in answer.headers['Content-Location'], answer.headers['Content-Location'])
+            eq(get(server, 'user%3Ax').headers['Cache-Control'], 'no-cache')
+            for bad in ('A%5Bb', 'Special:Version', '%20', 'A%7Cb', 'A%3C'):
+                problem(get(server, bad, status=400), 400, 'bad_request#invalid_title')
+
+
+@scene
+def a_title_that_is_normal_waits_for_nothing(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        with origin_server(binary, origin) as server:
+            get(server, 'A')
+            asked = origin.count('siteinfo')
+            server.restart()
+            eq((get(server, 'A').headers['X-Restbase-Cache'], origin.count('siteinfo')), ('hit', asked))
+
+
+@scene
+def the_wikis_redirects_lead_on(binary):
+    with Origin() as origin:
+        origin.page('R', (7, '#REDIRECT [[T_x/y#Part_1]]'))
+        origin.page('Self', (8, '#REDIRECT [[Self]]'))
+        origin.page('T_x/y', (9, 'the target'))
+        with origin_server(binary, origin) as server:
+            for cache in ('miss', 'hit'):
+                answer = get(server, 'R', status=302)
+                eq((answer.headers['Location'], answer.headers['X-Restbase-Cache']), ('T_x%2Fy#Part_1', cache))
+                check(b'mw:PageProp/redirect' in answer.body, 'the page itself')
+                check('Origin' in answer.headers['Vary'], answer.headers['Vary'])
+            etag = answer.headers['ETag']
+            rev, name = etag.strip('"').split('/')
+            eq(get(server, 'R', headers={'If-None-Match': etag}, status=302).headers['Location'], 'T_x%2Fy#Part_1')
+            eq(get(server, 'R', 7, status=302, query='?a=b').headers['Location'], '../T_x%2Fy?a=b#Part_1')
+            for query in ('?redirect=false', '?redirect=false&stash=true'):
+                plain = get(server, 'R', query=query)
+                eq(plain.headers['Location'], None)
+            eq(get(server, 'R', rev, name).status, 200)     # who names a render gets it
+            eq(get(server, 'Self', status=302).headers['Location'], 'Self?redirect=false')
+            follow = get(server, 'R', headers=ELSEWHERE)
+            check(b'the target' in follow.body, follow.body)
+            check('/html/T_x%2Fy/9/' in follow.headers['Content-Location'], follow.headers['Content-Location'])
+            eq(follow.headers['Cache-Control'], 'no-cache')
+            eq(get(server, 'Self', headers=ELSEWHERE, status=302).headers['Location'], 'Self?redirect=false')
+            eq(get(server, 'R', status=302).headers['Location'], 'T_x%2Fy#Part_1')
+
+
+@scene
+def the_version_of_the_specification_is_negotiated(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        with origin_server(binary, origin) as server:
+            first = get(server, 'A', headers=html_accept('2.4.0'))
+            check('HTML/2.6.0' in first.headers['Content-Type'], 'what there is satisfies')
+            get(server, 'A')
+            get(server, 'A')    # ready for all now
+            problem(get(server, 'A', headers=html_accept('1.6.0'), status=406), 406, 'not_acceptable')
+            problem(get(server, 'A', headers=html_accept('2.8.0'), status=406), 406, 'not_acceptable')
+            eq(origin.count('render'), 1)   # it is young
+            server.clock(advance='121s')
+            problem(get(server, 'A', headers=html_accept('2.8.0'), status=406), 406, 'not_acceptable')
+            eq(origin.count('render'), 2)
+            problem(get(server, 'A', headers=html_accept('1.6.0'), status=406), 406, 'not_acceptable')
+            eq(get(server, 'A', headers={'Accept': html_accept('1.6.0')['Accept'] + ', */*;q=0.1'}).status, 200)
+            name = first.headers['ETag'].strip('"').split('/')
+            eq(get(server, 'A', *name, content='data-parsoid', headers=html_accept('1.6.0')).status, 200)
+
+
+@scene
+def a_stash_pins_what_was_made(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        with origin_server(binary, origin, '--set', 'page.stash_ttl=3d') as server:
+            answer = get(server, 'A', query='?redirect=false&stash=true')
+            eq((answer.headers['Cache-Control'], answer.headers['X-Restbase-Cache']), ('no-cache', 'miss'))
+            told = explain(server, 'A', 7)
+            eq([hold['until'] for hold in told['holds'] if hold['kind'] == 'stash'], [instant(3 * DAY)])
+            origin.stamp = ' changed'
+            get(server, 'A', headers=NO_CACHE)
+            server.clock(advance='2d')
+            name = answer.headers['ETag'].strip('"').split('/')
+            eq(get(server, 'A', *name).body, answer.body)
+
+
+@scene
+def stashing_from_one_public_address_is_paced(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        with origin_server(binary, origin, '--set', 'page.stash_per_s_max=2') as server:
+            def ask(address):
+                headers = {'X-Client-IP': address} if address else None
+                return server.request('GET', path('html', 'A') + '?stash=true', headers)
+            answers = [ask('203.0.113.9') for _ in range(50)]
+            eq([a.status for a in answers[:2]], [200, 200])
+            refused = [a for a in answers if a.status != 200]
+            check(refused, 'fifty at once are too many')
+            problem(refused[0], 429, 'request_rate_exceeded')
+            eq(refused[0].headers['Retry-After'], '1')
+            eq(ask('203.0.113.10').status, 200)
+            eq({ask(None).status for _ in range(10)}, {200})            # the wiki itself asks for many
+            eq({ask('10.1.2.3').status for _ in range(10)}, {200})
+
+
+@scene
+def metadata_wikitext_and_lint_come_from_the_wiki(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'seven'), (9, 'nine'))
+        origin.hide('A', 9)
+        origin.page('A', (7, 'seven'), (8, 'eight'))
+        with origin_server(binary, origin) as server:
+            status, headers, value = server.json('GET', path('title', 'A'))
+            eq((status, value['count'], headers['ETag']), (200, 1, '"8"'))
+            item = value['items'][0]
+            eq({name: item[name] for name in ('title', 'rev', 'tid', 'namespace', 'user_text', 'comment', 'tags', 'redirect')},
+               {'title': 'A', 'rev': 8, 'tid': None, 'namespace': 0, 'user_text': 'Alice', 'comment': 'edit 8',
+                'tags': ['visualeditor'], 'redirect': False})
+            etag = get(server, 'A').headers['ETag']
+            status, headers, value = server.json('GET', path('title', 'A', 8))
+            eq((headers['ETag'], '"' + value['items'][0]['tid'] + '"'), (etag, '"' + etag.split('/')[1]))
+            eq(server.json('GET', path('title', 'A', 7)).body['items'][0]['rev'], 7)
+            problem(server.request('GET', path('title', 'Missing')), 404, 'not_found')
+            wikitext = get(server, 'A', 7, content='wikitext')
+            eq((wikitext.body, wikitext.headers['Content-Type'].split(';')[0]), (b'seven', 'text/plain'))
+            eq(get(server, 'A', content='wikitext').body, b'eight')
+            lint = server.json('GET', path('lint', 'A'))
+            eq(lint.body[0]['type'], 'obsolete-tag')
+            eq(history(server, 'A')['items'][0]['bytes'].keys(), {'html', 'data-parsoid'})
+        with page_server(binary) as server:
+            problem(server.request('GET', path('wikitext', 'A')), 404, 'not_found#content')
+
+
+main()

@@ -1,0 +1,235 @@
+"""Goal: transforms as VisualEditor asks for them: three kinds of body, the original by If-Match or by the document's
+head, stashed wikitext, what is gone. Method: a server in front of a scripted origin, whose calls are looked at."""
+import json
+import re
+import urllib.parse
+
+from harness import check, eq, main, scene, wait_until
+from origin import SPECS, Origin, status_of
+from page_help import get, page_server, path, problem, tid
+from render_help import origin_server
+
+VE = {'Accept': f'text/html; charset=utf-8; profile="{SPECS}HTML/2.4.0"', 'Accept-Language': 'de',
+      'Promise-Non-Write-API-Action': 'true', 'Cookie': 'session=1'}
+
+
+def target(source, to, *where):
+    return '/'.join(['/localhost/v1/transform', source, 'to', to, *map(str, where)])
+
+
+def multipart(fields):
+    lines = []
+    for name, value in fields.items():
+        lines += ['--xyz', f'Content-Disposition: form-data; name="{name}"', '', value]
+    return {'Content-Type': 'multipart/form-data; boundary=xyz'}, '\r\n'.join(lines + ['--xyz--', ''])
+
+
+def urlencoded(fields):
+    return {'Content-Type': 'application/x-www-form-urlencoded; charset=UTF-8'}, urllib.parse.urlencode(fields)
+
+
+def as_json(fields):
+    return {'Content-Type': 'application/json'}, json.dumps(fields)
+
+
+def post(server, where, fields, headers=None, form=as_json):
+    kind, body = form(fields)
+    return server.request('POST', where, {**kind, **(headers or {})}, body)
+
+
+def asked(origin):
+    """(path, headers, body) of the last transform."""
+    kind, where, headers, body = [call for call in origin.seen if call[0] == 'transform'][-1]
+    return where, headers, json.loads(body)
+
+
+def plain(html):
+    return re.sub(rb'<meta property="mw:TimeUuid"[^>]*>', b'', html)
+
+
+@scene
+def html_goes_back_with_the_render_it_came_from(binary):
+    with Origin() as origin:
+        origin.page('A/b', (7, 'first'))
+        with origin_server(binary, origin) as server:
+            loaded = get(server, 'A%2Fb', query='?redirect=false&stash=true')
+            origin.stamp = ' (the template changed)'
+            get(server, 'A%2Fb', headers={'Cache-Control': 'no-cache'})
+            edited = loaded.body.decode().replace('first', 'ed"it\\ed \u00e9\n')
+            for form in (as_json, multipart, urlencoded):
+                for etag in (loaded.headers['ETag'], 'W/' + loaded.headers['ETag']):
+                    answer = post(server, target('html', 'wikitext', 'A%2Fb', 7), {'html': edited},
+                                  {'If-Match': etag, **VE}, form)
+                    eq((answer.status, answer.body.decode()), (200, 'ed"it\\ed \u00e9\n'))
+                    check(answer.headers['Content-Type'].startswith('text/plain'), answer.headers['Content-Type'])
+                    where, headers, body = asked(origin)
+                    eq(where, '/w/rest.php/wiki.test/v3/transform/pagebundle/to/wikitext/A%2Fb/7')
+                    eq(body['html'], edited)
+                    original = body['original']
+                    eq((original['title'], original['revid']), ('A/b', 7))
+                    eq(original['html']['body'], loaded.body.decode())
+                    check('HTML/2.6.0' in original['html']['headers']['content-type'], original['html']['headers'])
+                    eq(original['data-parsoid']['body']['ids']['mwAA'], {'dsr': [0, 7, 0, 0]})
+                    eq('wikitext' in original, False)
+                    eq((headers['promise-non-write-api-action'], headers['accept-language']), ('true', 'de'))
+                    eq(('cookie' in headers, 'text/html' in headers.get('accept', '')), (False, False))
+            server.restart()    # between load and save
+            answer = post(server, target('html', 'wikitext', 'A%2Fb', 7), {'html': edited},
+                          {'If-Match': loaded.headers['ETag']}, multipart)
+            eq(answer.status, 200)
+            eq(asked(origin)[2]['original']['html']['body'], loaded.body.decode())
+
+
+@scene
+def the_head_names_the_render_when_no_tag_does(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        with origin_server(binary, origin) as server:
+            loaded = get(server, 'A')
+            answer = post(server, target('html', 'wikitext', 'A', 7), {'html': {'body': loaded.body.decode()}})
+            eq((answer.status, answer.body), (200, b'first'))
+            eq(asked(origin)[2]['original']['html']['body'], loaded.body.decode())
+            without = plain(loaded.body).decode()
+            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': without}), 400, 'bad_request#no_etag')
+            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': loaded.body.decode()}, {'If-Match': '"x"'}),
+                    400, 'bad_request#no_etag')
+            for where in (('New', 0), ('New',), ()):    # a page that is not there yet, or none at all
+                answer = post(server, target('html', 'wikitext', *where), {'html': '<p>new</p>'})
+                eq((answer.status, answer.body), (200, b'new'))
+                check(asked(origin)[0].endswith('/transform/html/to/wikitext' + ('/New' if where else '')),
+                      asked(origin)[0])
+                eq('original' in asked(origin)[2], False)
+
+
+@scene
+def a_render_that_is_not_there_cannot_be_edited(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        with origin_server(binary, origin) as server:
+            loaded = get(server, 'A')
+            html, etag = loaded.body.decode(), loaded.headers['ETag']
+            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': html}, {'If-Match': f'"7/{tid(1)}"'}), 404,
+                    'not_found')
+            origin.hide('A', 7)
+            origin.fault('transform', status_of(404))
+            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': html}, {'If-Match': etag}), 409,
+                    'restricted')
+            origin.delete('A')
+            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': html}, {'If-Match': etag}), 410, 'deleted')
+            origin.fault('transform', None)
+            eq(server.request('DELETE', path('all', 'A')).status, 204)
+            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': html}, {'If-Match': etag}), 410, 'purged')
+            server.request('PUT', path('html', 'A', 8), {'Content-Type': 'text/html'}, b'<p>put</p>')
+            put = get(server, 'A').headers['ETag']
+            problem(post(server, target('html', 'wikitext', 'A', 8), {'html': 'x'}, {'If-Match': put}), 400,
+                    'bad_request#original')
+
+
+@scene
+def transformed_wikitext_is_kept_for_the_edit(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        with origin_server(binary, origin, '--set', 'page.stash_ttl=2d') as server:
+            for rev, form in ((7, urlencoded), (0, multipart)):
+                where = target('wikitext', 'html', 'A', *([rev] if rev else []))
+                answer = post(server, where, {'title': 'A', 'wikitext': f'typed {rev}', 'stash': '1', 'body_only': '0'},
+                              VE, form)
+                eq(answer.status, 200)
+                found = re.fullmatch(rf'"{rev}/([0-9a-f-]{{36}})/stash"', answer.headers['ETag'])
+                check(found, answer.headers['ETag'])
+                check(f'content="{found[1]}"'.encode() in answer.body, 'its name in the head')
+                eq(answer.headers['Cache-Control'], 'no-cache')
+                check('HTML/2.6.0' in answer.headers['Content-Type'], answer.headers['Content-Type'])
+                server.restart()
+                server.clock(advance='1d')
+                html = answer.body.decode().replace('typed', 'typed more')
+                back = post(server, target('html', 'wikitext', 'A', 9), {'html': html},
+                            {'If-Match': answer.headers['ETag']})
+                eq((back.status, back.body.decode()), (200, f'typed more {rev}'))
+                where, _, body = asked(origin)
+                eq(where.endswith('/pagebundle/to/wikitext/A' + ('/7' if rev else '')), True, where)
+                original = body['original']
+                eq((original['wikitext']['body'], original.get('revid')), (f'typed {rev}', rev or None))
+                check('wikitext/1.0.0' in original['wikitext']['headers']['content-type'], original['wikitext'])
+                eq(original['html']['body'], answer.body.decode())
+                again = post(server, target('html', 'wikitext', 'A', rev), {'html': html})
+                eq((again.status, 'original' in asked(origin)[2]), (200, rev > 0))  # by its head alone
+            same = post(server, target('wikitext', 'html', 'A'), {'wikitext': 'typed 0', 'stash': True})
+            eq(same.headers['ETag'], answer.headers['ETag'])    # the same again, under the name it has
+            eq(same.body, answer.body)
+            server.clock(advance='3d')
+            problem(post(server, target('html', 'wikitext', 'A', 7), {'html': 'x'}, {'If-Match': same.headers['ETag']}),
+                    410, 'culled')
+            problem(get(server, 'A', 1, status=404), 404, 'not_found')
+            problem(server.request('GET', '/localhost/v1/_stash/html/A'), 404, 'unknown_bucket')
+
+
+@scene
+def fragments_and_lint(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        with origin_server(binary, origin) as server:
+            answer = post(server, target('wikitext', 'html', 'A'), {'wikitext': 'x', 'body_only': '1', 'stash': '0'}, VE,
+                          multipart)
+            eq((answer.status, answer.body), (200, b'<p id="mwAg" about="#mwt1">x</p>'))
+            eq(answer.headers['ETag'], None)
+            eq(asked(origin)[2], {'wikitext': 'x', 'body_only': True})
+            check('HTML/2.4.0' in asked(origin)[1]['accept'], asked(origin)[1])
+            eq(post(server, target('wikitext', 'html'), {'wikitext': 'x'}).status, 200)
+            lint = post(server, target('wikitext', 'lint', 'A', 7), {'wikitext': 'abc'})
+            eq(json.loads(lint.body)[0]['dsr'], [0, 3, 0, 0])
+            eq(post(server, target('html', 'wikitext', 'a%20x', 0), {'html': '<p>x</p>'}).status, 200)
+            eq(asked(origin)[0], '/w/rest.php/wiki.test/v3/transform/html/to/wikitext/A_x')
+
+
+@scene
+def what_is_wrong_with_a_transform_is_said(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        with origin_server(binary, origin, '--domain', 'plain.test', '--set', 'page.body_bytes_max=64k') as server:
+            def wrong(where, fields, kind, status=400, **named):
+                problem(post(server, where, fields, **named), status, kind)
+            wrong(target('html', 'wikitext', 'A', 0), {'wikitext': 'x'}, 'bad_request#html')
+            wrong(target('wikitext', 'html', 'A'), {'html': 'x'}, 'bad_request#wikitext')
+            wrong(target('wikitext', 'html'), {'wikitext': 'x', 'stash': True}, 'bad_request#stash')
+            wrong(target('wikitext', 'html', 'A'), {'wikitext': 'x', 'stash': True, 'body_only': True}, 'bad_request#stash')
+            wrong(target('wikitext', 'html', 'A'), {'wikitext': 'x', 'stash': 'maybe'}, 'bad_request#invalid_body')
+            wrong(target('wikitext', 'html', 'A'), {'wikitext': 7}, 'bad_request#invalid_body')
+            wrong(target('wikitext', 'html', 'A', 'x'), {'wikitext': 'x'}, 'bad_request#invalid_revision')
+            wrong(target('wikitext', 'html', 'A%5B'), {'wikitext': 'x'}, 'bad_request#invalid_title')
+            wrong(target('wikitext', 'mobile', 'A'), {'wikitext': 'x'}, 'not_found#transform', 404)
+            wrong('/plain.test/v1/transform/wikitext/to/html', {'wikitext': 'x'}, 'not_found#transform', 404)
+            problem(server.request('POST', target('wikitext', 'html'), {'Content-Type': 'text/plain'}, 'x'), 400,
+                    'bad_request#invalid_body')
+            problem(server.request('POST', target('wikitext', 'html'), {'Content-Type': 'multipart/form-data'}, 'x'), 400,
+                    'bad_request#invalid_body')
+            wrong(target('wikitext', 'html'), {'wikitext': 'x' * 70000}, 'content_too_large', 413)
+            eq(origin.count('transform'), 0)
+            origin.fault('transform', status_of(400))
+            wrong(target('wikitext', 'html'), {'wikitext': 'x'}, 'bad_request#origin')
+            origin.fault('transform', status_of(406))
+            wrong(target('wikitext', 'html'), {'wikitext': 'x'}, 'not_acceptable', 406)
+            origin.fault('transform', status_of(500))
+            wrong(target('wikitext', 'html'), {'wikitext': 'x'}, 'origin_failed', 502)
+            eq(origin.count('transform'), 3)    # nothing that may have written is tried twice
+            origin.fault('transform', status_of(503, retry_after='9'))
+            refused = post(server, target('wikitext', 'html'), {'wikitext': 'x'})
+            problem(refused, 503, 'origin_busy')
+            eq(refused.headers['Retry-After'], '9')
+
+
+@scene
+def who_leaves_a_transform_frees_its_place(binary):
+    with Origin() as origin:
+        with page_server(binary, *origin.options('localhost', concurrency=1)) as server, origin.gate('transform') as gate:
+            body = b'{"wikitext":"x"}'
+            leaver = server.connect()
+            leaver.sendall(b'POST ' + target('wikitext', 'html').encode() + b' HTTP/1.1\r\nHost: x\r\nContent-Type: '
+                           b'application/json\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+            wait_until(lambda: gate.waiting == 1, 'it has asked')
+            leaver.close()
+            origin.ungate('transform')  # for those that come after it
+            eq(post(server, target('wikitext', 'html'), {'wikitext': 'y'}).status, 200)
+
+
+main()
