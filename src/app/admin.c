@@ -6,6 +6,7 @@
 #include "app/headers.h"
 #include "app/hot.h"
 #include "app/jsonread.h"
+#include "app/queue_figures.h"
 #include "app/spec.h"
 #include "base/utf8.h"
 #include "engine/engine.h"
@@ -52,13 +53,39 @@ static void get_ready(struct http_exchange *x, void *app)
         answer_json(x, 200, STR("{\"status\":\"ready\"}"), "no-store");
 }
 
+struct scrape {
+    struct http_exchange *x;
+    const struct app *app;
+    struct loop_job job;
+    struct buf text;
+};
+
+static void scrape_run(struct loop_job *j)
+{
+    struct scrape *s = CONTAINER_OF(j, struct scrape, job);
+    counters_render(s->app, &s->text);
+    queue_figures_render(s->app->queues, &s->text);
+}
+
+static void scrape_done(struct loop_job *j, bool canceled)
+{
+    struct scrape *s = CONTAINER_OF(j, struct scrape, job);
+    struct buf text = s->text; /* s may be gone after the answer */
+    if (canceled)
+        app_fail(s->x, ERR_SHUTDOWN, NULL);
+    else
+        answer_text(s->x, 200, &text, "text/plain; version=0.0.4; charset=utf-8");
+    buf_fini(&text);
+}
+
 static void get_metrics(struct http_exchange *x, void *app)
 {
-    struct buf b;
-    buf_init(&b, TEXT_BYTES_MAX);
-    counters_render(app, &b);
-    answer_text(x, 200, &b, "text/plain; version=0.0.4; charset=utf-8");
-    buf_fini(&b);
+    struct scrape *s = arena_alloc(http_arena(x), sizeof *s);
+    INVARIANT(s != NULL); /* the first memory of a request without a body */
+    *s = (struct scrape){ .x = x, .app = app, .job = { .run = scrape_run, .done = scrape_done } };
+    buf_init(&s->text, TEXT_BYTES_MAX);
+    http_defer(x);
+    loop_job_start(s->app->loop, &s->job);
 }
 
 static void get_root(struct http_exchange *x, void *app)

@@ -17,6 +17,7 @@ const struct http_route *const app_tables[] = { app_page_routes,
                                                 app_value_routes,
                                                 app_admin_routes,
                                                 app_key_routes,
+                                                app_queue_routes,
                                                 app_authority_routes,
                                                 app_hook_routes,
                                                 NULL };

@@ -15,6 +15,7 @@ struct flights;   /* flight/flight.h */
 struct http_client;
 struct origin;    /* render/render.h */
 struct loop;
+struct queues;    /* queue/queue.h */
 struct sysclock;
 struct tables;    /* table/table.h */
 
@@ -24,6 +25,7 @@ struct app {
     struct engine *engine;
     struct pages *pages;
     struct tables *tables;
+    struct queues *queues;
     struct auth *auth;
     struct app_hot *hot;           /* set by app_start */
     struct app_counters *counters; /* set by app_start */
@@ -68,6 +70,7 @@ extern const struct http_route app_value_routes[];  /* value.c: key_value, key_r
 extern const struct http_route app_admin_routes[];  /* admin.c: health, metrics, spec, check, backup, tokens */
 extern const struct http_route app_key_routes[];    /* keys.c: keys of the authority, on the admin listener */
 extern const struct http_route app_authority_routes[]; /* authority.c: Querator's namespaces, users, keys, roles */
+extern const struct http_route app_queue_routes[];  /* queue.c: queues, Querator's API and ours; /health */
 extern const struct http_route app_hook_routes[];   /* hooks.c: test.clock; only with --test-hooks */
 
 /* All of the above, ended by NULL. */

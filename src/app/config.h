@@ -8,6 +8,7 @@
 #include "flight/flight.h"
 #include "http/client.h"
 #include "http/http.h"
+#include "queue/queue.h"
 #include "render/render.h"
 
 enum { CONFIG_DOMAINS_MAX = 4096, CONFIG_BUCKETS_MAX = 64, CONFIG_LISTENS_MAX = 8, CONFIG_NAME_BYTES_MAX = 255 };
@@ -30,6 +31,23 @@ struct config_bucket {
     unsigned stash_per_s_max;      /* of one client with a public address; 0: no limit */
 };
 
+enum config_lease_durability { LEASE_WRITTEN, LEASE_SYNC };
+enum { CONFIG_STORES_MAX = 64 };
+struct config_store {
+    const char *name;
+    const char *path, *url;           /* one of them; path: within the data directory unless absolute */
+    unsigned affinity;
+};
+struct config_queue {
+    enum queue_durability durability;
+    enum config_lease_durability lease_durability;
+    int64_t write_timeout_ms, idempotency_window_ns;
+    uint64_t reply_bytes_max;
+    const char *stores_text;          /* as written; NULL or empty: the main store */
+    struct config_store stores[CONFIG_STORES_MAX];
+    unsigned stores_count;
+};
+
 struct config {
     struct http_listen listens[CONFIG_LISTENS_MAX]; /* the first is the main one */
     unsigned listens_count;
@@ -41,6 +59,7 @@ struct config {
     unsigned buckets_count;
     enum config_auth auth;
     struct http_limits http;
+    struct config_queue queue;
     size_t page_body_bytes_max;
     size_t hot_bytes;                 /* of ready answers */
     int64_t drain_timeout_ms;

@@ -8,6 +8,7 @@
 #include "codec/json.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
+#include "queue/queue.h"
 
 enum { HOOK_BODY_BYTES_MAX = 4096 };
 
@@ -120,21 +121,26 @@ static void clock_post(struct http_exchange *x, void *app)
     loop_job_start(a->loop, &call->job);
 }
 
-/* There are no queues, so none has the name that is given. */
 static void pause_post(struct http_exchange *x, void *app)
 {
-    (void)app; /* nothing to pause in it */
-    struct err_note note;
+    struct app *a = app;
+    struct err_note note = { "" };
     json_t *body;
-    str name = STR_NONE;
+    str name;
+    bool pause;
     err why = json_body_parse(http_body(x), &body, &note);
     if (why == ERR_OK) {
         why = json_body_str(body, "queue_name", &name, &note);
-        if (why == ERR_OK || why == ERR_NOT_FOUND)
-            err_note_set(&note, "queue does not exist; no such queue named '%.*s'", STR_ARG(str_take(name, 100)));
+        if (why == ERR_OK)
+            why = json_body_bool(body, "pause", &pause, &note);
+        if (why == ERR_OK)
+            why = queues_test_pause(a->queues, name, pause, &note);
         json_decref(body);
     }
-    app_fail(x, ERR_BAD, &note);
+    if (why == ERR_OK)
+        answer_json(x, 200, STR("{}"), "no-store");
+    else
+        app_fail(x, why == ERR_NOT_FOUND ? ERR_BAD : why, &note);
 }
 
 const struct http_route app_hook_routes[] = {

@@ -1,8 +1,8 @@
 /* wire.h - the messages of the queue's API in both their encodings: protobuf, and the JSON of protobuf.
  *
  * Messages are the structs that protoc-c makes of querator.proto and queue_own.proto (names Wire__...). What JSON calls
- * their fields is in a table made from the same files by tools/wire_table.py: written is the field's own name, read that
- * or its other one. Texts are bytes in C (protobuf-c would cut them at a NUL) and are UTF-8 when they were read here.
+ * their fields is in a table made from the same files by tools/wire_table.py: written is the field's own name, read
+ * that or its other one. Texts are bytes in C (protobuf-c would cut them at a NUL); those that were read are UTF-8.
  *   JSON as Go's protojson: fields that are zero are not written; null is as absent; a field twice or unknown is
  * refused; whole numbers also as 1.0, 1e2 and quoted; base64 of either alphabet, padded or not; instants RFC 3339 with
  * 0, 3, 6 or 9 digits. Unknown fields of protobuf are passed over.

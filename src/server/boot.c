@@ -8,6 +8,7 @@
 #include "loop/entropy.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
+#include "queue/queue.h"
 #include "server/options.h"
 #include "server/origins.h"
 #include "table/table.h"
@@ -168,6 +169,7 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
     tables[count++] = app_value_routes;
     tables[count++] = app_admin_routes;
     tables[count++] = app_key_routes;
+    tables[count++] = app_queue_routes;
     tables[count++] = app_authority_routes;
     if (s->config->test_hooks)
         tables[count++] = app_hook_routes;
@@ -191,6 +193,7 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
 static void run_upkeep(struct app *app)
 {
     upkeep_all(CONTAINER_OF(app, struct server, app)->upkeep);
+    queues_upkeep_all(app->queues);
 }
 
 static err open_origins(struct server *s, enum server_exit *status, struct err_note *note)
@@ -225,8 +228,10 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
         why = open_origins(s, status, note);
     if (why == ERR_OK) {
         open_app(s);
-        why = open_http(s, status, note);
+        why = server_open_queues(s, status, note);
     }
+    if (why == ERR_OK)
+        why = open_http(s, status, note);
     if (why != ERR_OK)
         server_unboot(s);
     return why;
@@ -236,6 +241,7 @@ void server_unboot(struct server *s)
 {
     http_server_free(&s->app.http);
     upkeep_free(&s->upkeep);
+    server_close_queues(s);
     if (s->app.loop != NULL) {
         origins_close(&s->app, s->domains);
         loop_free(&s->app.loop);

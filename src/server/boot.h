@@ -11,6 +11,8 @@ struct server {
     struct app app;                /* its members are the parts; handlers see this alone */
     struct app_domain *domains;    /* app.domains, as they are filled in */
     struct upkeep *upkeep;
+    struct queue_store **stores;   /* of queues */
+    unsigned stores_count;
 };
 
 /* Builds everything up to listeners that are bound and answer. On failure what was built is gone again and
@@ -19,5 +21,9 @@ MUST_CHECK err server_boot(struct server *s, const struct config *config, enum s
                            struct err_note *note);
 /* The loop has stopped and no request is open. */
 void server_unboot(struct server *s);
+
+/* boot_queue.c: the stores and the queues, after the loop is there; closing works on what was half built. */
+MUST_CHECK err server_open_queues(struct server *s, enum server_exit *status, struct err_note *note);
+void server_close_queues(struct server *s);
 
 #endif

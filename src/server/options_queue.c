@@ -22,7 +22,10 @@ static bool parse_head(str head, str *name, unsigned *affinity)
     size_t star = str_find(head, '*');
     uint64_t weight = 1;
     *name = str_trim(str_take(head, star));
-    if (star < head.n && (!str_to_u64(str_trim(str_skip(head, star + 1)), &weight) || weight == 0 || weight > AFFINITY_MAX))
+    bool weighted = star < head.n;
+    if (weighted && !str_to_u64(str_trim(str_skip(head, star + 1)), &weight))
+        return false;
+    if (weight == 0 || weight > AFFINITY_MAX)
         return false;
     *affinity = (unsigned)weight;
     return is_name(*name);

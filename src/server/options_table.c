@@ -8,12 +8,16 @@ static const char *const levels[] = { "debug", "info", "warn", "error", NULL }; 
 static const char *const formats[] = { "text", "json", NULL };                 /* enum log_format */
 static const char *const policies[] = { "app_ttl", "all", "latest_hash", "latest", "interval", "ttl", NULL };
 static const char *const origins[] = { "parsoid", "rest", "template", NULL };   /* enum origin_kind */
+static const char *const durabilities[] = { "sync", "interval", "none", NULL }; /* enum queue_durability */
+static const char *const lease_durabilities[] = { "written", "sync", NULL };    /* enum config_lease_durability */
 static const char *const codecs[] = { "identity", "gzip", "zstd", NULL };      /* enum page_codec */
 _Static_assert(COUNT_OF(auths) == AUTH_INTERNAL + 2, "a name each");
 _Static_assert(COUNT_OF(levels) == LOG_LEVELS + 1, "a name each");
 _Static_assert(COUNT_OF(formats) == LOG_JSON + 2, "a name each");
 _Static_assert(COUNT_OF(policies) == POLICY_KINDS + 1, "a name each");
 _Static_assert(COUNT_OF(origins) == ORIGIN_KINDS + 1, "a name each");
+_Static_assert(COUNT_OF(durabilities) == QUEUE_NONE + 2, "a name each");
+_Static_assert(COUNT_OF(lease_durabilities) == LEASE_SYNC + 2, "a name each");
 _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 
 #define KI ((uint64_t)1 << 10)
@@ -101,6 +105,20 @@ const struct option option_rows[] = {
       .prose = "Address space for the index; no disk is taken before it is needed", AT(index_bytes_max) },
     { "store.free_bytes_min", NULL, OPTION_SIZE, MI, TI, .initial = "64M",
       .prose = "Puts are refused when the disk has less than this left", AT(free_bytes_min) },
+    { "queue.durability", NULL, OPTION_CHOICE, .choices = durabilities, .initial = "sync",
+      .prose = "Of queues that do not say: acknowledged on disk, on disk within moments, or whenever",
+      AT(queue.durability) },
+    { "queue.lease_durability", NULL, OPTION_CHOICE, .choices = lease_durabilities, .initial = "written",
+      .prose = "A lease is answered when written (kill -9 keeps it), or when synced", AT(queue.lease_durability) },
+    { "queue.write_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "3s",
+      .prose = "How long one write to a store of queues may take", AT(queue.write_timeout_ms) },
+    { "queue.idempotency_window", NULL, OPTION_NS, 0, 7 * DAY, .initial = "5m",
+      .prose = "How long an Idempotency-Key of a produce is remembered", AT(queue.idempotency_window_ns) },
+    { "queue.reply_bytes_max", NULL, OPTION_SIZE, 64 * KI, 32 * MI, .initial = "8M",
+      .prose = "Where replies with items stop, after at least one", AT(queue.reply_bytes_max) },
+    { "queue.stores", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Where partitions are: NAME=PATH, NAME*WEIGHT=postgresql://...; none: the main store",
+      AT(queue.stores_text) },
     { "log.level", NULL, OPTION_CHOICE, .choices = levels, .initial = "info",
       .prose = "Least level that is logged; read again on SIGHUP", AT(log_level) },
     { "log.format", NULL, OPTION_CHOICE, .choices = formats, .initial = "text",

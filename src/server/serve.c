@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
+#include "queue/queue.h"
 #include "server/boot.h"
 #include "server/options.h"
 #include "server/origins.h"
@@ -74,7 +75,8 @@ static void drain_fired(void *ctx)
 {
     struct serve *v = ctx;
     unsigned open = http_server_owed_requests(v->server.app.http);
-    bool calm = open == 0 && !upkeep_busy(v->server.upkeep) && origins_idle(&v->server.app);
+    bool calm = open == 0 && !upkeep_busy(v->server.upkeep) && origins_idle(&v->server.app) &&
+                queues_idle(v->server.app.queues);
     v->calm = calm ? v->calm + 1 : 0;
     if (v->calm >= CALM_POLLS) {
         loop_stop(v->server.app.loop);
@@ -103,6 +105,7 @@ static void signalled(void *ctx, int signal_number)
     v->drain_deadline = mono_add_ms(clock_mono(s->app.clock), s->config->drain_timeout_ms);
     upkeep_stop(s->upkeep);
     http_server_drain(s->app.http);
+    queues_drain(s->app.queues);
     origins_drain(&s->app);
     loop_timer_start(v->drain, 0, DRAIN_POLL_MS);
 }
