@@ -127,6 +127,8 @@ struct queue_write {
     unsigned parts_count;
     bool early;            /* only leases: done when written, synced with the next group */
     bool unsynced;         /* durability interval or none: done when written */
+                           /* What was only written may be lost when the machine stops (of PostgreSQL: when its
+                              server dies), the last first, and nothing that a later synced write has covered. */
     bool frees;            /* removes, or leases what is to be removed: may use the reserve of a full disk */
     mono deadline;         /* past it, if nothing was written yet: ERR_TIMEOUT; ns 0: none */
     void (*done)(struct queue_write *w, err why);
@@ -202,7 +204,12 @@ MUST_CHECK err queue_local_open(const struct queue_local_opts *opts, struct queu
  * ERR_IO. */
 MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, const char *what), void *ctx);
 
-/* PostgreSQL, through src/pg. url: postgresql://user:password@1.2.3.4:5432/db, numeric host. One owner by epoch. */
+/* PostgreSQL 15 or later, through src/pg. url: postgresql://user:password@1.2.3.4:5432/db, numeric host. One owner by
+ * epoch; another process gets a partition from own only when the owner's connection has gone, ERR_UNAVAILABLE until
+ * then. own of several may have taken some when it fails: own them again. Writes are sent by jobs of the loop's pool,
+ * so close while the loop runs; a pool thread waits at most write_timeout_ms for one. A server that is away when this is
+ * called is no error: the store is unavailable until recover. ERR_BAD: the URL, or tables of another version;
+ * ERR_DENIED: user or password. */
 struct loop;
 struct queue_pg_opts {
     const char *name, *url;

@@ -1,5 +1,5 @@
-/* model.h - a naive owner of a few partitions: random changes of queues, what they mean as writes, and what a store has
- * to show after them. Everything follows from the seed and the number of steps; a model is a plain value. */
+/* model.h - a naive owner of a few partitions: random changes of queues, what they mean as writes, and what a
+ * store has to show after them. Everything follows from the seed and the number of steps; a model is a plain value. */
 #ifndef TEST_QUEUE_STORE_MODEL_H
 #define TEST_QUEUE_STORE_MODEL_H
 

@@ -1,5 +1,5 @@
-/* Goal: whatever call to the disk fails, whenever the process is killed, however full the disk is: a write is there whole
- * or not at all, what was acknowledged is there, what failed definitely is not, and the store works on.
+/* Goal: whatever call to the disk fails, whenever the process is killed, however full the disk is: a write is
+ * there whole or not at all, what was acknowledged is there, what failed definitely is not, and the store works on.
  * Method: the model's history on a disk that fails the Nth call, for every N; a child that is killed; a disk without
  * room. FAULT_KILL_CYCLES sets the number of kills (60); FAULT_SEED the seed, printed. */
 #include "scratch.h"

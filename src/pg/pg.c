@@ -1,0 +1,398 @@
+/* pg.c - connecting, and running a list of statements.
+ *
+ * Invariants
+ *  1. Every wait ends at its deadline; after one that was missed the connection is broken.
+ *  2. An outcome is definite only when the server said so: the commit is known by the answer to the list's end,
+ * a failure
+ *     by an error of one of its statements. An error after all statements were answered, or none at all, says
+ * nothing. */
+#include "pg/pg.h"
+
+#include "base/buf.h"
+
+#include <arpa/inet.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pg {
+    uint32_t magic;
+    PGconn *conn;
+    struct clock *clock;
+    bool broken;
+};
+#define PG_MAGIC 0x9c0117ecu
+enum { ADDRESS_BYTES_MAX = 64, OPTIONS_BYTES_MAX = 256, KEEPALIVE_S = 5 };
+
+/* ---- addresses ---- */
+
+static bool is_address(str host)
+{
+    char text[ADDRESS_BYTES_MAX];
+    unsigned char address[16];
+    if (host.n > 0 && host.p[0] == '/')
+        return true;
+    if (!str_to_cstr(host, text, sizeof(text)))
+        return false;
+    return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
+}
+
+static err hosts_check(const char *hosts, struct err_note *note)
+{
+    str rest = str_of(hosts);
+    if (rest.n == 0) {
+        err_note_set(note, "the PostgreSQL URL names no address");
+        return ERR_BAD;
+    }
+    while (rest.p != NULL) {
+        str host = str_split(&rest, ',');
+        if (!is_address(host)) {
+            err_note_set(note, "the PostgreSQL URL names the host '%.*s': only numeric addresses can be used, such as"
+                         " 127.0.0.1", STR_ARG(str_take(host, ADDRESS_BYTES_MAX)));
+            return ERR_BAD;
+        }
+    }
+    return ERR_OK;
+}
+
+static const char *option_of(const PQconninfoOption *options, const char *keyword)
+{
+    for (const PQconninfoOption *o = options; o->keyword != NULL; o++)
+        if (strcmp(o->keyword, keyword) == 0)
+            return o->val;
+    return NULL;
+}
+
+err pg_url_check(const char *url, struct err_note *note)
+{
+    char *text = NULL;
+    if (!str_starts(str_of(url), STR("postgresql://")) && !str_starts(str_of(url), STR("postgres://"))) {
+        err_note_set(note, "a PostgreSQL URL begins with postgresql://");
+        return ERR_BAD;
+    }
+    PQconninfoOption *options = PQconninfoParse(url, &text);
+    if (options == NULL) {
+        err_note_set(note, "the PostgreSQL URL cannot be read: %s", text == NULL ? "no memory" : text);
+        PQfreemem(text);
+        return ERR_BAD;
+    }
+    const char *address = option_of(options, "hostaddr");
+    err why = hosts_check(address != NULL ? address : option_of(options, "host"), note);
+    PQconninfoFree(options);
+    return why;
+}
+
+/* ---- connecting ---- */
+
+/* Waits for events until the deadline. ERR_TIMEOUT. */
+static err socket_wait(struct pg *c, short events, mono deadline)
+{
+    struct pollfd p = { .fd = PQsocket(c->conn), .events = events };
+    for (;;) {
+        int64_t left_ns = deadline.ns - clock_mono(c->clock).ns;
+        if (left_ns <= 0)
+            return ERR_TIMEOUT;
+        int64_t ms = left_ns / NS_PER_MS + 1;
+        int n = poll(&p, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
+        if (n > 0)
+            return ERR_OK;
+    }
+}
+
+/* Text of libpq in one line. */
+static void note_of(struct err_note *note, const char *what, const char *text)
+{
+    if (note == NULL)
+        return;
+    err_note_set(note, "%s: %s", what, text == NULL ? "" : text);
+    for (char *p = note->text; *p != '\0'; p++)
+        if ((unsigned char)*p < ' ')
+            *p = ' ';
+    str trimmed = str_trim(str_of(note->text));
+    note->text[trimmed.n] = '\0'; /* it began with a letter */
+}
+
+static err connect_wait(struct pg *c, mono deadline, struct err_note *note)
+{
+    PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+    while (status != PGRES_POLLING_OK) {
+        if (status == PGRES_POLLING_FAILED || PQstatus(c->conn) == CONNECTION_BAD) {
+            bool needs = PQconnectionNeedsPassword(c->conn) || PQconnectionUsedPassword(c->conn);
+            note_of(note, "PostgreSQL refuses", PQerrorMessage(c->conn));
+            return needs ? ERR_DENIED : ERR_UNAVAILABLE;
+        }
+        err why = socket_wait(c, status == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline);
+        if (why != ERR_OK) {
+            err_note_set(note, "PostgreSQL does not answer");
+            return why;
+        }
+        status = PQconnectPoll(c->conn);
+    }
+    return ERR_OK;
+}
+
+static PGconn *connect_start(const struct pg_opts *opts)
+{
+    char options[OPTIONS_BYTES_MAX], keepalive[16];
+    long long ms = opts->statement_timeout_ms;
+    (void)snprintf(options, sizeof(options),
+                   "-c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
+                   " -c client_min_messages=error -c tcp_keepalives_idle=%d -c tcp_keepalives_interval=%d"
+                   " -c tcp_keepalives_count=3 -c jit=off", ms, ms, ms, KEEPALIVE_S, KEEPALIVE_S);
+    (void)snprintf(keepalive, sizeof(keepalive), "%d", KEEPALIVE_S);
+    const char *keys[] = { "dbname", "options", "application_name", "keepalives_idle", "keepalives_interval",
+                           "client_encoding", NULL };
+    const char *values[] = { opts->url, options, opts->application, keepalive, keepalive, "UTF8", NULL };
+    return PQconnectStartParams(keys, values, 1); /* the URL is taken apart where dbname stands */
+}
+
+err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct err_note *note)
+{
+    err why = pg_url_check(opts->url, note);
+    if (why != ERR_OK)
+        return why;
+    struct pg *c = calloc(1, sizeof(*c));
+    INVARIANT(c != NULL);
+    *c = (struct pg){ .magic = PG_MAGIC, .conn = connect_start(opts), .clock = opts->clock };
+    INVARIANT(c->conn != NULL);
+    why = connect_wait(c, deadline, note);
+    if (why == ERR_OK && (PQsetnonblocking(c->conn, 1) != 0 || PQenterPipelineMode(c->conn) != 1)) {
+        note_of(note, "PostgreSQL", PQerrorMessage(c->conn));
+        why = ERR_UNAVAILABLE;
+    }
+    if (why != ERR_OK) {
+        pg_close(&c);
+        return why;
+    }
+    *out = c;
+    return ERR_OK;
+}
+
+void pg_close(struct pg **cp)
+{
+    struct pg *c = *cp;
+    if (c == NULL)
+        return;
+    MAGIC_CHECK(c, PG_MAGIC);
+    PQfinish(c->conn);
+    c->magic = 0;
+    free(c);
+    *cp = NULL;
+}
+
+bool pg_broken(const struct pg *c)
+{
+    MAGIC_CHECK(c, PG_MAGIC);
+    return c->broken;
+}
+
+/* ---- rows ---- */
+
+struct pg_rows { PGresult *result; };
+
+unsigned pg_rows_count(const struct pg_rows *r)
+{
+    return (unsigned)PQntuples(r->result);
+}
+
+str pg_bytes(const struct pg_rows *r, unsigned row, unsigned column)
+{
+    INVARIANT(row < pg_rows_count(r));
+    INVARIANT(column < (unsigned)PQnfields(r->result));
+    return (str){
+        .p = PQgetvalue(r->result, (int)row, (int)column),
+        .n = (size_t)PQgetlength(r->result, (int)row, (int)column),
+    };
+}
+
+int64_t pg_i64(const struct pg_rows *r, unsigned row, unsigned column)
+{
+    str s = pg_bytes(r, row, column);
+    if (s.n == 8)
+        return (int64_t)get_be64(s.p);
+    if (s.n == 4)
+        return (int32_t)get_be32(s.p);
+    return s.n == 2 ? (int16_t)get_be16(s.p) : 0;
+}
+
+void pg_rows_free(struct pg_rows **rp)
+{
+    if (*rp == NULL)
+        return;
+    PQclear((*rp)->result);
+    free(*rp);
+    *rp = NULL;
+}
+
+static struct pg_rows *rows_of(PGresult *result)
+{
+    struct pg_rows *r = malloc(sizeof(*r));
+    INVARIANT(r != NULL);
+    r->result = result;
+    return r;
+}
+
+/* ---- running ---- */
+
+struct run {
+    struct pg *c;
+    unsigned count, at;          /* statements; answered ones */
+    struct pg_rows **rows;
+    struct pg_outcome *out;
+    bool failed, ended;
+};
+
+static err send_one(struct pg *c, const struct pg_statement *s)
+{
+    static const int binary[PG_PARAMS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    const struct pg_params *p = s->params;
+    int sent = p == NULL ? PQsendQueryParams(c->conn, s->sql, 0, NULL, NULL, NULL, NULL, 1)
+                         : PQsendQueryParams(c->conn, s->sql, (int)p->count, p->types, p->values, p->sizes, binary, 1);
+    return sent == 1 ? ERR_OK : ERR_UNAVAILABLE;
+}
+
+/* What an SQLSTATE means for who asked; the statement it came from may mean something else to them. */
+static err err_of_state(const char *state)
+{
+    if (strcmp(state, "53100") == 0)
+        return ERR_FULL;
+    if (strcmp(state, "57014") == 0 || strcmp(state, "55P03") == 0)
+        return ERR_TIMEOUT;
+    if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0)
+        return ERR_PRECONDITION;
+    if (strncmp(state, "28", 2) == 0 || strcmp(state, "42501") == 0)
+        return ERR_DENIED;
+    return ERR_UNAVAILABLE;
+}
+
+static void take_error(struct run *r, const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (r->failed)
+        return;
+    r->failed = true;
+    r->out->failed = r->at;
+    bool last_word = severity != NULL && strcmp(severity, "ERROR") != 0; /* FATAL: it goes; after a commit, perhaps */
+    bool lost = state == NULL || (last_word && r->at == r->count);
+    r->c->broken = r->c->broken || state == NULL || last_word;
+    if (state != NULL)
+        (void)str_to_cstr(str_of(state), r->out->state, sizeof(r->out->state)); /* five characters */
+    r->out->why = lost ? ERR_IO : err_of_state(r->out->state);
+    note_of(&r->out->note, "PostgreSQL", PQresultErrorMessage(result));
+}
+
+/* Takes one result; it goes to the caller or ends here. */
+static void take_result(struct run *r, PGresult *result)
+{
+    bool kept = false;
+    switch (PQresultStatus(result)) {
+    case PGRES_TUPLES_OK:
+    case PGRES_COMMAND_OK:
+    case PGRES_EMPTY_QUERY:
+        if (r->at < r->count && r->rows != NULL) {
+            r->rows[r->at] = rows_of(result);
+            kept = true;
+        }
+        r->at++;
+        break;
+    case PGRES_PIPELINE_ABORTED:
+        r->at++;
+        break;
+    case PGRES_PIPELINE_SYNC:
+        r->ended = true;
+        break;
+    case PGRES_FATAL_ERROR:
+    case PGRES_BAD_RESPONSE:
+    case PGRES_NONFATAL_ERROR:
+    case PGRES_COPY_IN:
+    case PGRES_COPY_OUT:
+    case PGRES_COPY_BOTH:
+    case PGRES_SINGLE_TUPLE:
+        take_error(r, result);
+        r->at++;
+        break;
+    }
+    if (!kept)
+        PQclear(result);
+}
+
+/* Takes what has come. */
+static void take_results(struct run *r)
+{
+    unsigned nothing = 0;
+    while (!r->ended && !r->c->broken && nothing < 2 && PQisBusy(r->c->conn) == 0) {
+        PGresult *result = PQgetResult(r->c->conn);
+        nothing = result == NULL ? nothing + 1 : 0; /* one ends each statement */
+        if (result != NULL)
+            take_result(r, result);
+    }
+    if (nothing == 2) /* all was taken and the end did not come */
+        r->c->broken = true;
+}
+
+/* Sends what waits and takes what comes, until the end or the deadline. ERR_TIMEOUT, ERR_IO. */
+static err exchange(struct run *r, mono deadline)
+{
+    PGconn *conn = r->c->conn;
+    while (!r->ended && !r->c->broken) {
+        int pending = PQflush(conn);
+        if (pending < 0)
+            return ERR_IO;
+        err why = socket_wait(r->c, (short)(POLLIN | (pending > 0 ? POLLOUT : 0)), deadline);
+        if (why != ERR_OK)
+            return why;
+        if (PQconsumeInput(conn) != 1) {
+            take_results(r); /* what came before it went, the reason it gave among it */
+            return ERR_IO;
+        }
+        take_results(r);
+    }
+    return r->ended ? ERR_OK : ERR_IO;
+}
+
+static void rows_drop(struct run *r)
+{
+    for (unsigned i = 0; r->rows != NULL && i < r->count; i++)
+        pg_rows_free(&r->rows[i]);
+}
+
+void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono deadline, struct pg_rows **rows,
+            struct pg_outcome *out)
+{
+    MAGIC_CHECK(c, PG_MAGIC);
+    struct run r = { .c = c, .count = count, .rows = rows, .out = out };
+    *out = (struct pg_outcome){ .why = ERR_OK, .failed = count };
+    for (unsigned i = 0; rows != NULL && i < count; i++)
+        rows[i] = NULL;
+    err why = c->broken ? ERR_UNAVAILABLE : ERR_OK;
+    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
+        INVARIANT(list[i].params == NULL || !list[i].params->failed);
+        why = send_one(c, &list[i]);
+    }
+    if (why != ERR_OK) { /* without its end it is never committed */
+        c->broken = true;
+        out->why = why;
+        note_of(&out->note, "PostgreSQL", PQerrorMessage(c->conn));
+        return;
+    }
+    why = PQpipelineSync(c->conn) == 1 ? exchange(&r, deadline) : ERR_IO;
+    if (why != ERR_OK) {
+        c->broken = true;
+        if (!r.failed) {
+            out->why = ERR_IO;
+            note_of(&out->note, "PostgreSQL", why == ERR_TIMEOUT ? "no answer in time" : PQerrorMessage(c->conn));
+        }
+    }
+    if (out->why != ERR_OK)
+        rows_drop(&r);
+}
+
+void pg_run_one(struct pg *c, const char *sql, const struct pg_params *params, mono deadline, struct pg_rows **rows,
+                struct pg_outcome *out)
+{
+    struct pg_statement one = { .sql = sql, .params = params };
+    pg_run(c, &one, 1, deadline, rows, out);
+}

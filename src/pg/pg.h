@@ -1,0 +1,83 @@
+/* pg.h - one connection to PostgreSQL: lists of statements, each list one transaction in one round trip, with a
+ * deadline.
+ *
+ * On libpq in pipeline mode. What is sent up to the list's end is one implicit transaction: all of it is committed or
+ * nothing. Parameters and results are binary. Blocks: for threads of the pool; a connection is used from one
+ * thread at a time. Addresses are numeric (or the folder of a Unix socket): libpq would resolve names without a
+ * deadline. */
+#ifndef PG_PG_H
+#define PG_PG_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/times.h"
+
+struct pg;
+
+/* ERR_BAD: no such URL, a name instead of an address, no address at all. */
+MUST_CHECK err pg_url_check(const char *url, struct err_note *note);
+
+struct pg_opts {
+    const char *url;              /* postgresql://user:password@1.2.3.4:5432/db */
+    const char *application;      /* shown in pg_stat_activity */
+    struct clock *clock;
+    int64_t statement_timeout_ms; /* the server gives a statement up, and a lock */
+};
+/* Owner: caller, pg_close. ERR_BAD, ERR_TIMEOUT, ERR_DENIED (user or password), ERR_UNAVAILABLE. */
+MUST_CHECK err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct err_note *note);
+void pg_close(struct pg **cp);
+
+/* ---- statements ---- */
+
+enum { PG_PARAMS_MAX = 16, PG_STATE_BYTES = 6 };
+
+/* Values for $1, $2, ... in the order they are put; in the arena. */
+struct pg_params {
+    struct arena *arena;
+    unsigned count;
+    bool failed;                  /* the arena is full, or there are too many */
+    unsigned types[PG_PARAMS_MAX];
+    const char *values[PG_PARAMS_MAX];
+    int sizes[PG_PARAMS_MAX];
+};
+void pg_params_init(struct pg_params *p, struct arena *a);
+void pg_put_i32(struct pg_params *p, int32_t v);
+void pg_put_i64(struct pg_params *p, int64_t v);
+void pg_put_bytes(struct pg_params *p, str bytes);
+/* Arrays, one-dimensional; count may be 0. */
+void pg_put_i32s(struct pg_params *p, const int32_t *v, unsigned count);
+void pg_put_i64s(struct pg_params *p, const int64_t *v, unsigned count);
+void pg_put_bytes_array(struct pg_params *p, const str *v, unsigned count);
+
+struct pg_statement {
+    const char *sql;
+    const struct pg_params *params; /* NULL: none */
+};
+
+/* What a statement returned. */
+struct pg_rows;
+unsigned pg_rows_count(const struct pg_rows *r);
+/* Borrowed until pg_rows_free. INVARIANT: there are such a row and column. */
+str pg_bytes(const struct pg_rows *r, unsigned row, unsigned column);
+/* int2, int4, int8. */
+int64_t pg_i64(const struct pg_rows *r, unsigned row, unsigned column);
+void pg_rows_free(struct pg_rows **rp);
+
+struct pg_outcome {
+    err why;                     /* ERR_OK: committed. ERR_IO: unknown, the connection is of no more use. Else nothing
+                                    of it is or will be there; ERR_UNAVAILABLE without a state: never sent */
+    unsigned failed;             /* which statement; count: the commit */
+    char state[PG_STATE_BYTES];  /* SQLSTATE, or empty */
+    struct err_note note;
+};
+/* Runs them as one transaction. rows: count of them, the caller's to free, NULL each on failure; or NULL: nobody
+ * looks. */
+void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono deadline, struct pg_rows **rows,
+            struct pg_outcome *out);
+/* One statement. */
+void pg_run_one(struct pg *c, const char *sql, const struct pg_params *params, mono deadline, struct pg_rows **rows,
+                struct pg_outcome *out);
+/* Of no more use. */
+bool pg_broken(const struct pg *c);
+
+#endif

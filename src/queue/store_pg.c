@@ -1,0 +1,490 @@
+#include "queue/store_pg.h"
+
+#include "loop/entropy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FORMAT_VERSION = 1, OWN_STATEMENTS_MAX = 16, SCHEMA_LOCK = 0x71756575 };
+
+struct store_pg *store_pg_of(struct queue_store *q)
+{
+    struct store_pg *s = CONTAINER_OF(q, struct store_pg, store);
+    MAGIC_CHECK(s, STORE_PG_MAGIC);
+    return s;
+}
+
+mono store_pg_deadline(const struct store_pg *s)
+{
+    return mono_add_ms(clock_mono(s->clock), s->timeout_ms);
+}
+
+/* ---- connections ---- */
+
+err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
+{
+    struct pg_opts opts = {
+        .url = s->url,
+        .application = s->name,
+        .clock = s->clock,
+        .statement_timeout_ms = s->timeout_ms,
+    };
+    return pg_open(&opts, store_pg_deadline(s), out, note);
+}
+
+err store_pg_reader(struct store_pg *s, struct pg_reader **out)
+{
+    unsigned i = 0;
+    while (i < PG_READERS && pthread_mutex_trylock(&s->readers[i].lock) != 0)
+        i++;
+    struct pg_reader *r = &s->readers[i % PG_READERS];
+    if (i == PG_READERS)
+        pthread_mutex_lock(&r->lock); /* each ends at its deadline */
+    pthread_mutex_lock(&s->lock);
+    bool failed = s->failed;
+    pthread_mutex_unlock(&s->lock);
+    err why = failed ? ERR_UNAVAILABLE : ERR_OK;
+    if (why == ERR_OK && r->conn == NULL)
+        why = store_pg_connect(s, &r->conn, NULL);
+    if (why != ERR_OK) {
+        pthread_mutex_unlock(&r->lock);
+        return ERR_UNAVAILABLE;
+    }
+    *out = r;
+    return ERR_OK;
+}
+
+void store_pg_reader_back(struct pg_reader **rp)
+{
+    struct pg_reader *r = *rp;
+    *rp = NULL;
+    if (r->conn != NULL && pg_broken(r->conn))
+        pg_close(&r->conn);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- SQL ---- */
+
+const char *store_pg_sql(struct arena *a, struct queue_part p, const char *format)
+{
+    char family[32];
+    int n = snprintf(family, sizeof(family), "queue_%u_%u_", (unsigned)p.queue, (unsigned)p.partition);
+    size_t count = 0;
+    for (const char *at = strchr(format, '{'); at != NULL; at = strchr(at + 1, '{'))
+        count++;
+    char *sql = arena_alloc(a, strlen(format) + count * (size_t)n + 1);
+    if (sql == NULL)
+        return NULL;
+    char *to = sql;
+    for (const char *from = format; *from != '\0'; from++) {
+        if (*from == '{') {
+            memcpy(to, family, (size_t)n);
+            to += n;
+        } else if (*from != '}') {
+            *to++ = *from;
+        }
+    }
+    *to = '\0';
+    return sql;
+}
+
+void pg_put_id(struct pg_params *p, struct ksuid id)
+{
+    unsigned char bytes[KSUID_BYTES];
+    ksuid_key(id, bytes);
+    pg_put_bytes(p, (str){ .p = (const char *)bytes, .n = sizeof(bytes) });
+}
+
+bool pg_id(const struct pg_rows *r, unsigned row, unsigned column, struct ksuid *out)
+{
+    str s = pg_bytes(r, row, column);
+    if (s.n != KSUID_BYTES)
+        return false;
+    *out = ksuid_from_key((const unsigned char *)s.p);
+    return true;
+}
+
+/* ---- the schema ---- */
+
+static const char *const SCHEMA[] = {
+    "CREATE TABLE IF NOT EXISTS queue_store (version int4 PRIMARY KEY, beats int8 NOT NULL) WITH (fillfactor = 10)",
+    ("CREATE TABLE IF NOT EXISTS queue_part (queue int8, partition int4, epoch int8 NOT NULL, owner int8 NOT NULL,"
+     " boot bytea NOT NULL, PRIMARY KEY (queue, partition)) WITH (fillfactor = 50)"),
+    "INSERT INTO queue_store SELECT 1, 0 WHERE NOT EXISTS (SELECT FROM queue_store)",
+    "SELECT version FROM queue_store",
+};
+
+#define VACUUM "autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.1"
+static const char *const FAMILY[] = {
+    ("CREATE TABLE {b} (first bytea PRIMARY KEY, count int4 NOT NULL, created int8 NOT NULL, expire int8 NOT NULL,"
+     " aside int4 NOT NULL, order_key bytea NOT NULL, size int4 NOT NULL, bytes bytea NOT NULL) WITH (" VACUUM ")"),
+    "ALTER TABLE {b} ALTER bytes SET STORAGE EXTERNAL",
+    "CREATE TABLE {s} (first bytea PRIMARY KEY, states bytea NOT NULL) WITH (fillfactor = 70, " VACUUM ")",
+    ("CREATE TABLE {e} (kind int4, at int8, id bytea, batch bytea NOT NULL, idx int4 NOT NULL, attempts int8 NOT NULL,"
+     " created int8 NOT NULL, expire int8 NOT NULL, order_key bytea NOT NULL, PRIMARY KEY (kind, at, id))"
+     " WITH (" VACUUM ")"),
+    ("CREATE TABLE {l} (id bytea PRIMARY KEY, batch bytea NOT NULL, idx int4 NOT NULL, in_place int4 NOT NULL,"
+     " deadline int8 NOT NULL, attempts int8 NOT NULL, token int8 NOT NULL, created int8 NOT NULL,"
+     " expire int8 NOT NULL, order_key bytea NOT NULL) WITH (fillfactor = 70, " VACUUM ")"),
+    ("CREATE TABLE {k} (kind int4, name bytea, first bytea NOT NULL, count int8 NOT NULL, expire int8 NOT NULL,"
+     " PRIMARY KEY (kind, name)) WITH (" VACUUM ")"),
+    ("CREATE TABLE {r} (n int8 PRIMARY KEY, ready int8 CHECK (ready >= 0), scheduled int8 CHECK (scheduled >= 0),"
+     " leased int8 CHECK (leased >= 0), bytes int8 CHECK (bytes >= 0), last_id bytea NOT NULL, settled bytea NOT NULL)"
+     " WITH (" VACUUM ")"),
+    "INSERT INTO {r} SELECT 0, 0, 0, 0, 0, n, n FROM (SELECT decode(repeat('00', 20), 'hex') n) z",
+};
+static const char *const FAMILY_TABLES[] = { "{b}", "{s}", "{e}", "{l}", "{k}", "{r}" };
+
+static err schema_make(struct store_pg *s, struct pg *c, struct err_note *note)
+{
+    struct pg_statement list[1 + COUNT_OF(SCHEMA)];
+    struct pg_rows *rows[COUNT_OF(list)];
+    struct pg_outcome out;
+    char text[64];
+    (void)snprintf(text, sizeof(text), "SELECT pg_advisory_xact_lock(%d)", SCHEMA_LOCK); /* two may begin at once */
+    list[0] = (struct pg_statement){ .sql = text };
+    for (size_t i = 0; i < COUNT_OF(SCHEMA); i++)
+        list[i + 1] = (struct pg_statement){ .sql = SCHEMA[i] };
+    pg_run(c, list, COUNT_OF(list), store_pg_deadline(s), rows, &out);
+    if (out.why != ERR_OK) {
+        err_note_set(note, "%s", out.note.text);
+        return out.why == ERR_DENIED ? ERR_DENIED : ERR_UNAVAILABLE;
+    }
+    struct pg_rows *last = rows[COUNT_OF(list) - 1];
+    bool known = pg_rows_count(last) == 1 && pg_i64(last, 0, 0) == FORMAT_VERSION;
+    for (size_t i = 0; i < COUNT_OF(list); i++)
+        pg_rows_free(&rows[i]);
+    if (!known)
+        err_note_set(note, "the queues of this database are of another version");
+    return known ? ERR_OK : ERR_BAD;
+}
+
+/* Says that this process lives. While an earlier connection of it lingers its lock does the same. */
+static err owner_lock(struct store_pg *s, struct pg *c)
+{
+    char text[64];
+    struct pg_outcome out;
+    (void)snprintf(text, sizeof(text), "SELECT pg_advisory_lock_shared(%lld)", (long long)s->owner);
+    pg_run_one(c, text, NULL, store_pg_deadline(s), NULL, &out);
+    return out.why;
+}
+
+/* ---- owning ---- */
+
+static err record_take(const struct pg_rows *rows, struct queue_part_record *out)
+{
+    struct queue_part_record r;
+    if (pg_rows_count(rows) != 1)
+        return ERR_CORRUPT;
+    r = (struct queue_part_record){
+        .ready = (uint64_t)pg_i64(rows, 0, 0),
+        .scheduled = (uint64_t)pg_i64(rows, 0, 1),
+        .leased = (uint64_t)pg_i64(rows, 0, 2),
+        .bytes = (uint64_t)pg_i64(rows, 0, 3),
+    };
+    if (!pg_id(rows, 0, 4, &r.last_id) || !pg_id(rows, 0, 5, &r.settled))
+        return ERR_CORRUPT;
+    *out = r;
+    return ERR_OK;
+}
+
+#define RECORD_SQL "SELECT ready, scheduled, leased, bytes, last_id, settled FROM {r} ORDER BY n DESC LIMIT 1"
+
+static void part_params(struct pg_params *p, struct arena *a, struct queue_part part)
+{
+    pg_params_init(p, a);
+    pg_put_i64(p, part.queue);
+    pg_put_i32(p, (int32_t)part.partition);
+}
+
+/* The row of a partition; ERR_NOT_FOUND. boot, when it is there. */
+static err part_find(struct store_pg *s, struct pg *c, struct arena *a, struct queue_part p,
+                     struct queue_part_record *out)
+{
+    struct pg_params params;
+    struct pg_rows *rows = NULL;
+    struct pg_outcome o;
+    part_params(&params, a, p);
+    if (params.failed)
+        return ERR_LIMIT;
+    pg_run_one(c, "SELECT epoch, boot FROM queue_part WHERE queue = $1 AND partition = $2", &params,
+               store_pg_deadline(s), &rows, &o);
+    if (o.why != ERR_OK)
+        return ERR_UNAVAILABLE;
+    err why = pg_rows_count(rows) == 1 ? ERR_OK : ERR_NOT_FOUND;
+    if (why == ERR_OK) {
+        str boot = pg_bytes(rows, 0, 1);
+        out->epoch = (uint64_t)pg_i64(rows, 0, 0);
+        if (boot.n == sizeof(out->boot))
+            memcpy(out->boot, boot.p, boot.n);
+    }
+    pg_rows_free(&rows);
+    return why;
+}
+
+err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_part_record *out)
+{
+    struct store_pg *s = store_pg_of(q);
+    struct pg_reader *r = NULL;
+    struct arena a;
+    struct queue_part_record part = { .epoch = 0 }, record;
+    err why = store_pg_reader(s, &r);
+    if (why != ERR_OK)
+        return why;
+    arena_init(&a, PG_ARENA_BYTES_MAX);
+    why = part_find(s, r->conn, &a, p, &part);
+    if (why == ERR_OK) {
+        struct pg_rows *rows = NULL;
+        struct pg_outcome o;
+        pg_run_one(r->conn, store_pg_sql(&a, p, RECORD_SQL), NULL, store_pg_deadline(s), &rows, &o);
+        why = o.why == ERR_OK ? record_take(rows, &record) : ERR_UNAVAILABLE;
+        pg_rows_free(&rows);
+    }
+    store_pg_reader_back(&r);
+    arena_fini(&a);
+    if (why != ERR_OK)
+        return why;
+    *out = record;
+    out->epoch = part.epoch;
+    memcpy(out->boot, part.boot, sizeof(part.boot));
+    return ERR_OK;
+}
+
+#define OWN_SQL \
+    "INSERT INTO queue_part AS p VALUES ($1, $2, 1, $3, $4) ON CONFLICT (queue, partition) DO UPDATE" \
+    " SET epoch = p.epoch + 1, owner = $3, boot = $4 WHERE p.owner = $3 OR pg_try_advisory_xact_lock(p.owner)" \
+    " RETURNING epoch"
+
+struct owning {
+    struct store_pg *s;
+    struct pg *conn;
+    struct arena arena;
+    const unsigned char *boot;
+};
+
+/* Takes one, makes its tables when it is new. ERR_CONFLICT: it is of a process that lives. */
+static err own_one(struct owning *o, struct queue_part p, struct queue_part_record *out)
+{
+    struct queue_part_record before = { .epoch = 0 };
+    struct pg_statement list[OWN_STATEMENTS_MAX];
+    struct pg_rows *rows[OWN_STATEMENTS_MAX];
+    struct pg_outcome outcome;
+    struct pg_params params;
+    unsigned count = 0;
+    err found = part_find(o->s, o->conn, &o->arena, p, &before);
+    if (found != ERR_OK && found != ERR_NOT_FOUND)
+        return found;
+    part_params(&params, &o->arena, p);
+    pg_put_i64(&params, o->s->owner);
+    pg_put_bytes(&params, (str){ .p = (const char *)o->boot, .n = QUEUE_BOOT_BYTES });
+    for (size_t i = 0; i < COUNT_OF(FAMILY) && found == ERR_NOT_FOUND; i++)
+        list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, FAMILY[i]) };
+    unsigned own = count;
+    list[count++] = (struct pg_statement){ .sql = OWN_SQL, .params = &params };
+    list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, RECORD_SQL) };
+    pg_run(o->conn, list, count, store_pg_deadline(o->s), rows, &outcome);
+    if (outcome.why != ERR_OK)
+        return outcome.why == ERR_FULL ? ERR_FULL : ERR_UNAVAILABLE;
+    err why = pg_rows_count(rows[own]) == 1 ? record_take(rows[own + 1], out) : ERR_CONFLICT;
+    if (why == ERR_OK) {
+        out->epoch = (uint64_t)pg_i64(rows[own], 0, 0);
+        memcpy(out->boot, before.boot, sizeof(before.boot));
+    }
+    for (unsigned i = 0; i < count; i++)
+        pg_rows_free(&rows[i]);
+    return why;
+}
+
+static err store_pg_own(struct queue_store *q, const struct queue_part *parts, unsigned count,
+                        const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out,
+                        struct err_note *note)
+{
+    struct store_pg *s = store_pg_of(q);
+    struct pg_reader *r = NULL;
+    err why = count > QUEUE_OWN_MAX ? ERR_LIMIT : store_pg_reader(s, &r);
+    if (why == ERR_OK) {
+        struct owning o = { .s = s, .conn = r->conn, .boot = boot };
+        arena_init(&o.arena, PG_ARENA_BYTES_MAX);
+        for (unsigned i = 0; i < count && why == ERR_OK; i++) {
+            why = own_one(&o, parts[i], &out[i]);
+            arena_reset(&o.arena);
+        }
+        arena_fini(&o.arena);
+        store_pg_reader_back(&r);
+    }
+    if (why == ERR_CONFLICT) {
+        err_note_set(note, "store %s: another process owns these partitions", q->name);
+        return ERR_UNAVAILABLE;
+    }
+    if (why != ERR_OK)
+        err_note_set(note, "store %s cannot take its partitions: %s", q->name, err_name(why));
+    return why;
+}
+
+static err store_pg_drop(struct queue_store *q, struct queue_part p)
+{
+    struct store_pg *s = store_pg_of(q);
+    struct pg_reader *r = NULL;
+    err why = store_pg_reader(s, &r);
+    if (why != ERR_OK)
+        return why;
+    struct arena a;
+    struct pg_params params;
+    struct pg_statement list[1 + COUNT_OF(FAMILY_TABLES)];
+    struct pg_outcome o;
+    arena_init(&a, PG_ARENA_BYTES_MAX);
+    part_params(&params, &a, p);
+    list[0] = (struct pg_statement){ .sql = "DELETE FROM queue_part WHERE queue = $1 AND partition = $2",
+                                     .params = &params };
+    for (size_t i = 0; i < COUNT_OF(FAMILY_TABLES); i++) {
+        char text[32];
+        (void)snprintf(text, sizeof(text), "DROP TABLE IF EXISTS %s", FAMILY_TABLES[i]);
+        list[i + 1] = (struct pg_statement){ .sql = store_pg_sql(&a, p, text) };
+    }
+    pg_run(r->conn, list, COUNT_OF(list), store_pg_deadline(s), NULL, &o);
+    store_pg_reader_back(&r);
+    arena_fini(&a);
+    return o.why;
+}
+
+static err store_pg_heartbeat(struct queue_store *q, mono deadline)
+{
+    struct store_pg *s = store_pg_of(q);
+    struct pg_reader *r = NULL;
+    err why = store_pg_reader(s, &r);
+    if (why != ERR_OK)
+        return why;
+    struct pg_outcome o;
+    pg_run_one(r->conn, "UPDATE queue_store SET beats = beats + 1", NULL,
+               deadline.ns > 0 ? deadline : store_pg_deadline(s), NULL, &o);
+    store_pg_reader_back(&r);
+    return o.why == ERR_IO ? ERR_UNAVAILABLE : o.why; /* a beat more or less is no matter */
+}
+
+/* ---- opening ---- */
+
+static void readers_close(struct store_pg *s)
+{
+    for (unsigned i = 0; i < PG_READERS; i++) {
+        pthread_mutex_lock(&s->readers[i].lock);
+        pg_close(&s->readers[i].conn);
+        pthread_mutex_unlock(&s->readers[i].lock);
+    }
+}
+
+/* The connection for writing, and what it needs to be there. */
+static err begin(struct store_pg *s, struct err_note *note)
+{
+    struct pg *c = NULL;
+    err why = store_pg_connect(s, &c, note);
+    if (why == ERR_OK)
+        why = schema_make(s, c, note);
+    if (why == ERR_OK && owner_lock(s, c) != ERR_OK) {
+        err_note_set(note, "PostgreSQL does not give the owner's lock");
+        why = ERR_UNAVAILABLE;
+    }
+    if (why != ERR_OK) {
+        pg_close(&c);
+        return why;
+    }
+    s->conn = c;
+    return ERR_OK;
+}
+
+/* Until no job is on its way. Under the lock. */
+static void wait_idle(struct store_pg *s)
+{
+    while (s->running)
+        pthread_cond_wait(&s->idle, &s->lock);
+}
+
+static err store_pg_recover(struct queue_store *q, struct err_note *note)
+{
+    struct store_pg *s = store_pg_of(q);
+    pthread_mutex_lock(&s->lock);
+    bool failed = s->failed;
+    wait_idle(s);
+    pthread_mutex_unlock(&s->lock);
+    if (!failed)
+        return ERR_OK;
+    readers_close(s);
+    pg_close(&s->conn);
+    err why = begin(s, note);
+    pthread_mutex_lock(&s->lock);
+    s->failed = why != ERR_OK;
+    pthread_mutex_unlock(&s->lock);
+    return why == ERR_OK || why == ERR_BAD ? why : ERR_UNAVAILABLE;
+}
+
+static void store_pg_close(struct queue_store **qp)
+{
+    if (*qp == NULL)
+        return;
+    struct store_pg *s = store_pg_of(*qp);
+    *qp = NULL;
+    pthread_mutex_lock(&s->lock);
+    wait_idle(s);
+    pthread_mutex_unlock(&s->lock);
+    readers_close(s);
+    pg_close(&s->conn);
+    for (unsigned i = 0; i < PG_READERS; i++)
+        pthread_mutex_destroy(&s->readers[i].lock);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->idle);
+    free(s->name);
+    free(s->url);
+    s->magic = 0;
+    free(s);
+}
+
+static const struct queue_store_ops pg_ops = {
+    .write = store_pg_write,
+    .own = store_pg_own,
+    .record = store_pg_record,
+    .ready = store_pg_ready,
+    .scheduled = store_pg_scheduled,
+    .leases = store_pg_leases,
+    .keys = store_pg_keys,
+    .supersedes = store_pg_supersedes,
+    .batch = store_pg_batch,
+    .bodies = store_pg_bodies,
+    .drop = store_pg_drop,
+    .recover = store_pg_recover,
+    .heartbeat = store_pg_heartbeat,
+    .close = store_pg_close,
+};
+
+err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note)
+{
+    err why = pg_url_check(opts->url, note);
+    if (why != ERR_OK)
+        return why;
+    struct store_pg *s = calloc(1, sizeof(*s));
+    INVARIANT(s != NULL);
+    *s = (struct store_pg){
+        .magic = STORE_PG_MAGIC,
+        .name = strdup(opts->name),
+        .url = strdup(opts->url),
+        .loop = opts->loop,
+        .clock = opts->clock,
+        .timeout_ms = opts->write_timeout_ms,
+        .owner = (int64_t)(entropy_u64() >> 1),
+        .job = { .run = store_pg_job_run, .done = store_pg_job_done },
+    };
+    INVARIANT(s->name != NULL && s->url != NULL);
+    s->store = (struct queue_store){ .ops = &pg_ops, .name = s->name };
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->idle, NULL);
+    for (unsigned i = 0; i < PG_READERS; i++)
+        pthread_mutex_init(&s->readers[i].lock, NULL);
+    why = begin(s, note);
+    s->failed = why != ERR_OK;
+    struct queue_store *q = &s->store;
+    if (why == ERR_BAD || why == ERR_DENIED) {
+        store_pg_close(&q);
+        return why;
+    }
+    *out = q; /* one that is away now is recovered later */
+    return ERR_OK;
+}

@@ -1,0 +1,212 @@
+/* store_pg_write.c - writes go to PostgreSQL in the order they came, many in one transaction.
+ *
+ * A job of the pool takes what waits, sends it in one pipeline and answers. When a transaction fails for one of
+ * its writes, each is tried alone: the failure was definite.
+ *
+ * Invariants
+ *  1. One job at a time, so writes are applied in order.
+ *  2. Every write first locks the row of its partition with its epoch; without one the transaction fails.
+ *  3. After an unknown outcome nothing more is sent until recover. */
+#include "queue/store_pg.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WRITE_PARTS_MAX = 2 };
+
+static struct queue_write **next_of(struct queue_write *w)
+{
+    return (struct queue_write **)(void *)&w->store_own[0];
+}
+
+/* ---- taking what waits ---- */
+
+static uint64_t batches_bytes(const struct queue_write *w)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < w->parts_count; i++)
+        for (unsigned k = 0; k < w->parts[i].ops_count; k++)
+            if (w->parts[i].ops[k].kind == OP_BATCH_PUT)
+                n += w->parts[i].ops[k].u.batch.bytes.n;
+    return n;
+}
+
+static bool is_lazy(const struct queue_write *w)
+{
+    return w->early || w->unsynced;
+}
+
+/* The writes at the front that go together: all to be synced, or none. False: nothing waits, the job ends. */
+static bool take_group(struct store_pg *s, struct pg_group *g)
+{
+    uint64_t bytes = 0;
+    g->count = 0;
+    pthread_mutex_lock(&s->lock);
+    while (s->first != NULL && g->count < PG_GROUP_WRITES_MAX) {
+        struct queue_write *w = s->first;
+        bytes += batches_bytes(w);
+        if (g->count > 0 && (bytes > PG_GROUP_BYTES_MAX || is_lazy(w) != is_lazy(g->writes[0])))
+            break;
+        s->first = *next_of(w);
+        if (s->first == NULL)
+            s->last = NULL;
+        s->waiting--;
+        g->writes[g->count++] = w;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return g->count > 0;
+}
+
+/* ---- sending ---- */
+
+static const char LAZY_SQL[] = "SELECT set_config('synchronous_commit', 'off', true)";
+
+static bool prepare(struct pg_group *g, struct queue_write *const *writes, unsigned count)
+{
+    size_t room = (size_t)count * WRITE_PARTS_MAX * PG_PART_STATEMENTS + 1;
+    g->statements = 0;
+    g->full = false;
+    g->list = arena_calloc(&g->arena, room, sizeof(*g->list));
+    g->tags = arena_calloc(&g->arena, room, sizeof(*g->tags));
+    if (g->list == NULL || g->tags == NULL)
+        return false;
+    if (is_lazy(writes[0])) {
+        g->tags[g->statements] = PG_TAG_OTHER;
+        g->list[g->statements++] = (struct pg_statement){ .sql = LAZY_SQL };
+    }
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned k = 0; k < writes[i]->parts_count; k++)
+            pg_group_add_part(g, &writes[i]->parts[k]);
+    return !g->full;
+}
+
+/* What the outcome of a transaction says of its writes. */
+static err result_of(const struct pg_group *g, const struct pg_outcome *o)
+{
+    if (o->why == ERR_OK || o->why == ERR_IO)
+        return o->why;
+    enum pg_tag tag = o->failed < g->statements ? g->tags[o->failed] : PG_TAG_OTHER;
+    if (o->why == ERR_PRECONDITION)
+        return tag == PG_TAG_CHANGE ? ERR_CORRUPT : ERR_UNAVAILABLE;
+    return o->why == ERR_DENIED ? ERR_UNAVAILABLE : o->why;
+}
+
+static void set_failed(struct store_pg *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->failed = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* One transaction. */
+static err send(struct pg_group *g, struct queue_write *const *writes, unsigned count)
+{
+    struct store_pg *s = g->s;
+    struct pg_outcome o = { .why = ERR_LIMIT };
+    if (prepare(g, writes, count))
+        pg_run(s->conn, g->list, g->statements, store_pg_deadline(s), NULL, &o);
+    err why = o.why == ERR_LIMIT ? ERR_LIMIT : result_of(g, &o);
+    if (pg_broken(s->conn))
+        set_failed(s);
+    arena_reset(&g->arena);
+    return why;
+}
+
+static bool is_failed(struct store_pg *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool failed = s->failed;
+    pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+/* Answers those that are late, or all when the store has failed; what is left is to be sent. */
+static void sort_out(struct pg_group *g)
+{
+    mono now = clock_mono(g->s->clock);
+    bool failed = is_failed(g->s);
+    unsigned left = 0;
+    for (unsigned i = 0; i < g->count; i++) {
+        struct queue_write *w = g->writes[i];
+        if (failed)
+            w->done(w, ERR_UNAVAILABLE);
+        else if (w->deadline.ns > 0 && now.ns >= w->deadline.ns)
+            w->done(w, ERR_TIMEOUT);
+        else
+            g->writes[left++] = w;
+    }
+    g->count = left;
+}
+
+/* Nothing of them was committed: each alone. */
+static void send_each(struct pg_group *g)
+{
+    for (unsigned i = 0; i < g->count; i++) {
+        struct queue_write *w = g->writes[i];
+        err why = is_failed(g->s) ? ERR_UNAVAILABLE : send(g, &w, 1);
+        w->done(w, why);
+    }
+}
+
+void store_pg_job_run(struct loop_job *j)
+{
+    struct store_pg *s = CONTAINER_OF(j, struct store_pg, job);
+    MAGIC_CHECK(s, STORE_PG_MAGIC);
+    struct pg_group g = { .s = s };
+    arena_init(&g.arena, PG_ARENA_BYTES_MAX);
+    while (take_group(s, &g)) {
+        sort_out(&g);
+        if (g.count == 0)
+            continue;
+        err why = send(&g, g.writes, g.count);
+        bool definite = why != ERR_OK && why != ERR_IO;
+        if (definite && g.count > 1)
+            send_each(&g);
+        for (unsigned i = 0; i < g.count && !(definite && g.count > 1); i++)
+            g.writes[i]->done(g.writes[i], why);
+    }
+    arena_fini(&g.arena);
+}
+
+/* The job is over; what came since its last look begins another. */
+void store_pg_job_done(struct loop_job *j, bool canceled)
+{
+    struct store_pg *s = CONTAINER_OF(j, struct store_pg, job);
+    MAGIC_CHECK(s, STORE_PG_MAGIC);
+    struct pg_group g = { .s = s };
+    while (canceled && take_group(s, &g)) /* the loop ends */
+        for (unsigned i = 0; i < g.count; i++)
+            g.writes[i]->done(g.writes[i], ERR_SHUTDOWN);
+    pthread_mutex_lock(&s->lock);
+    bool again = s->first != NULL;
+    s->running = again;
+    if (!again)
+        pthread_cond_broadcast(&s->idle);
+    pthread_mutex_unlock(&s->lock);
+    if (again)
+        loop_job_start(s->loop, &s->job);
+}
+
+void store_pg_write(struct queue_store *q, struct queue_write *w)
+{
+    struct store_pg *s = store_pg_of(q);
+    INVARIANT(w->parts_count == 1 || w->parts_count == WRITE_PARTS_MAX);
+    *next_of(w) = NULL;
+    pthread_mutex_lock(&s->lock);
+    err why = s->failed ? ERR_UNAVAILABLE : s->waiting >= PG_WAITING_MAX ? ERR_LIMIT : ERR_OK;
+    bool start = why == ERR_OK && !s->running;
+    if (why == ERR_OK) {
+        if (s->last == NULL)
+            s->first = w;
+        else
+            *next_of(s->last) = w;
+        s->last = w;
+        s->waiting++;
+        s->running = true;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (why != ERR_OK)
+        w->done(w, why);
+    if (start)
+        loop_job_start(s->loop, &s->job);
+}

@@ -1,0 +1,181 @@
+#include "pg_server.h"
+
+#include "pg/pg.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pwd.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { START_MS_MAX = 60000, PIDS_MAX = 64 };
+#define BIN "/usr/lib/postgresql/15/bin/"
+
+static unsigned free_port(void)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t n = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    close(fd);
+    return ntohs(a.sin_port);
+}
+
+/* In a child: as the user postgres when this is root, who may not run it; quiet; gone when the test goes. */
+static _Noreturn void become(struct pg_server *s, char *const argv[])
+{
+    char log[PG_SERVER_PATH_BYTES + 8];
+    const struct passwd *p = getuid() == 0 ? getpwnam("postgres") : NULL;
+    (void)snprintf(log, sizeof(log), "%s/log", s->dir);
+    if (p != NULL && (setgid(p->pw_gid) != 0 || setuid(p->pw_uid) != 0))
+        _exit(120);
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(s->dir) != 0)
+        _exit(121);
+    prctl(PR_SET_PDEATHSIG, SIGQUIT);
+    execv(argv[0], argv);
+    _exit(122);
+}
+
+static pid_t spawn(struct pg_server *s, char *const argv[])
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        become(s, argv);
+    return pid;
+}
+
+static void make_cluster(struct pg_server *s)
+{
+    char data[PG_SERVER_PATH_BYTES + 8];
+    (void)snprintf(data, sizeof(data), "%s/data", s->dir);
+    char *argv[] = { BIN "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C",
+                     NULL };
+    int status = -1;
+    pid_t pid = spawn(s, argv);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("initdb of PostgreSQL 15 failed: %d; is postgresql-15 installed?", status);
+}
+
+void pg_server_init(struct pg_server *s, struct clock *clock)
+{
+    const char *tmp = getenv("TMPDIR");
+    const struct passwd *p = getuid() == 0 ? getpwnam("postgres") : NULL;
+    *s = (struct pg_server){ .port = free_port(), .clock = clock };
+    (void)snprintf(s->dir, sizeof(s->dir), "%s/pg-XXXXXX", tmp == NULL ? "/tmp" : tmp);
+    assert_non_null(mkdtemp(s->dir));
+    if (p != NULL)
+        assert_int_equal(chown(s->dir, p->pw_uid, p->pw_gid), 0);
+    (void)snprintf(s->url, sizeof(s->url), "postgresql://postgres@127.0.0.1:%u/postgres", s->port);
+    make_cluster(s);
+    pg_server_start(s);
+}
+
+static bool answers(struct pg_server *s)
+{
+    struct pg_opts opts = { .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 10000 };
+    struct pg *c = NULL;
+    err why = pg_open(&opts, mono_add_ms(clock_mono(s->clock), 2000), &c, NULL);
+    pg_close(&c);
+    return why == ERR_OK;
+}
+
+static void wait_a_bit(void)
+{
+    struct timespec ts = { .tv_nsec = 20000000 };
+    (void)nanosleep(&ts, NULL); /* between two looks */
+}
+
+void pg_server_start(struct pg_server *s)
+{
+    char data[PG_SERVER_PATH_BYTES + 8], port[16];
+    (void)snprintf(data, sizeof(data), "%s/data", s->dir);
+    (void)snprintf(port, sizeof(port), "%u", s->port);
+    char *argv[] = { BIN "postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
+                     "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB", NULL };
+    s->pid = spawn(s, argv);
+    mono deadline = mono_add_ms(clock_mono(s->clock), START_MS_MAX);
+    while (!answers(s)) {
+        assert_int_equal(waitpid(s->pid, NULL, WNOHANG), 0);
+        assert_true(clock_mono(s->clock).ns < deadline.ns);
+        wait_a_bit();
+    }
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[32], line[256] = "";
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return 0;
+    str s = fgets(line, sizeof(line), f) == NULL ? STR_NONE : str_of(line);
+    fclose(f);
+    uint64_t parent = 0;
+    str rest = str_skip(s, str_find_str(s, STR(") ")) + 4); /* pid (name) state parent */
+    return str_to_u64(str_split(&rest, ' '), &parent) ? (pid_t)parent : 0;
+}
+
+/* The postmaster first, so that it begins no more. */
+static void signal_all(struct pg_server *s, int signal_number)
+{
+    pid_t pids[PIDS_MAX];
+    unsigned count = 0;
+    DIR *dir = opendir("/proc");
+    assert_non_null(dir);
+    if (signal_number != SIGCONT)
+        kill(s->pid, SIGSTOP);
+    for (struct dirent *d = readdir(dir); d != NULL && count < PIDS_MAX; d = readdir(dir)) {
+        uint64_t pid = 0;
+        if (str_to_u64(str_of(d->d_name), &pid) && parent_of((pid_t)pid) == s->pid)
+            pids[count++] = (pid_t)pid;
+    }
+    closedir(dir);
+    for (unsigned i = 0; i < count; i++)
+        kill(pids[i], signal_number);
+    kill(s->pid, signal_number);
+}
+
+void pg_server_kill(struct pg_server *s)
+{
+    if (s->pid == 0)
+        return;
+    signal_all(s, SIGKILL);
+    assert_int_equal(waitpid(s->pid, NULL, 0), s->pid);
+    s->pid = 0;
+}
+
+void pg_server_pause(struct pg_server *s, bool pause)
+{
+    signal_all(s, pause ? SIGSTOP : SIGCONT);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st, (void)type, (void)ftw;
+    return remove(path);
+}
+
+void pg_server_fini(struct pg_server *s)
+{
+    pg_server_kill(s);
+    (void)nftw(s->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}

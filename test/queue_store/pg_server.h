@@ -1,0 +1,29 @@
+/* pg_server.h - a PostgreSQL of Debian's in a folder of its own on a free port, as an unprivileged user, that a
+ * test can kill, stop and start again. It dies with the test. */
+#ifndef TEST_QUEUE_STORE_PG_SERVER_H
+#define TEST_QUEUE_STORE_PG_SERVER_H
+
+#include "base/times.h"
+
+#include <sys/types.h>
+
+enum { PG_SERVER_PATH_BYTES = 64, PG_SERVER_URL_BYTES = 128 };
+struct pg_server {
+    char dir[PG_SERVER_PATH_BYTES];
+    char url[PG_SERVER_URL_BYTES];
+    unsigned port;
+    pid_t pid;                 /* 0: not running */
+    struct clock *clock;
+};
+
+/* Makes the cluster and starts it. Fails the test when that cannot be had. */
+void pg_server_init(struct pg_server *s, struct clock *clock);
+void pg_server_fini(struct pg_server *s);
+/* Returns when it answers. */
+void pg_server_start(struct pg_server *s);
+/* kill -9 of all its processes. */
+void pg_server_kill(struct pg_server *s);
+/* SIGSTOP, SIGCONT of all its processes. */
+void pg_server_pause(struct pg_server *s, bool pause);
+
+#endif

@@ -1,0 +1,371 @@
+/* Goal: the store in PostgreSQL is a store (suite.h); a lost owner changes nothing; a server that is killed or stopped
+ * leaves every write there whole or not at all, and is used again when it is back.
+ * Method: PostgreSQL 15 of the test's own. */
+#include "pg_server.h"
+#include "suite.h"
+
+#include "loop/loop.h"
+#include "loop/sysclock.h"
+#include "pg/pg.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { WRITE_TIMEOUT_MS = 20000, STOPPED_TIMEOUT_MS = 1500, RECOVER_TRIES = 3000 };
+
+struct fixture {
+    struct pg_server server;
+    struct suite suite;
+    struct sysclock *sysclock;
+    struct loop *loop;
+    pthread_t thread;
+    int64_t timeout_ms;
+};
+
+static struct fixture fixture;
+
+static void *run_loop(void *loop)
+{
+    loop_run(loop);
+    return NULL;
+}
+
+static struct queue_store *store_new(struct fixture *f)
+{
+    struct queue_store *s = NULL;
+    struct err_note note = { .text = "" };
+    struct queue_pg_opts opts = {
+        .name = "p",
+        .url = f->server.url,
+        .loop = f->loop,
+        .clock = sysclock_clock(f->sysclock),
+        .write_timeout_ms = f->timeout_ms,
+    };
+    if (queue_pg_open(&opts, &s, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    return s;
+}
+
+static void reopen(struct suite *s)
+{
+    struct fixture *f = s->ctx;
+    s->store->ops->close(&s->store);
+    s->store = store_new(f);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = &fixture;
+    *state = f;
+    f->timeout_ms = WRITE_TIMEOUT_MS;
+    f->sysclock = sysclock_new();
+    sysclock_start(f->sysclock, STORE_TIME_ZERO);
+    f->loop = loop_new(4);
+    pg_server_init(&f->server, sysclock_clock(f->sysclock));
+    return pthread_create(&f->thread, NULL, run_loop, f->loop);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    loop_stop(f->loop);
+    pthread_join(f->thread, NULL);
+    loop_free(&f->loop);
+    pg_server_fini(&f->server);
+    sysclock_free(&f->sysclock);
+    return 0;
+}
+
+static void it_is_a_store(void **state)
+{
+    struct fixture *f = *state;
+    f->suite = (struct suite){ .store = store_new(f), .reopen = reopen, .ctx = f, .steps = 400 };
+    suite_run(&f->suite);
+    f->suite.store->ops->close(&f->suite.store);
+}
+
+/* ---- owners ---- */
+
+static err own_one(struct queue_store *s, struct queue_part p, struct queue_part_record *out)
+{
+    static const unsigned char boot[QUEUE_BOOT_BYTES] = "boot";
+    return s->ops->own(s, &p, 1, boot, out, NULL);
+}
+
+static err write_nothing(struct queue_store *s, struct queue_part p, uint64_t epoch)
+{
+    struct queue_write w = { .parts = { { .part = p, .epoch = epoch } }, .parts_count = 1 };
+    return model_write_run(s, &w);
+}
+
+static void nap(void)
+{
+    struct timespec ts = { .tv_nsec = 10000000 };
+    (void)nanosleep(&ts, NULL); /* between two looks */
+}
+
+/* While the first lives the second stands by; when it has gone the second takes over and the first, if it were still
+ * there, could change nothing. */
+static void a_second_owner_waits_for_the_first_to_go(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_part p = { .queue = 500, .partition = 0 };
+    struct queue_store *a = store_new(f);
+    struct queue_store *b = store_new(f);
+    struct queue_part_record of_a, of_b;
+    assert_int_equal(own_one(a, p, &of_a), ERR_OK);
+    assert_int_equal(own_one(b, p, &of_b), ERR_UNAVAILABLE);
+    assert_int_equal(write_nothing(b, p, of_a.epoch + 1), ERR_UNAVAILABLE);
+    assert_int_equal(write_nothing(a, p, of_a.epoch), ERR_OK);
+    a->ops->close(&a);
+    int tries = 0;
+    while (own_one(b, p, &of_b) != ERR_OK) {
+        assert_true(tries++ < RECOVER_TRIES); /* the server sees the connection go */
+        nap();
+    }
+    assert_true(of_b.epoch > of_a.epoch);
+    assert_int_equal(write_nothing(b, p, of_a.epoch), ERR_UNAVAILABLE);
+    assert_int_equal(write_nothing(b, p, of_b.epoch), ERR_OK);
+    b->ops->close(&b);
+}
+
+/* ---- a server that goes and comes ---- */
+
+static void own_again(struct queue_store *s, struct model *m)
+{
+    for (int tries = 0;; tries++) {
+        err why = s->ops->recover(s, NULL);
+        if (why == ERR_OK)
+            why = model_own(m, s);
+        if (why == ERR_OK)
+            return;
+        assert_true(tries < RECOVER_TRIES);
+        nap();
+    }
+}
+
+enum { STATES = 12 };
+static struct model now;
+static struct model states[STATES]; /* that the store may show: since the last write that was synced */
+static unsigned states_count;
+static struct model_write one_write;
+
+/* One step of now; its states follow. What was early only a server that goes may take back. */
+static err step(struct queue_store *s)
+{
+    if (states_count == 0)
+        states[states_count++] = now;
+    struct model *after = &states[states_count++];
+    *after = now;
+    model_step(after, &one_write);
+    one_write.write.early = one_write.write.early && states_count < STATES;
+    bool early = one_write.write.early;
+    err why = model_write_run(s, &one_write.write);
+    model_write_fini(&one_write);
+    if (why == ERR_OK)
+        now = *after;
+    now.rng = after->rng;
+    if (why == ERR_OK && !early)
+        states_count = 0;
+    if (why != ERR_OK && why != ERR_IO)
+        states_count--;
+    return why;
+}
+
+/* now becomes the state that the store shows, one of those it may. */
+static void settle(struct queue_store *s)
+{
+    char why[MODEL_WHY_BYTES] = "";
+    unsigned i = states_count == 0 ? 1 : states_count;
+    if (states_count == 0)
+        states[0] = now;
+    for (; i > 0; i--) {
+        struct model *m = &states[i - 1];
+        m->rng = now.rng;
+        for (unsigned k = 0; k < MODEL_PARTS; k++)
+            m->parts[k].epoch = now.parts[k].epoch;
+        if (model_shown(m, s, why))
+            break;
+    }
+    if (i == 0)
+        fail_msg("none of %u states is shown; of the first: %s", states_count, why);
+    now = states[i - 1];
+    states_count = 0;
+}
+
+struct killing {
+    struct fixture *f;
+    int64_t delay_ns;
+};
+
+static void *kill_later(void *ctx)
+{
+    struct killing *k = ctx;
+    struct timespec ts = { .tv_nsec = k->delay_ns };
+    (void)nanosleep(&ts, NULL);
+    pg_server_kill(&k->f->server);
+    return NULL;
+}
+
+static void a_killed_server_leaves_writes_whole(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_store *s = store_new(f);
+    model_init(&now, 21, 600);
+    own_again(s, &now);
+    for (unsigned cycle = 0; cycle < 8; cycle++) {
+        struct killing k = { .f = f, .delay_ns = 1000000 * (int64_t)(1 + cycle * 7) };
+        pthread_t killer;
+        err why = ERR_OK;
+        assert_int_equal(pthread_create(&killer, NULL, kill_later, &k), 0);
+        while (why == ERR_OK)
+            why = step(s);
+        pthread_join(killer, NULL);
+        assert_true(why == ERR_IO || why == ERR_UNAVAILABLE);
+        assert_int_equal(write_nothing(s, now.parts[0].part, now.parts[0].epoch), ERR_UNAVAILABLE);
+        assert_int_not_equal(s->ops->recover(s, NULL), ERR_OK); /* it is still away */
+        pg_server_start(&f->server);
+        own_again(s, &now);
+        settle(s);
+    }
+    s->ops->close(&s);
+}
+
+static void a_stopped_server_is_given_up_in_time(void **state)
+{
+    struct fixture *f = *state;
+    f->timeout_ms = STOPPED_TIMEOUT_MS;
+    struct queue_store *s = store_new(f);
+    f->timeout_ms = WRITE_TIMEOUT_MS;
+    model_init(&now, 22, 700);
+    own_again(s, &now);
+    pg_server_pause(&f->server, true);
+    assert_int_equal(step(s), ERR_IO); /* it may have got it */
+    assert_int_equal(write_nothing(s, now.parts[0].part, now.parts[0].epoch), ERR_UNAVAILABLE);
+    assert_int_equal(s->ops->recover(s, NULL), ERR_UNAVAILABLE);
+    pg_server_pause(&f->server, false);
+    own_again(s, &now);
+    settle(s);
+    s->ops->close(&s);
+}
+
+static void a_store_that_is_away_at_start_is_recovered(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_part p = { .queue = 800, .partition = 0 };
+    struct queue_part_record r;
+    pg_server_kill(&f->server);
+    struct queue_store *s = store_new(f);
+    assert_int_equal(own_one(s, p, &r), ERR_UNAVAILABLE);
+    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_UNAVAILABLE);
+    pg_server_start(&f->server);
+    int tries = 0;
+    while (s->ops->recover(s, NULL) != ERR_OK) {
+        assert_true(tries++ < RECOVER_TRIES);
+        nap();
+    }
+    assert_int_equal(own_one(s, p, &r), ERR_OK);
+    s->ops->close(&s);
+}
+
+/* ---- many at once, and beside a snapshot ---- */
+
+enum { MANY = 200 };
+struct many {
+    struct queue_write writes[MANY];
+    struct queue_op ops[MANY];
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    unsigned done;
+    err results[MANY];
+};
+
+static void many_done(struct queue_write *w, err why)
+{
+    struct many *m = w->ctx;
+    pthread_mutex_lock(&m->lock);
+    m->results[w - m->writes] = why;
+    m->done++;
+    pthread_cond_signal(&m->over);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* Every tenth is refused; the others, which went along in its transaction, are there. */
+static void one_refused_write_harms_no_other(void **state)
+{
+    struct fixture *f = *state;
+    static struct many m;
+    static const unsigned char in_place[1] = { ITEM_IN_PLACE };
+    struct queue_store *s = store_new(f);
+    struct queue_part p = { .queue = 900, .partition = 1 };
+    struct queue_part_record own, r;
+    struct item it = { .bytes = STR("x") };
+    struct arena a;
+    arena_init(&a, 1 << 20);
+    pthread_mutex_init(&m.lock, NULL);
+    pthread_cond_init(&m.over, NULL);
+    assert_int_equal(own_one(s, p, &own), ERR_OK);
+    for (unsigned i = 0; i < MANY; i++) {
+        uint64_t id = i % 10 == 9 ? i : i + 1; /* the one before, again */
+        m.ops[i] = (struct queue_op){ .kind = OP_BATCH_PUT };
+        m.ops[i].u.batch = (struct queue_batch){ .first = { .low = id }, .count = 1, .states = in_place };
+        assert_int_equal(item_batch_encode(&it, 1, &a, &m.ops[i].u.batch.bytes), ERR_OK);
+        m.writes[i] = (struct queue_write){ .parts_count = 1, .done = many_done, .ctx = &m };
+        m.writes[i].parts[0] = (struct queue_write_part){ .part = p, .epoch = own.epoch, .ready = 1, .ops = &m.ops[i],
+            .ops_count = 1 };
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        s->ops->write(s, &m.writes[i]);
+    pthread_mutex_lock(&m.lock);
+    while (m.done < MANY)
+        pthread_cond_wait(&m.over, &m.lock);
+    pthread_mutex_unlock(&m.lock);
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(m.results[i], i % 10 == 9 ? ERR_CORRUPT : ERR_OK);
+    assert_int_equal(s->ops->record(s, p, &r), ERR_OK);
+    assert_int_equal(r.ready, MANY - MANY / 10);
+    arena_fini(&a);
+    s->ops->close(&s);
+}
+
+static void names_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "postgresql://localhost/db", "postgresql://u:p@db.example:5432/x", "postgresql:///db", "http://127.0.0.1/",
+        "postgresql://127.0.0.1,db.example/x", "", "postgresql://127.0.0.1/db?nonsense=1", "host=127.0.0.1",
+        "postgresql://127.0.0.1.example/x",
+    };
+    static const char *const good[] = {
+        "postgresql://127.0.0.1/db", "postgres://u:p@10.0.0.1:5433/x?sslmode=disable", "postgresql://[::1]:5432/x",
+        "postgresql://127.0.0.1,127.0.0.2/x", "postgresql://%2Frun%2Fpostgresql/x",
+    };
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct err_note note = { .text = "" };
+        assert_int_equal(pg_url_check(bad[i], &note), ERR_BAD);
+        assert_true(note.text[0] != '\0');
+    }
+    for (size_t i = 0; i < COUNT_OF(good); i++)
+        assert_int_equal(pg_url_check(good[i], NULL), ERR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_refused),
+        cmocka_unit_test(it_is_a_store),
+        cmocka_unit_test(a_second_owner_waits_for_the_first_to_go),
+        cmocka_unit_test(one_refused_write_harms_no_other),
+        cmocka_unit_test(a_killed_server_leaves_writes_whole),
+        cmocka_unit_test(a_stopped_server_is_given_up_in_time),
+        cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
