@@ -235,8 +235,9 @@ class Wiki:
             done = subprocess.run(
                 ['php', CODE / 'maintenance/install.php', '--confpath', new, '--dbtype', 'sqlite',
                  '--dbpath', self / 'data', '--dbname', 'wiki', '--server', self.base, '--scriptpath', '/w',
-                 '--lang', 'en', '--pass', PASSWORD, '--skins', 'Vector', 'Test wiki', ADMIN], stdin=subprocess.DEVNULL, stdout=out,
-                stderr=subprocess.STDOUT, env=self._environment('new/LocalSettings.php'), check=False)
+                 '--lang', 'en', '--pass', PASSWORD, '--skins', 'Vector', 'Test wiki', ADMIN],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                env=self._environment('new/LocalSettings.php'), check=False)
         if done.returncode != 0 or not (new / 'LocalSettings.php').exists():
             raise WikiError(f'the installer failed; {log} ends:\n{tail(log)}')
         shutil.copy(HERE / 'settings.php', self / 'settings.php')
