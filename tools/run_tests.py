@@ -170,8 +170,17 @@ def step_scene(counts):
         counts.add(*(map(int, total.groups()) if total else (0, 1)))
 
 
+def step_model(counts):
+    """The protocol between servers, searched by Spin; MODEL_BUDGET=large for days that have the time."""
+    fine, output = run([sys.executable, ROOT / 'test' / 'models' / 'run.py'])
+    total = re.search(r'^(\d+) passed, (\d+) failed\n?\Z', output, re.M)
+    counts.add(*(map(int, total.groups()) if total else (0, 1)))
+    if not fine:
+        say(f'FAILED model\n{output[-6000:]}')
+
+
 STEPS = {
-    'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'scene': step_scene, 'fuzz': step_fuzz,
+    'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'fuzz': step_fuzz,
 }
 
 
