@@ -156,11 +156,13 @@ static void turn(void *ctx)
     struct flight_outcome *spent = flight_core_spent(fs->core);
     struct flight_stats stats;
     flight_core_stats(fs->core, &stats);
+    INVARIANT(pthread_mutex_unlock(&fs->lock) == 0);
+    flight_outcomes_free(spent); /* before they may be found idle: values are their makers' */
+    show(fs, &stats);
+    lock(fs);
     arm(fs);
     fs->posted = false;
     unlock(fs);
-    show(fs, &stats);
-    flight_outcomes_free(spent);
 }
 
 static void on_timer(void *ctx)

@@ -63,7 +63,7 @@ struct flights *flights_new(const struct flight_opts *opts);
 /* Every waiter gets ERR_SHUTDOWN, soon, and who joins from here on is refused with it. Computations are told to
  * stop. Thread: any. */
 void flights_drain(struct flights *fs);
-/* No computation runs and nobody waits for done: what flights_free wants. Thread: any. */
+/* No computation runs, nobody waits for done, every value was let go: what flights_free wants. Thread: any. */
 bool flights_idle(struct flights *fs);
 /* Idle, and the loop ran at least one turn since (or its loop_run has returned). Thread: the loop's. */
 void flights_free(struct flights **fsp);

@@ -2,6 +2,7 @@
 
 #include "base/date.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static const char *const why_names[RENDER_WHYS] = { "fine",   "no_page", "no_revision", "suppressed", "refused",
@@ -49,6 +50,8 @@ static void try_now(struct fetch *f)
 {
     const struct origin_opts *o = &f->origin->opts;
     mono until = mono_add_ms(clock_mono(f->origin->clock), o->timeout_ms);
+    /* The old value is of no use. */
+    (void)atomic_fetch_add(f->tries == 0 ? &f->origin->requests : &f->origin->retries, 1);
     f->tries++;
     f->call = (struct http_call){ .method = f->body.p == NULL ? "GET" : "POST",
                                   .url = f->url,
@@ -57,7 +60,7 @@ static void try_now(struct fetch *f)
                                   .body = f->body,
                                   .reply_bytes_max = f->reply_bytes_max,
                                   .deadline = until.ns < f->deadline.ns ? until : f->deadline,
-                                  .per_host_max = o->concurrency,
+                                  .per_host_max = o->concurrency + FETCH_ASIDE,
                                   .arena = f->arena,
                                   .done = call_done,
                                   .ctx = f };

@@ -175,3 +175,11 @@ bool gate_cancel(struct gate *g, struct gate_pass *p)
     unlock(g);
     return waited;
 }
+
+void gate_counts(struct gate *g, uint64_t *in, uint64_t *waiting)
+{
+    lock(g);
+    *in = g->in;
+    *waiting = g->deadlines.count;
+    unlock(g);
+}

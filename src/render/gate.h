@@ -28,6 +28,8 @@ void gate_free(struct gate **gp); /* nobody is in or waits */
 MUST_CHECK bool gate_enter(struct gate *g, struct gate_pass *p);
 /* Does nothing for one that is not in. */
 void gate_leave(struct gate *g, struct gate_pass *p);
+/* How many are in, and wait. Thread: any. */
+void gate_counts(struct gate *g, uint64_t *in, uint64_t *waiting);
 /* True: it waited, and go is not called any more. */
 bool gate_cancel(struct gate *g, struct gate_pass *p);
 

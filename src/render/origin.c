@@ -5,6 +5,7 @@
 #include "render/site.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,6 +164,13 @@ bool origin_has_api(const struct origin *o)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     return o->opts.api != NULL;
+}
+
+void origin_stats_get(struct origin *o, struct origin_stats *out)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    *out = (struct origin_stats){ .requests = atomic_load(&o->requests), .retries = atomic_load(&o->retries) };
+    gate_counts(o->gate, &out->making, &out->waiting);
 }
 
 /* ---- addresses ---- */

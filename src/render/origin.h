@@ -19,6 +19,7 @@ struct origin {
     struct clock *clock;
     struct origin_opts opts;     /* strings are ours */
     struct gate *gate;
+    _Atomic uint64_t requests, retries;
     struct site *site;           /* NULL without api */
 };
 #define ORIGIN_MAGIC 0x0419147eu

@@ -31,7 +31,7 @@ struct origin_opts {
     const char *api;             /* api.php; NULL: url with rest.php -> api.php */
     const char *domain;          /* the name the origin knows */
     int64_t timeout_ms;          /* of one request [30 s] */
-    unsigned concurrency;        /* requests at once [8] */
+    unsigned concurrency;        /* renders at once [8]; the rest wait. Transforms and metadata: two more requests */
     unsigned retries;            /* of what is safe, after 500, 502, 504 or a cut; 0: none */
     size_t reply_bytes_max;      /* [32 MiB] */
     int64_t siteinfo_ttl_ms;     /* [1 h] */
@@ -44,6 +44,9 @@ MUST_CHECK err origin_new(struct http_client *client, struct loop *loop, struct 
 void origin_free(struct origin **op);
 bool origin_idle(struct origin *o);    /* no request of its own is under way */
 const struct origin_opts *origin_opts_of(const struct origin *o);
+/* Since it was made; making, waiting: renders now. Thread: any. */
+struct origin_stats { uint64_t requests, retries, making, waiting; };
+void origin_stats_get(struct origin *o, struct origin_stats *out);
 /* Has api.php: siteinfo, metadata. A template without api has not; its titles are keys as the store has them. */
 bool origin_has_api(const struct origin *o);
 

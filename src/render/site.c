@@ -210,7 +210,7 @@ static void arm_post(void *ctx)
 /* Under the lock: whether the caller is to post begin. */
 static bool decide(struct site *s, mono now)
 {
-    bool old = s->info == NULL || now.ns - s->had_at.ns > s->origin->opts.siteinfo_ttl_ms * NS_PER_MS;
+    bool old = s->info == NULL || now.ns > mono_add_ms(s->had_at, s->origin->opts.siteinfo_ttl_ms).ns;
     if (s->fetching || !old || now.ns < s->again_at.ns)
         return false;
     s->fetching = true;

@@ -257,6 +257,34 @@ static void transforms_go_out_as_they_must(void **state)
     stage_free(s);
 }
 
+static void a_save_finds_room_while_renders_wait(void **state)
+{
+    (void)state;
+    static const struct rule rules[] = {
+        { .path = "api", .act = ACT_HANG },
+        { .path = "html/to/wikitext", .head = "200 OK\r\nContent-Type: text/plain\r\n", .body = "a" }, { 0 }
+    };
+    struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_PARSOID, .concurrency = 1 }, REST, rules);
+    struct transform_request t = { .from = "html", .to = "wikitext", .body = STR("{}") };
+    struct wish first, second;
+    struct change c;
+    wish_begin(&first, s, "A/B_c", 0);
+    wish_begin(&second, s, "A/B_c", 0);
+    render_start(&first.r);
+    render_start(&second.r);
+    change_now(&c, s, &t, RENDER_FINE);
+    arena_fini(&c.arena);
+    s->asker.left = 2;
+    render_cancel(&first.r);
+    render_cancel(&second.r);
+    asker_run(&s->asker);
+    assert_int_equal(first.why, RENDER_CANCELED);
+    assert_int_equal(second.why, RENDER_CANCELED);
+    wish_end(&first);
+    wish_end(&second);
+    stage_free(s);
+}
+
 static void other_kinds_have_no_transforms(void **state)
 {
     (void)state;
@@ -391,6 +419,7 @@ int main(void)
         cmocka_unit_test(templates_are_filled_in),
         cmocka_unit_test(what_is_no_origin_is_refused),
         cmocka_unit_test(transforms_go_out_as_they_must),
+        cmocka_unit_test(a_save_finds_room_while_renders_wait),
         cmocka_unit_test(other_kinds_have_no_transforms),
         cmocka_unit_test(siteinfo_is_asked_for_once),
         cmocka_unit_test(siteinfo_that_is_old_serves_while_asked_again),

@@ -86,6 +86,10 @@ static void each_answer_has_its_outcome(void **state)
         wish_begin(&w, s, "A/B_c", tolds[i].rev);
         wish_now(&w, tolds[i].why);
         assert_int_equal(asked(s), tolds[i].requests);
+        struct origin_stats stats;
+        origin_stats_get(s->origin, &stats);
+        assert_int_equal(stats.requests + stats.retries, tolds[i].requests);
+        assert_int_equal(stats.making + stats.waiting, 0);
         assert_int_equal(w.r.retry_after_s, tolds[i].why == RENDER_BUSY ? 7 : 0);
         wish_end(&w);
         stage_free(s);
