@@ -88,9 +88,9 @@ static int64_t retry_after(const struct fetch *f)
 static enum render_why judge_status(struct fetch *f)
 {
     int status = f->call.status;
-    err_note_set(&f->note, "the origin answered %d", status);
     if (status == 200)
         return RENDER_FINE;
+    err_note_set(&f->note, "the origin answered %d", status);
     if (status == 404)
         return RENDER_NO_REVISION;
     if (status == 429 || status == 503) {

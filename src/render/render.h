@@ -116,7 +116,8 @@ struct transform_request {
     str title;                 /* empty: none */
     uint64_t rev;              /* 0: none */
     str body;                  /* JSON */
-    str accept, accept_language, cookie;
+    str accept;                /* as a client of HTML sends it; goes out, said for bundles, with html and pagebundle */
+    str accept_language, cookie;
     mono deadline;
     struct arena *arena;
     void (*done)(struct transform_request *t, enum render_why why);

@@ -212,7 +212,8 @@ static void text_done(struct fetch *f, enum render_why why)
     if (why != RENDER_FINE) {
         w->r->note = f->note;
         w->r->retry_after_s = f->retry_after_s;
-        finish(w, why);
+        bool of_page = why == RENDER_NO_REVISION && w->r->rev == 0 && w->r->meta.rev == 0;
+        finish(w, of_page ? RENDER_NO_PAGE : why);
         return;
     }
     w->step = STEP_PARSE;

@@ -20,13 +20,21 @@ static void fetched(struct fetch *f, enum render_why why)
     t->done(t, why);
 }
 
+/* Editors send the version of HTML they want with every transform; where none comes back the origin would refuse. */
+static str accept_of(const struct transform_request *t)
+{
+    if (str_eq(str_of(t->to), STR("pagebundle")))
+        return fetch_bundle_accept(t->arena, t->accept);
+    return str_eq(str_of(t->to), STR("html")) && t->accept.p != NULL ? t->accept : STR("");
+}
+
 /* NULL: the arena is full. */
 static struct transform_work *work_new(struct transform_request *t)
 {
     struct transform_work *w = arena_calloc(t->arena, 1, sizeof *w);
     str path = arena_printf(t->arena, "transform/%s/to/%s", t->from, t->to);
-    str accept = str_eq(str_of(t->to), STR("pagebundle")) ? fetch_bundle_accept(t->arena, t->accept) : t->accept;
-    if (w == NULL || path.p == NULL)
+    str accept = accept_of(t);
+    if (w == NULL || path.p == NULL || accept.p == NULL)
         return NULL;
     struct origin_page page = { .title = t->title, .rev = t->rev, .path = path.p };
     w->t = t;
@@ -38,7 +46,7 @@ static struct transform_work *work_new(struct transform_request *t)
                                .arena = t->arena,
                                .done = fetched,
                                .ctx = w };
-    if (w->fetch.url.p == NULL || (accept.p == NULL && t->accept.n > 0))
+    if (w->fetch.url.p == NULL)
         return NULL;
     fetch_header(&w->fetch, "content-type", STR("application/json"));
     fetch_header(&w->fetch, "promise-non-write-api-action", STR("true"));

@@ -145,6 +145,21 @@ static void templates_are_filled_in(void **state)
     }
 }
 
+static void a_template_tells_no_page_from_no_revision(void **state)
+{
+    (void)state;
+    static const struct rule rules[] = { { .path = "/", .head = "404 Not Found\r\n" }, { 0 } };
+    struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, "/{title}/{rev}", rules);
+    struct wish w;
+    wish_begin(&w, s, "A", 0);
+    wish_now(&w, RENDER_NO_PAGE);
+    wish_end(&w);
+    wish_begin(&w, s, "A", 9);
+    wish_now(&w, RENDER_NO_REVISION);
+    wish_end(&w);
+    stage_free(s);
+}
+
 static void what_is_no_origin_is_refused(void **state)
 {
     (void)state;
@@ -206,6 +221,7 @@ static void change_now(struct change *c, struct stage *s, const struct transform
     assert_int_equal(c->dones, 1);
     if (c->why != why)
         fail_msg("%s (%s) instead of %s", render_why_name(c->why), c->t.note.text, render_why_name(why));
+    assert_int_equal(why == RENDER_FINE, c->t.note.text[0] == 0);
 }
 
 static void transforms_go_out_as_they_must(void **state)
@@ -232,7 +248,8 @@ static void transforms_go_out_as_they_must(void **state)
     assert_true(str_eq(c.t.content_type, STR("text/plain")));
     assert_int_equal(said(s, "POST /w/rest.php/wiki.example/v3/transform/html/to/wikitext/A%2FB_c/9 HTTP/1.1"), 1);
     static const char *const parts[] = { "romise-non-write-api-action: true", "ontent-type: application/json", "k=v",
-                                         "ccept: text/html\r\n", "ccept-language: de", "\r\n\r\n{\"a\":1}" };
+                                         "ccept-language: de", "\r\n\r\n{\"a\":1}" };
+    assert_int_equal(said(s, "text/html"), 0);
     for (size_t i = 0; i < COUNT_OF(parts); i++)
         if (said(s, parts[i]) != 1)
             fail_msg("%s was not said", parts[i]);
@@ -417,6 +434,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_gives_what_it_has),
         cmocka_unit_test(templates_are_filled_in),
+        cmocka_unit_test(a_template_tells_no_page_from_no_revision),
         cmocka_unit_test(what_is_no_origin_is_refused),
         cmocka_unit_test(transforms_go_out_as_they_must),
         cmocka_unit_test(a_save_finds_room_while_renders_wait),
