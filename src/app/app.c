@@ -15,6 +15,7 @@
 const struct http_route *const app_tables[] = { app_page_routes,
                                                 app_table_routes,
                                                 app_value_routes,
+                                                app_list_routes,
                                                 app_admin_routes,
                                                 app_key_routes,
                                                 app_queue_routes,

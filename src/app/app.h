@@ -12,6 +12,8 @@ struct app_hot;   /* hot.h: ready answers */
 struct pace;      /* pace.h: requests with stash=true by client */
 struct auth;      /* auth/auth.h */
 struct flights;   /* flight/flight.h */
+struct flight_shared; /* flight/shared.h */
+struct lists;     /* list/list.h */
 struct http_client;
 struct origin;    /* render/render.h */
 struct loop;
@@ -37,6 +39,8 @@ struct app {
     struct loop *loop;
     struct http_client *client;    /* of the three: NULL, as long as no domain has an origin */
     struct flights *flights;
+    struct flight_shared *shared;  /* NULL: no Redis is configured */
+    struct lists *lists;           /* never NULL once the server listens */
     struct page_bucket *stash;     /* of transformed wikitext; reached by transforms alone */
     const struct app_domain *domains; /* sorted by name */
     unsigned domains_count;
@@ -58,6 +62,8 @@ struct app_domain {
     struct origin *origin;         /* NULL: it has none */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
 };
+/* A word from another server that shares our Redis (purge_all.h). Loop thread. */
+void app_told(struct app *app, str text);
 /* NULL: not configured. */
 const struct app_domain *app_domain_find(const struct app *app, str name);
 /* The {domain} of this request, or NULL after answering 404 domain_not_found. */
@@ -69,6 +75,7 @@ extern const struct http_route app_table_routes[];  /* table.c: tables and batch
 extern const struct http_route app_value_routes[];  /* value.c: key_value, key_rev_value, multi_content */
 extern const struct http_route app_admin_routes[];  /* admin.c: health, metrics, spec, check, backup, tokens */
 extern const struct http_route app_key_routes[];    /* keys.c: keys of the authority, on the admin listener */
+extern const struct http_route app_list_routes[];   /* lists.c: lists by position */
 extern const struct http_route app_authority_routes[]; /* authority.c: Querator's namespaces, users, keys, roles */
 extern const struct http_route app_queue_routes[];  /* queue.c: queues, Querator's API and ours; /health */
 extern const struct http_route app_hook_routes[];   /* hooks.c: test.clock; only with --test-hooks */

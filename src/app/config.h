@@ -8,6 +8,7 @@
 #include "flight/flight.h"
 #include "http/client.h"
 #include "http/http.h"
+#include "list/list.h"
 #include "queue/queue.h"
 #include "render/render.h"
 
@@ -29,6 +30,22 @@ struct config_bucket {
     const char *cache_control;     /* of answers with content; latest and superseded alike */
     int64_t stale_if_error_ns;     /* how old a render may be that is served because making it anew failed */
     unsigned stash_per_s_max;      /* of one client with a public address; 0: no limit */
+};
+
+/* Servers that share one Redis. */
+struct config_redis {
+    const char *url;               /* empty: flights and lists stay within the process */
+    struct redis_address address;
+    int64_t timeout_ms;            /* of one command */
+    int64_t lease_ms, jitter_ms;   /* of a flight's leader */
+};
+enum { CONFIG_LISTS_MAX = 64 };
+enum config_degrade { DEGRADE_LOCAL, DEGRADE_FAIL };
+struct config_list {
+    const char *params_text, *unique_text; /* names, separated by commas */
+    const char *params[LIST_PARAMS_MAX], *unique_by[LIST_UNIQUE_MAX];
+    enum config_degrade degrade;
+    struct list_bucket_opts list;
 };
 
 enum config_lease_durability { LEASE_WRITTEN, LEASE_SYNC };
@@ -67,6 +84,10 @@ struct config {
     int64_t wait_timeout_ms;          /* of one request for a render or a transform */
     struct flight_opts flight;        /* limits; boot adds the parts */
     struct http_client_opts client;   /* as above */
+    struct config_redis redis;
+    struct config_list lists[CONFIG_LISTS_MAX];
+    unsigned lists_count;
+    size_t lists_bytes;               /* of lists kept for a moment */
     uint64_t segment_bytes, index_bytes_max, free_bytes_min;
     unsigned pool_threads;            /* for what blocks */
     enum log_level log_level;

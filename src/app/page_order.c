@@ -4,12 +4,14 @@
 #include "app/headers.h"
 #include "app/jsonread.h"
 #include "app/page_request.h"
+#include "app/purge_all.h"
 #include "app/title.h"
 #include "base/date.h"
 #include "base/utf8.h"
 
 struct order {
     struct http_exchange *x;
+    const struct app *app;
     struct page_target target;
     struct title_wait wait;
     struct page_order op;
@@ -35,6 +37,12 @@ static void answer_empty(struct http_exchange *x)
     answer_send(x, &w);
 }
 
+static void answer_purged(struct order *o)
+{
+    app_purge_tell(o->app, &o->target);
+    answer_empty(o->x);
+}
+
 static void order_done(struct page_order *op, err why)
 {
     struct order *o = CONTAINER_OF(op, struct order, op);
@@ -44,6 +52,8 @@ static void order_done(struct page_order *op, err why)
         app_page_fail(o->x, why, &op->trace, &op->note);
     else if (op->kind == ORDER_HOLD)
         answer_held(o);
+    else if (op->kind == ORDER_PURGE)
+        answer_purged(o);
     else
         answer_empty(o->x);
 }
@@ -65,6 +75,7 @@ static struct order *order_new(struct http_exchange *x, const struct app *app,
         return NULL;
     }
     o->x = x;
+    o->app = app;
     if (!page_target_parse(x, app, &o->target) || !app_page_may_wait(x))
         return NULL;
     o->op = (struct page_order){ .kind = kind,

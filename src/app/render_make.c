@@ -11,13 +11,20 @@
 
 #include "app/errors.h"
 #include "app/headers.h"
+#include "app/render_travel.h"
+#include "flight/shared.h"
 #include "loop/entropy.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAKE_TRIES_MAX = 2 }; /* a purge may come in between once */
+enum {
+    MAKE_TRIES_MAX = 2,     /* a purge may come in between once */
+    TRAVEL_MS = 30000,      /* how long other servers may take what was made here */
+};
+#define FENCE_OFF_NS (4 * NS_PER_S) /* Redis's clock is believed so far from ours: PAGE_TID_AHEAD_NS is more */
 #define MAKE_MAGIC 0x4a5e4a5eu
 
 struct make {
@@ -28,6 +35,8 @@ struct make {
     struct page_target target;       /* its strings are in the arena */
     struct page_which which;
     bool fresh, asking, canceled;
+    bool arrived;                    /* ask was filled by another server, whose name it has */
+    struct tid tid;                  /* then */
     unsigned tries;
     store_time began;
     struct render_request ask;
@@ -221,13 +230,25 @@ static err fill_contents(struct make *m, struct page_put *put)
     return put->contents_count > 0 ? ERR_OK : ERR_CORRUPT;
 }
 
+/* Across servers the fence orders renders of one key, as the lease did (notes flights.md 2.5). */
+static store_time instant_of(const struct make *m)
+{
+    int64_t fence_ns = (int64_t)flight_fence(m->flight) * 1000;
+    int64_t off = fence_ns - m->began.ns;
+    return fence_ns > 0 && off < FENCE_OFF_NS && off > -FENCE_OFF_NS ? (store_time){ .ns = fence_ns } : m->began;
+}
+
 static err mint(struct make *m, uint64_t rev, struct tid *tid)
 {
+    if (m->arrived) {
+        *tid = m->tid;
+        return ERR_OK;
+    }
     struct page_which which = m->which;
     which.select = SELECT_REV;
     which.name.rev = rev;
     struct engine_view *v = engine_view_begin(m->app->engine);
-    err why = page_mint(m->target.bucket, v, &which, m->began, entropy_u64(), tid);
+    err why = page_mint(m->target.bucket, v, &which, instant_of(m), entropy_u64(), tid);
     engine_view_end(&v);
     return why;
 }
@@ -275,6 +296,13 @@ static void store_done(struct loop_job *j, bool canceled)
     job_over(m);
 }
 
+static void store_start(struct make *m)
+{
+    atomic_store(&m->jobs_open, 1);
+    m->store = (struct loop_job){ .run = store_run, .done = store_done };
+    loop_job_start(m->app->loop, &m->store);
+}
+
 /* ---- asking ---- */
 
 static void asked(struct render_request *r, enum render_why why)
@@ -285,9 +313,7 @@ static void asked(struct render_request *r, enum render_why why)
         atomic_store(m->target.domain->busy_until_ns,
                      mono_add_ms(clock_mono(m->app->clock), 1000 * r->retry_after_s).ns);
     if (why == RENDER_FINE) {
-        atomic_store(&m->jobs_open, 1);
-        m->store = (struct loop_job){ .run = store_run, .done = store_done };
-        loop_job_start(m->app->loop, &m->store);
+        store_start(m);
         return;
     }
     fail(m, app_err_of_render(why), r->note.text);
@@ -297,6 +323,7 @@ static void asked(struct render_request *r, enum render_why why)
 
 static void ask_start(struct make *m)
 {
+    m->arrived = false;
     m->tries++;
     m->began = clock_store(m->app->clock);
     m->asking = true;
@@ -361,6 +388,50 @@ static void make_cancel(struct flight *f, void *ctx)
         render_cancel(&m->ask);
 }
 
+/* ---- to and from other servers ---- */
+
+static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
+{
+    const struct make *m = ctx;
+    const struct render_value *value = render_value_of((struct flight_value *)(uintptr_t)v);
+    if (value->found) /* it was not made now: who lacks it makes it */
+        return ERR_LIMIT;
+    struct render_travel t = { .name = value->name, .latest = m->put.behind == 0,
+                               .redirect_to = m->ask.redirect_to, .redirect_fragment = m->ask.redirect_fragment };
+    for (; t.contents_count < m->ask.contents_count; t.contents_count++)
+        t.contents[t.contents_count] = m->ask.contents[t.contents_count];
+    render_travel_put(out, &t);
+    return buf_status(out);
+}
+
+static void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
+{
+    struct make *m = ctx;
+    struct render_travel t;
+    m->flight = f;
+    m->began = clock_store(m->app->clock);
+    str bytes = arena_copy(&m->arena, a->bytes);
+    if (bytes.p == NULL || render_travel_get(bytes, &t) != ERR_OK) {
+        ask_start(m); /* another version's, or no render at all */
+        return;
+    }
+    m->ask = (struct render_request){ .meta = { .rev = t.name.rev, .latest = t.latest },
+                                      .redirect_to = t.redirect_to, .redirect_fragment = t.redirect_fragment };
+    for (; m->ask.contents_count < t.contents_count; m->ask.contents_count++)
+        m->ask.contents[m->ask.contents_count] = t.contents[m->ask.contents_count];
+    m->arrived = true;
+    m->tid = t.name.tid;
+    store_start(m);
+}
+
+void render_share_id(const struct page_target *t, uint64_t rev, unsigned char out[FLIGHT_ID_BYTES])
+{
+    char number[24];
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)rev); /* fits */
+    str parts[] = { STR("render"), str_of(t->config->page.name), t->domain->name, str_of(number), t->title };
+    flight_share_id(parts, COUNT_OF(parts), out);
+}
+
 /* ---- joining ---- */
 
 static struct make *make_new(const struct page_get *g, bool fresh)
@@ -388,6 +459,8 @@ err render_make_join(struct page_get *g, bool fresh, struct flight_waiter *w)
     if (m == NULL)
         return ERR_LIMIT;
     struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
-                                  .keep_idle = true, .fresh = fresh };
+                                  .keep_idle = true, .fresh = fresh, .travels = true,
+                                  .share = { .fresh_ms = TRAVEL_MS, .encode = make_encode, .accept = make_accept } };
+    render_share_id(&g->target, g->target.has_rev ? g->target.name.rev : 0, maker.share.id);
     return flight_join(g->app->flights, key, &maker, w);
 }

@@ -9,6 +9,7 @@
 #define APP_RENDER_MAKE_H
 
 #include "app/page_get.h"
+#include "flight/shared.h"
 
 enum render_coding { RENDER_RAW, RENDER_CODED, RENDER_CODINGS };
 
@@ -28,5 +29,8 @@ static inline struct render_value *render_value_of(struct flight_value *v)
 /* Joins the making of what g asks for; its title is settled. fresh: what is stored is too old. Refuses as
  * flight_join; also ERR_LIMIT when out of memory. */
 MUST_CHECK err render_make_join(struct page_get *g, bool fresh, struct flight_waiter *w);
+
+/* The id of that flight across servers; rev 0: the latest. */
+void render_share_id(const struct page_target *t, uint64_t rev, unsigned char out[FLIGHT_ID_BYTES]);
 
 #endif

@@ -264,6 +264,11 @@ void flight_shared_free(struct flight_shared **sp)
     *sp = NULL;
 }
 
+const char *flight_shared_node(const struct flight_shared *s)
+{
+    return s->node;
+}
+
 bool flight_shared_is_up(const struct flight_shared *s)
 {
     return redis_is_up(s->redis);

@@ -44,6 +44,7 @@ struct flight_shared *flight_shared_new(const struct flight_shared_opts *opts);
 /* When those flights are drained and idle. */
 void flight_shared_stop(struct flight_shared *s);
 void flight_shared_free(struct flight_shared **sp);
+const char *flight_shared_node(const struct flight_shared *s); /* as given */
 bool flight_shared_is_up(const struct flight_shared *s); /* any thread */
 
 /* The id of a key: over its length-prefixed parts, so that "ab","c" and "a","bc" differ. Pure. */

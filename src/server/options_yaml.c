@@ -141,56 +141,6 @@ static err take_stores(const struct yaml_walk *w, const yaml_node_t *list)
     return why;
 }
 
-/* The field of a section in a list; NULL: it has none. */
-static const yaml_node_t *section_field(const struct yaml_walk *w, const yaml_node_t *map, str name)
-{
-    for (const yaml_node_pair_t *p = map->data.mapping.pairs.start; p < map->data.mapping.pairs.top; p++) {
-        const yaml_node_t *key = yaml_document_get_node(w->doc, p->key);
-        if (key->type == YAML_SCALAR_NODE && str_eq(scalar_text(key), name))
-            return yaml_document_get_node(w->doc, p->value);
-    }
-    return NULL;
-}
-
-/* One store of queues, {name, kind, path or url, affinity}, as options_queue.c reads it. */
-static err join_store(const struct yaml_walk *w, const yaml_node_t *map, struct buf *out)
-{
-    static const char *const names[] = { "name", "kind", "path", "url", "affinity" };
-    str texts[COUNT_OF(names)] = { STR_NONE };
-    bool is_map = map->type == YAML_MAPPING_NODE;
-    size_t found = 0, there = is_map ? (size_t)(map->data.mapping.pairs.top - map->data.mapping.pairs.start) : 0;
-    for (size_t i = 0; there > 0 && i < COUNT_OF(names); i++) {
-        const yaml_node_t *value = section_field(w, map, str_of(names[i]));
-        found += value == NULL ? 0 : 1;
-        if (value != NULL && value->type == YAML_SCALAR_NODE)
-            texts[i] = scalar_text(value);
-    }
-    bool local = str_eq(texts[1], STR("local")), postgres = str_eq(texts[1], STR("postgres"));
-    str where = local ? texts[2] : texts[3];
-    if (found == 0 || found != there || texts[0].n == 0 || local == postgres || where.n == 0)
-        return option_fail(from_node(w, map), STR("queue.stores"), w->note,
-                           "{name, kind: local, path} or {name, kind: postgres, url} is wanted, affinity too or not");
-    buf_printf(out, "%s%.*s%s%.*s=%.*s", out->n == 0 ? "" : ",", STR_ARG(texts[0]), texts[4].n == 0 ? "" : "*",
-               (int)texts[4].n, texts[4].n == 0 ? "" : texts[4].p, STR_ARG(where));
-    return ERR_OK;
-}
-
-static err take_stores(const struct yaml_walk *w, const yaml_node_t *list)
-{
-    struct buf joined;
-    err why = ERR_OK;
-    buf_init(&joined, OPTIONS_TEXT_BYTES_MAX);
-    const yaml_node_item_t *end = list->data.sequence.items.top;
-    for (const yaml_node_item_t *i = list->data.sequence.items.start; i < end && why == ERR_OK; i++)
-        why = join_store(w, yaml_document_get_node(w->doc, *i), &joined);
-    if (why == ERR_OK && buf_status(&joined) != ERR_OK)
-        why = option_fail(from_node(w, list), STR("queue.stores"), w->note, "is too long");
-    if (why == ERR_OK)
-        why = options_set(w->o, STR("queue.stores"), buf_str(&joined), from_node(w, list), w->note);
-    buf_fini(&joined);
-    return why;
-}
-
 /* prefix "page": one entry of a section. */
 static err take_field(const struct yaml_walk *w, str prefix, const yaml_node_t *key, yaml_node_t *value)
 {

@@ -36,6 +36,11 @@ static void on_dropped(void *ctx, const unsigned char *id)
     lists_dropped(app->lists, id);
 }
 
+static void on_told(void *ctx, str text)
+{
+    app_told(ctx, text);
+}
+
 static void on_redis(void *ctx, bool up, bool fresh)
 {
     struct app *app = ctx;
@@ -54,7 +59,7 @@ static void shared_open(struct app *app)
                                        .make_timeout_ms = c->flight.make_timeout_ms,
                                        .error_base_ms = c->flight.error_base_ms,
                                        .error_max_ms = c->flight.error_max_ms,
-                                       .dropped = on_dropped, .state = on_redis, .ctx = app };
+                                       .dropped = on_dropped, .told = on_told, .state = on_redis, .ctx = app };
     app->shared = flight_shared_new(&opts);
 }
 
