@@ -123,6 +123,7 @@ static void reply_over(struct share_call *c)
 {
     INVARIANT(c->replies > 0);
     c->replies--;
+    share_show(c->shared);
     maybe_free(c);
 }
 

@@ -67,6 +67,9 @@ struct flight_shared {
 void share_pushed(struct share_call *c, const struct share_news *n, str message); /* c may be gone behind it */
 void share_redis_down(struct share_call *c);                                      /* as above */
 
+/* shared.c: the figures into the metrics. */
+void share_show(struct flight_shared *s);
+
 /* share_words.c; pure */
 /* A message on our channel: "ID TOKEN KIND ...". False: none of ours. */
 MUST_CHECK bool share_push_parse(str message, str *id, struct share_news *out);

@@ -34,7 +34,7 @@ static const struct {
 #undef ROW
 };
 
-static void show(struct flight_shared *s)
+void share_show(struct flight_shared *s)
 {
     for (size_t i = 0; s->up != NULL && i < COUNT_OF(rows); i++) {
         const void *at = (const char *)&s->stats + rows[i].offset;
@@ -80,7 +80,7 @@ static void on_message(void *ctx, str channel, str payload)
     } else {
         log_note(s->opts.log, LOG_WARN, "shared.odd_message");
     }
-    show(s);
+    share_show(s);
 }
 
 static void on_state(void *ctx, bool up, str run_id)
@@ -95,7 +95,7 @@ static void on_state(void *ctx, bool up, str run_id)
         next = c->next;
         share_redis_down(c);
     }
-    show(s);
+    share_show(s);
     if (s->opts.state != NULL)
         s->opts.state(s->opts.ctx, up, fresh);
 }
