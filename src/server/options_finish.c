@@ -140,8 +140,6 @@ err options_finish(struct options *o, struct err_note *note)
     if (why == ERR_OK)
         why = options_finish_stores(o, from_of(o, "queue.stores"), note);
     if (why == ERR_OK)
-        why = options_finish_stores(o, from_of(o, "queue.stores"), note);
-    if (why == ERR_OK)
         why = options_finish_lists(o, from_of(o, "redis.url"), note);
     for (unsigned i = 0; why == ERR_OK && i < o->config.buckets_count; i++)
         why = finish_bucket(o, i, note);
