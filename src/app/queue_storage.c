@@ -3,8 +3,9 @@
 #include "app/queue_routes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { IMPORT_MEMORY_FACTOR = 3 };
+enum { IMPORT_MEMORY_FACTOR = 3, IMPORT_BATCH_BYTES = 4 << 20 };
 
 /* ---- an item as a message, and back ---- */
 
@@ -155,16 +156,40 @@ void app_queue_peek(struct http_exchange *x, void *app)
 
 struct import_call {
     struct queue_call call;
+    const Wire__StorageItemsImportRequest *wanted;
     uint32_t partition;
     unsigned count;
     struct queue_item *items, *stored;
 };
 
+/* How many of the items from there on go into one batch. */
+static unsigned import_batch(const struct import_call *c, unsigned from)
+{
+    size_t bytes = 0;
+    unsigned n = 0;
+    while (from + n < c->count && n < QUEUE_PRODUCE_ITEMS_MAX) {
+        const struct queue_item *q = &c->items[from + n];
+        bytes += q->bytes.n + q->encoding.n + q->kind.n + q->reference.n;
+        if (n > 0 && bytes > IMPORT_BATCH_BYTES)
+            break;
+        n++;
+    }
+    return n;
+}
+
+/* Batch after batch; what was stored before one is refused stays. */
 static void import_run(struct queue_call *call)
 {
     struct import_call *c = CONTAINER_OF(call, struct import_call, call);
-    call->why = queue_items_import(call->queue, c->partition, c->items, c->count, http_arena(call->x), &c->stored,
-                                   &call->note);
+    for (unsigned done = 0; done < c->count && call->why == ERR_OK;) {
+        unsigned n = import_batch(c, done);
+        struct queue_item *stored = NULL;
+        call->why = queue_items_import(call->queue, c->partition, c->items + done, n, http_arena(call->x), &stored,
+                                       &call->note);
+        if (call->why == ERR_OK)
+            memcpy(c->stored + done, stored, n * sizeof *stored);
+        done += n;
+    }
 }
 
 static void import_answer(struct queue_call *call)
@@ -174,6 +199,9 @@ static void import_answer(struct queue_call *call)
     if (!items_messages(call, c->stored, c->count, &reply.items))
         return;
     reply.n_items = c->count;
+    for (unsigned i = 0; i < c->count; i++) /* Querator gives it back, although it means nothing */
+        if (!c->wanted->items[i]->is_leased && c->wanted->items[i]->lease_deadline != NULL)
+            reply.items[i]->lease_deadline = c->wanted->items[i]->lease_deadline;
     queue_call_reply(call, &reply.base);
 }
 
@@ -192,6 +220,24 @@ static void import_item(const Wire__StorageItem *from, struct queue_item *to)
                                .source_id = wire_str(from->source_id) };
 }
 
+/* False: answered. */
+static bool import_items(struct import_call *c)
+{
+    size_t count = c->wanted->n_items;
+    c->items = queue_call_memory(&c->call, count, sizeof *c->items);
+    c->stored = c->items == NULL ? NULL : queue_call_memory(&c->call, count, sizeof *c->stored);
+    for (size_t i = 0; c->stored != NULL && i < count; i++) {
+        const Wire__StorageItem *from = c->wanted->items[i];
+        import_item(from, &c->items[i]);
+        if (wire_time_writable(from->lease_deadline))
+            continue;
+        queue_call_refuse(&c->call, "lease deadline is invalid; it is not between the years 1 and 9999");
+        return false;
+    }
+    c->count = (unsigned)count;
+    return c->stored != NULL;
+}
+
 void app_storage_import(struct http_exchange *x, void *app)
 {
     struct import_call *c = queue_call_new(x, app, sizeof *c);
@@ -206,14 +252,10 @@ void app_storage_import(struct http_exchange *x, void *app)
         return;
     }
     c->call.audited = true;
-    c->items = queue_call_memory(&c->call, m->n_items, sizeof *c->items);
-    if (c->items == NULL)
-        return;
-    for (size_t i = 0; i < m->n_items; i++)
-        import_item(m->items[i], &c->items[i]);
-    c->count = (unsigned)m->n_items;
+    c->wanted = m;
     c->partition = (uint32_t)m->partition;
-    queue_call_job(&c->call, import_run, import_answer);
+    if (import_items(c))
+        queue_call_job(&c->call, import_run, import_answer);
 }
 
 /* ---- delete ---- */
@@ -228,12 +270,32 @@ struct delete_call {
 static void delete_run(struct queue_call *call)
 {
     struct delete_call *c = CONTAINER_OF(call, struct delete_call, call);
-    call->why = queue_items_delete(call->queue, c->partition, c->ids, c->count, &call->note);
+    for (unsigned done = 0; done < c->count && call->why == ERR_OK; done += QUEUE_COMPLETE_IDS_MAX) {
+        unsigned left = c->count - done;
+        call->why = queue_items_delete(call->queue, c->partition, c->ids + done,
+                                       left < QUEUE_COMPLETE_IDS_MAX ? left : QUEUE_COMPLETE_IDS_MAX, &call->note);
+    }
 }
 
 static void delete_answer(struct queue_call *call)
 {
     queue_call_end(call, ERR_OK, NULL);
+}
+
+/* All of them before one is deleted. False: answered. */
+static bool delete_ids(struct delete_call *c, const Wire__StorageItemsDeleteRequest *m)
+{
+    struct ksuid id;
+    c->ids = queue_call_memory(&c->call, m->n_ids, sizeof *c->ids);
+    for (size_t i = 0; c->ids != NULL && i < m->n_ids; i++) {
+        c->ids[i] = wire_str(m->ids[i]);
+        if (ksuid_parse(c->ids[i], &id))
+            continue;
+        queue_call_refuse(&c->call, "invalid storage id; '%.*s': 27 letters of base62 are wanted", STR_ARG(c->ids[i]));
+        return false;
+    }
+    c->count = (unsigned)m->n_ids;
+    return c->ids != NULL;
 }
 
 void app_storage_delete(struct http_exchange *x, void *app)
@@ -249,12 +311,7 @@ void app_storage_delete(struct http_exchange *x, void *app)
         return;
     }
     c->call.audited = true;
-    c->ids = queue_call_memory(&c->call, m->n_ids, sizeof *c->ids);
-    if (c->ids == NULL)
-        return;
-    for (size_t i = 0; i < m->n_ids; i++)
-        c->ids[i] = wire_str(m->ids[i]);
-    c->count = (unsigned)m->n_ids;
     c->partition = (uint32_t)m->partition;
-    queue_call_job(&c->call, delete_run, delete_answer);
+    if (delete_ids(c, m))
+        queue_call_job(&c->call, delete_run, delete_answer);
 }

@@ -164,3 +164,9 @@ store_time wire_time_read(const Wire__Timestamp *t)
         return (store_time){ .ns = t->seconds < 0 ? INT64_MIN : INT64_MAX - 1 };
     return (store_time){ .ns = ns == INT64_MAX ? ns - 1 : ns };
 }
+
+bool wire_time_writable(const Wire__Timestamp *t)
+{
+    char text[WIRE_TIME_BYTES + 1];
+    return t == NULL || wire_time_format(t->seconds, t->nanos, text) > 0;
+}

@@ -41,5 +41,7 @@ MUST_CHECK Wire__Timestamp *wire_time(struct arena *a, store_time at);
 /* The instant of a field: absent and the zero time of Go are STORE_TIME_ZERO; what store_time cannot hold is cut to its
  * ends (never STORE_TIME_NEVER). */
 store_time wire_time_read(const Wire__Timestamp *t);
+/* Absent, or of the years that JSON can say: to be asked before writing one that was read from protobuf. */
+bool wire_time_writable(const Wire__Timestamp *t);
 
 #endif

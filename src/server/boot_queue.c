@@ -57,8 +57,9 @@ static err store_open(struct server *s, const struct config_store *store, struct
 {
     if (store->url == NULL)
         return dir_open(s, store, out, note);
-    err_note_set(note, "queue.stores: %s: PostgreSQL is not built in yet", store->name);
-    return ERR_BAD;
+    struct queue_pg_opts opts = { .name = store->name, .url = store->url, .loop = s->app.loop, .clock = s->app.clock,
+                                  .write_timeout_ms = s->config->queue.write_timeout_ms };
+    return queue_pg_open(&opts, out, note);
 }
 
 static err stores_open(struct server *s, struct err_note *note)
