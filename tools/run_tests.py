@@ -151,23 +151,34 @@ def step_fuzz(counts):
         fuzz_one(BUILDS / 'fuzz' / 'test' / 'fuzz' / source.stem, counts)
 
 
+def run_scenes(step, name, counts, *files):
+    """Runs the scenes of these files, or all of test/scene, with the binary of a build."""
+    binary = BUILDS / name / 'palimpsest'
+    if not binary.exists():
+        say(f'FAILED {step}: {binary} was not built')
+        counts.add(0, 1)
+        return
+    command = [sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary, *(['--', *files] if files else [])]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors='replace')
+    last = ''
+    for line in process.stdout:
+        last = line
+        if not line.startswith('ok '):
+            print(line, end='', flush=True)
+    process.wait()
+    total = re.match(r'(\d+) passed, (\d+) failed', last)
+    counts.add(*(map(int, total.groups()) if total else (0, 1)))
+
+
 def step_scene(counts):
-    binaries = [BUILDS / name / 'palimpsest' for name in ('gcc', 'asan')]
-    for binary in binaries:
-        if not binary.exists():
-            say(f'FAILED scene: {binary} was not built')
-            counts.add(0, 1)
-            continue
-        process = subprocess.Popen([sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary], cwd=ROOT,
-                                   stdout=subprocess.PIPE, text=True, errors='replace')
-        last = ''
-        for line in process.stdout:
-            last = line
-            if not line.startswith('ok '):
-                print(line, end='', flush=True)
-        process.wait()
-        total = re.match(r'(\d+) passed, (\d+) failed', last)
-        counts.add(*(map(int, total.groups()) if total else (0, 1)))
+    for name in ('gcc', 'asan'):
+        run_scenes('scene', name, counts)
+
+
+def step_wiki(counts):
+    e2e = ROOT / 'test' / 'e2e'
+    run_scenes('wiki', 'gcc', counts, e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_editor.py')
+    run_scenes('wiki', 'asan', counts, e2e / 'scene_wiki.py')
 
 
 def step_model(counts):
@@ -180,7 +191,8 @@ def step_model(counts):
 
 
 STEPS = {
-    'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'fuzz': step_fuzz,
+    'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
+    'fuzz': step_fuzz,
 }
 
 
