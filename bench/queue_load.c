@@ -6,7 +6,7 @@
  *     --bytes N                              of an item [200]
  *     --ms N                                 for so long [2000]
  *     --operations N                         or so many operations in all, or items taken: whichever is first
- *     --queue NAME [bench]   --timeout DURATION [30s]   --json   --accept-json   --key KEY
+ *     --queue NAME [bench]   --timeout DURATION of takes [30s]   --json   --accept-json   --key KEY
  *     --drain                                consumers end when they find the queue empty
  *
  * Prints one line of JSON: for produce, take and finish the operations, items, rate and quantiles in microseconds;
@@ -27,7 +27,7 @@
 
 enum { CLIENTS_MAX = 4096, EVENTS_MAX = 256, READ_BYTES = 256 << 10, SUB_BITS = 6, BUCKETS = 40 << SUB_BITS };
 
-struct histogram { uint64_t count, items, max_us; uint64_t bucket[BUCKETS]; };
+struct histogram { uint64_t count, items, max_us; int64_t last_us; uint64_t bucket[BUCKETS]; };
 
 struct client {
     struct load_conn conn;
@@ -87,6 +87,7 @@ static void record(struct histogram *h, int64_t us, unsigned items)
     uint64_t u = us > 0 ? (uint64_t)us : 0;
     h->count++;
     h->items += items;
+    h->last_us = now_us();
     h->bucket[bucket_of(u)]++;
     if (u > h->max_us)
         h->max_us = u;
@@ -316,8 +317,10 @@ static void run(struct load *l)
 
 /* ---- words ---- */
 
-static void print_op(const char *name, const struct histogram *h, double seconds)
+/* Rates are until the last of its answers: what came after was waiting for nothing. */
+static void print_op(const char *name, const struct histogram *h, int64_t began_us)
 {
+    double seconds = h->last_us > began_us ? (double)(h->last_us - began_us) / 1e6 : 1;
     printf("\"%s\":{\"ops\":%llu,\"items\":%llu,\"ops_s\":%.1f,\"items_s\":%.1f,\"p50\":%llu,\"p99\":%llu,"
            "\"p999\":%llu,\"max\":%llu},", name, (unsigned long long)h->count, (unsigned long long)h->items,
            (double)h->count / seconds, (double)h->items / seconds, (unsigned long long)quantile(h, 0.5),
@@ -329,9 +332,9 @@ static void print_result(const struct load *l)
 {
     double seconds = (double)(l->ended_us - l->began_us) / 1e6;
     printf("{");
-    print_op("produce", &l->of[OP_PRODUCE], seconds);
-    print_op("take", &l->of[OP_TAKE], seconds);
-    print_op("finish", &l->of[OP_FINISH], seconds);
+    print_op("produce", &l->of[OP_PRODUCE], l->began_us);
+    print_op("take", &l->of[OP_TAKE], l->began_us);
+    print_op("finish", &l->of[OP_FINISH], l->began_us);
     printf("\"empty\":%llu,\"refused\":%llu,\"broken\":%llu,\"seconds\":%.3f}\n", (unsigned long long)l->empty,
            (unsigned long long)l->refused, (unsigned long long)l->broken, seconds);
 }

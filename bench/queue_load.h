@@ -21,7 +21,7 @@ enum load_reply {
 enum load_op { OP_HELLO, OP_PRODUCE, OP_TAKE, OP_FINISH, LOAD_OPS };
 
 struct load_opts {
-    const char *queue, *timeout;      /* request_timeout of HTTP */
+    const char *queue, *timeout;      /* HTTP: request_timeout of takes */
     size_t item_bytes;
     const char *payload;              /* item_bytes of them */
     bool json, accept_json;           /* HTTP: encoding of bodies; answers wanted in JSON */

@@ -48,6 +48,8 @@ static uint64_t get_varint(struct cursor *c)
 
 /* ---- requests ---- */
 
+#define TIMEOUT "30s" /* of produce and complete */
+
 static void put_base64(struct buf *b, str s)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -84,10 +86,10 @@ static void produce(struct load_conn *c, unsigned items)
     str item = { .p = o->payload, .n = o->item_bytes };
     buf_clear(b);
     if (o->json)
-        buf_printf(b, "{\"queue_name\":\"%s\",\"request_timeout\":\"%s\",\"items\":[", o->queue, o->timeout);
+        buf_printf(b, "{\"queue_name\":\"%s\",\"request_timeout\":\"" TIMEOUT "\",\"items\":[", o->queue);
     else {
         put_bytes(b, 1, str_of(o->queue));
-        put_bytes(b, 2, str_of(o->timeout));
+        put_bytes(b, 2, STR(TIMEOUT));
     }
     for (unsigned i = 0; i < items; i++) {
         if (o->json) {
@@ -132,13 +134,13 @@ static void finish(struct load_conn *c)
     str rest = buf_str(&c->handles);
     buf_clear(b);
     if (o->json)
-        buf_printf(b, "{\"queue_name\":\"%s\",\"partition\":%u,\"request_timeout\":\"%s\",\"ids\":[", o->queue,
-                   c->partition, o->timeout);
+        buf_printf(b, "{\"queue_name\":\"%s\",\"partition\":%u,\"request_timeout\":\"" TIMEOUT "\",\"ids\":[",
+                   o->queue, c->partition);
     else {
         put_bytes(b, 1, str_of(o->queue));
         if (c->partition != 0)
             put_int(b, 2, c->partition);
-        put_bytes(b, 3, str_of(o->timeout));
+        put_bytes(b, 3, STR(TIMEOUT));
     }
     for (unsigned i = 0; i < c->taken; i++) {
         str id = str_split(&rest, '\0');

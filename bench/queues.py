@@ -70,7 +70,7 @@ class Target:
     def load(self, *options):
         argv = [os.path.join(self.b.args.build, 'bench', 'queue_load'), self.wire, str(self.port), '--queue', QUEUE,
                 *self.options(), *map(str, options)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors='replace', check=False)
         if done.returncode != 0:
             raise SystemExit(f'{self.name}: {done.stderr or done.stdout}')
         got = json.loads(done.stdout)
@@ -354,7 +354,7 @@ def bench_lease(b):
         for op in ('take', 'finish'):
             compare(b, f'{"lease" if op == "take" else "complete"}: {clients} clients, {batch} at a time', op, targets,
                     '--producers', 0, '--consumers', clients, '--batch', batch, '--drain',
-                    prepare=lambda t: t.fill(b.args.count or 100000))
+                    prepare=lambda t: t.fill(int(b.args.count or 100000)))
 
 
 def bench_mixed(b):

@@ -1,4 +1,5 @@
 #include "app/authority.h"
+#include "queue/queue.h"
 
 static struct auth_space space_of(const Wire__NamespaceInfo *m)
 {
@@ -30,10 +31,14 @@ err space_update_run(struct authority_call *c)
     return auth_space_update(c->auth, &s, &c->note);
 }
 
+/* Of a queue made at this very moment nothing is known yet: it stays without a namespace, and can be deleted. */
 err space_delete_run(struct authority_call *c)
 {
     const Wire__NamespacesDeleteRequest *r = c->m;
-    return auth_space_delete(c->auth, wire_str(r->name), false, &c->note);
+    struct queue_info *infos;
+    unsigned count = 0;
+    err why = queues_list(c->app->queues, STR(""), wire_str(r->name), 1, c->arena, &infos, &count);
+    return why != ERR_OK ? why : auth_space_delete(c->auth, wire_str(r->name), count > 0, &c->note);
 }
 
 err space_list_check(const void *m, struct err_note *note)

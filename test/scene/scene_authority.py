@@ -119,7 +119,14 @@ def a_namespace_in_use_stays(binary):
         call(server, 'namespaces.delete', {'name': 'ns'}, want=400,
              message="namespace has roles; 'ns' has roles, delete roles first")
         call(server, 'roles.delete', {'namespace': 'ns', 'name': 'worker'})
+        queue = {'queue_name': 'q', 'namespace': 'ns', 'lease_timeout': '1m', 'expire_timeout': '1h',
+                 'requested_partitions': 1}
+        call(server, 'queues.create', queue)
+        call(server, 'namespaces.delete', {'name': 'ns'}, want=400,
+             message="namespace has queues; 'ns' has queues, delete queues first")
+        call(server, 'queues.delete', {'queue_name': 'q'})
         call(server, 'namespaces.delete', {'name': 'ns'})
+        call(server, 'queues.create', queue, want=453, message="namespace does not exist; 'ns' was not found")
 
 
 @scene

@@ -1,0 +1,255 @@
+"""Goal: queues are made, filled, emptied and watched from the command line: lines, pieces and files go in and come out
+unchanged, handles do what they name, what is refused is said, a server that goes away meanwhile loses and doubles
+nothing. And script/run --queue shows all of it.
+Method: the binary as a client of a real server; pipes and files of all kinds of bytes.
+"""
+import base64
+import json
+import pathlib
+import subprocess
+import sys
+import threading
+
+from cli import Client
+from harness import Server, check, eq, main, scene
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SHOW_TIMEOUT = 140
+
+
+def queue_of(binary, *options, server_options=()):
+    """(server, client) with a queue q."""
+    server = Server(binary, *server_options)
+    client = Client(binary, server)
+    client.ok('queue', 'create', 'q', *options)
+    return server, client
+
+
+def refused(client, *args, code=1, says='', stdin=b''):
+    done = client(*args, stdin=stdin)
+    eq(done.returncode, code, f'{args}: {done.stderr!r}')
+    check(says in done.stderr.decode(), f'{args}: {done.stderr!r}')
+
+
+def lines(text):
+    return text.splitlines()
+
+
+@scene
+def queues_are_made_listed_changed_and_removed(binary):
+    server, client = queue_of(binary, '--partitions', '3', '--lease-timeout', '90s', '--max-attempts', '5',
+                              '--reference', 'words')
+    with server:
+        refused(client, 'queue', 'create', 'q', says="invalid queue; 'q' already exists")
+        refused(client, 'queue', 'create', 'a b', says='cannot contain whitespace')
+        refused(client, 'queue', 'create', 'x', '--partitions', 'many', code=2, says='--partitions wants a number')
+        client.ok('queue', 'create', 'q2', '--dead-queue', 'q')
+        client.ok('queue', 'create', 'other')
+        info = client.json('queue', 'info', 'q')[0]
+        eq((info['requested_partitions'], info['lease_timeout'], info['expire_timeout'], info['max_attempts'],
+            info['reference']), (3, '1m30s', '24h0m0s', 5, 'words'))
+        eq([q['queue_name'] for q in client.json('queue', 'ls')], ['other', 'q', 'q2'])
+        eq([q['queue_name'] for q in client.json('queue', 'ls', 'q')], ['q', 'q2'])
+        check('1m30s' in client.ok('queue', 'ls', 'q'), 'the table')
+        client.ok('queue', 'update', 'q', '--max-attempts', '7')
+        info = client.json('queue', 'info', 'q')[0]
+        eq((info['max_attempts'], info['lease_timeout'], info['reference']), (7, '1m30s', 'words'))
+        client.ok('queue', 'update', 'q2', '--dead-queue', '')
+        check('dead_queue' not in client.json('queue', 'info', 'q2')[0], 'it has none any more')
+        client.ok('queue', 'rm', 'q2', 'other')
+        eq([q['queue_name'] for q in client.json('queue', 'ls')], ['q'])
+        refused(client, 'queue', 'rm', 'q2', says="no such queue named 'q2'")
+        refused(client, 'queue', 'info', 'q2', says="no such queue named 'q2'")
+
+
+@scene
+def lines_go_in_and_come_out_in_order(binary):
+    server, client = queue_of(binary)
+    with server:
+        text = [f'line {i}' for i in range(2500)] + ['', 'the last without an end']
+        made = client.json('queue', 'produce', 'q', '--batch', '1000', stdin='\n'.join(text).encode())
+        eq(made, [{'queue_name': 'q', 'items': 2502, 'requests': 3}])
+        out = client.ok('queue', 'lease', 'q', '--all', '--complete', '--body', '--timeout', '3s')
+        eq(out, '\n'.join(text) + '\n')
+        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', says='no items are in the queue')
+        eq(client.ok('queue', 'lease', 'q', '--all', '--timeout', '50ms'), '')
+
+
+@scene
+def items_may_be_any_bytes(binary):
+    server, client = queue_of(binary)
+    with server:
+        folder = client.folder
+        everything = bytes(range(256)) * 40
+        (folder / 'a').write_bytes(everything)
+        (folder / 'b').write_bytes(b'')
+        client.ok('queue', 'produce', 'q', '--file', 'a', 'b')
+        client.ok('queue', 'produce', 'q', '--null', stdin=b'one\ntwo\0\0three')
+        got = client.json('queue', 'lease', 'q', '--count', '5')
+        eq(base64.b64decode(got[0]['base64']), everything)
+        eq([item.get('body') for item in got[1:]], ['', 'one\ntwo', '', 'three'])
+        eq([item['attempts'] for item in got], [1] * 5)
+        done = client('queue', 'complete', 'q', *[item['handle'] for item in got])
+        eq(done.returncode, 0, repr(done.stderr))
+        client.ok('queue', 'produce', 'q', '--file', 'a')
+        done = client('queue', 'lease', 'q', '--body', '--null')
+        eq(done.stdout, everything + b'\0')
+        refused(client, 'queue', 'produce', 'q', '--file', 'nothing', says='cannot read nothing')
+        refused(client, 'queue', 'produce', 'q', 'nothing', says='cannot open nothing')
+        refused(client, 'queue', 'produce', 'none', stdin=b'x\n', says="no such queue named 'none'")
+
+
+@scene
+def a_pipe_is_sent_when_nothing_more_has_come(binary):
+    server, client = queue_of(binary)
+    with server:
+        producer = subprocess.Popen([client.binary, 'queue', 'produce', 'q', '--quiet'], stdin=subprocess.PIPE,
+                                    env=client.env)
+        try:
+            producer.stdin.write(b'early\n')
+            producer.stdin.flush()
+            eq(client.ok('queue', 'lease', 'q', '--body', '--complete', '--timeout', '30s'), 'early\n')
+            producer.stdin.write(b'late')
+            producer.stdin.close()
+            eq(producer.wait(60), 0)
+        finally:
+            producer.kill()
+            producer.wait()
+        eq(client.ok('queue', 'lease', 'q', '--body'), 'late\n')
+
+
+@scene
+def handles_complete_and_return_what_they_name(binary):
+    server, client = queue_of(binary, '--partitions', '2', '--dead-queue', '')
+    with server:
+        client.ok('queue', 'create', 'dead')
+        client.ok('queue', 'update', 'q', '--dead-queue', 'dead')
+        for word in 'abcdef':
+            client.ok('queue', 'produce', 'q', '--batch', '1', stdin=f'{word}\n'.encode())
+        leased = client.ok('queue', 'lease', 'q', '--count', '6')
+        by_item = {line.split('\t')[1]: line.split('\t')[0] for line in lines(leased)}
+        eq(set(by_item), set('abcdef'))
+        eq({handle.split('/')[0] for handle in by_item.values()}, {'0', '1'})
+        client.ok('queue', 'complete', 'q', by_item['a'], by_item['b'])
+        done = client.json('queue', 'complete', 'q', stdin=''.join(f'{by_item[w]}\tx\n' for w in 'cd').encode())
+        eq(done, [{'queue_name': 'q', 'items': 2}])
+        refused(client, 'queue', 'complete', 'q', by_item['a'], says='does not exist')
+        refused(client, 'queue', 'complete', 'q', 'nonsense', says='a handle is PARTITION/ID')
+        refused(client, 'queue', 'complete', 'q', '9/' + by_item['e'].split('/')[1], says='is not a valid partition')
+        client.ok('queue', 'retry', 'q', by_item['e'])
+        client.ok('queue', 'retry', 'q', '--dead', by_item['f'])
+        again = client.json('queue', 'lease', 'q')
+        eq((again[0]['body'], again[0]['attempts']), ('e', 2))
+        check(again[0]['handle'] != by_item['e'], 'a new id')
+        client.ok('queue', 'retry', 'q', '--in', '1h', again[0]['handle'])
+        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', says='no items')
+        partition = again[0]['handle'].split('/')[0]
+        eq(client.ok('queue', 'peek', 'q', '--scheduled', '--partition', partition, '--body'), 'e\n')
+        refused(client, 'queue', 'retry', 'q', '--at', 'soon', again[0]['handle'], code=2, says='--at wants an instant')
+        eq(client.ok('queue', 'peek', 'dead', '--body'), 'f\n')
+        eq(client.json('queue', 'requeue', 'dead', 'q'), [{'moved': 1}])
+        eq(client.ok('queue', 'lease', 'q', '--body'), 'f\n')
+
+
+@scene
+def partitions_obey_and_are_counted(binary):
+    server, client = queue_of(binary, '--partitions', '2')
+    with server:
+        client.ok('queue', 'drain', 'q', '0')
+        client.ok('queue', 'produce', 'q', stdin=b'a\nb\n')
+        stats = client.json('queue', 'stats', 'q')[0]
+        states = {p.get('partition', 0): (p['state'], p.get('ready', '0')) for p in stats['partitions']}
+        eq(states, {0: ('draining', '0'), 1: ('available', '2')})
+        check('draining' in client.ok('queue', 'stats', 'q'), 'the table')
+        client.ok('queue', 'resume', 'q', '0')
+        client.ok('queue', 'pause', 'q', '1')
+        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', says='no items')
+        client.ok('queue', 'produce', 'q', stdin=b'c\n')
+        eq(client.ok('queue', 'lease', 'q', '--body', '--complete'), 'c\n')
+        client.ok('queue', 'resume', 'q', '1')
+        eq(client.ok('queue', 'lease', 'q', '--count', '2', '--body'), 'a\nb\n')
+        client.ok('queue', 'add', 'q')
+        eq(len(client.json('queue', 'stats', 'q')[0]['partitions']), 3)
+        client.ok('queue', 'rebalance', 'q')
+        refused(client, 'queue', 'pause', 'q', '7', says='is not a valid partition')
+        refused(client, 'queue', 'pause', 'q', 'one', code=2, says='a partition is a number')
+        why = [json.loads(line) for line in lines(client.ok('queue', 'why', 'q'))]
+        eq([decision['partition'] for decision in why if decision['items'] == 2], [1])
+
+
+@scene
+def top_prints_lines_where_there_is_no_terminal(binary):
+    server, client = queue_of(binary)
+    with server:
+        client.ok('queue', 'produce', 'q', stdin=b'a\nb\nc\n')
+        client.ok('queue', 'lease', 'q')
+        out = lines(client.ok('queue', 'top', '--count', '2', '--interval', '100'))
+        eq(len(out), 2)
+        check(all(' q ready=2 scheduled=0 leased=1 waiting=0' in line for line in out), str(out))
+        rows = client.json('queue', 'top', 'q', '--count', '1')
+        eq([(row['queue_name'], row['ready'], row['leased']) for row in rows], [('q', 2, 1)])
+        refused(client, 'queue', 'top', '--interval', '1', code=2, says='--interval wants a number')
+
+
+@scene
+def a_kill_between_batches_loses_and_doubles_nothing(binary):
+    server, client = queue_of(binary, '--partitions', '4')
+    with server:
+        port = server.port
+        producer = subprocess.Popen([client.binary, 'queue', 'produce', 'q', '--batch', '7', '--quiet'],
+                                    stdin=subprocess.PIPE, env=client.env)
+        halfway = threading.Event()
+
+        def feed():
+            for i in range(2000):
+                producer.stdin.write(f'item {i}\n'.encode())
+                if i == 1000:
+                    producer.stdin.flush()
+                    halfway.set()
+            producer.stdin.close()
+        worker = threading.Thread(target=feed)
+        worker.start()
+        try:
+            check(halfway.wait(60), 'half of it was written')
+            server.kill9()
+            server.start('--listen', f'127.0.0.1:{port}') # the last --listen wins
+            worker.join(120)
+            eq(producer.wait(120), 0, 'the producer')
+        finally:
+            producer.kill()
+            producer.wait()
+        out = client.ok('queue', 'lease', 'q', '--all', '--complete', '--body', '--timeout', '3s')
+        eq(sorted(lines(out)), sorted(f'item {i}' for i in range(2000)))
+
+
+@scene
+def a_key_is_asked_for_on_queues_too(binary):
+    with Server(binary, '--set', 'auth=internal') as server:
+        client = Client(binary, server)
+        client.ok('queue', 'create', 'q')
+        key = client.json('token', 'create', '--role', 'read')[0]['key']
+        admin = client.json('token', 'create', '--role', 'Admin')[0]['key']
+        client.ok('token', 'lock')
+        refused(client, 'queue', 'ls', says='access denied')
+        refused(client, 'queue', 'ls', '--token', key, says='access denied')
+        eq(client.json('queue', 'ls', '--token', admin)[0]['queue_name'], 'q')
+
+
+@scene
+def the_show_runs_and_counts(binary):
+    with Server(binary) as server: # for a folder that goes
+        repository = server.folder / 'repository'
+        subprocess.run(['git', 'init', '-q', repository], check=True)
+        for i in range(60):
+            subprocess.run(['git', '-C', repository, '-c', 'user.name=n', '-c', 'user.email=e@x.test', 'commit', '-q',
+                            '--allow-empty', '-m', f'commit "{i}" \t of sixty'], check=True)
+        installed = list(pathlib.Path('/usr/lib/postgresql').glob('*/bin/initdb'))
+        for stores in ('local', 'postgres') if installed else ('local',):
+            done = subprocess.run([sys.executable, '-B', ROOT / 'tools' / 'queue_show.py', '--queue', '--binary',
+                                   binary, '--stores', stores, '--dir', server.folder / 'show', repository],
+                                  capture_output=True, text=True, check=False, timeout=SHOW_TIMEOUT)
+            eq(done.returncode, 0, f'{done.stdout[-1500:]}{done.stderr[-1500:]}')
+            check('commits 60, completed 60, lost 0, twice 0' in done.stdout, done.stdout[-1500:])
+
+
+main()

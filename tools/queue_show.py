@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""Shows a queue at work: two stores, four partitions, an item for each commit of a git repository (this one, or PATH),
+producers and consumers at once, a store that is stopped and started on the way, and the count at the end.
+
+Usage: script/run --queue [--binary FILE] [--dir DIR] [--stores postgres|local] [PATH]
+  The second store is a PostgreSQL of its own where one is installed: it is killed and started again while the server
+  goes on. Else, and with --stores local, it is a folder: its partitions are drained by order, the server is killed
+  with kill -9 and started again, and they are resumed.
+  Producers are palimpsest queue produce, which sends a request again under the same key until it knows the outcome;
+  consumers lease and complete over HTTP, and count an item when its completion is known.
+  Everything else lives in DIR (build/run-queue); all of it is ended at the end. Exit 1 when an item was lost or came twice.
+"""
+import argparse
+import base64
+import collections
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+QUEUE, PARTITIONS, PRODUCERS, CONSUMERS = 'commits', 4, 4, 3
+SPREAD_S = 4          # over which the producers are fed, so that the stop falls into their work
+DEADLINE_S = 120
+SAY_LOCK = threading.Lock()
+
+
+def say(text=''):
+    with SAY_LOCK:
+        print(text, flush=True)
+
+
+def die(text):
+    raise SystemExit(f'script/run: {text}')
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+
+def wait_until(condition, what, timeout=DEADLINE_S, pause=0.02):
+    until = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > until:
+            die(f'not within {timeout} s: {what}')
+        time.sleep(pause)
+
+
+def listens(port):
+    try:
+        with socket.create_connection(('127.0.0.1', port), 1):
+            return True
+    except OSError:
+        return False
+
+
+# ---- what runs
+
+class Postgres:
+    """A cluster in a folder of its own, as an unprivileged user."""
+
+    def __init__(self, log):
+        self.bin = newest_postgres()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='queue-show-')) # DIR may be closed to that user
+        self.user = []
+        if os.getuid() == 0:
+            self.user = ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups']
+            shutil.chown(self.folder, 'postgres', 'postgres')
+        self.port = free_port()
+        self.log = open(log, 'ab')
+        subprocess.run([*self.user, self.bin / 'initdb', '-D', self.folder / 'data', '-U', 'show', '-A', 'trust', '-E',
+                        'UTF8', '--no-sync'], check=True, stdout=self.log, stderr=self.log, cwd=self.folder)
+        self.process = None
+        self.start()
+        self.url = f'postgresql://show@127.0.0.1:{self.port}/postgres'
+
+    def start(self):
+        self.process = subprocess.Popen([*self.user, self.bin / 'postgres', '-D', self.folder / 'data', '-h',
+                                         '127.0.0.1', '-p', str(self.port), '-k', self.folder], stdout=self.log,
+                                        stderr=self.log, cwd=self.folder)
+        wait_until(lambda: listens(self.port), 'PostgreSQL listens')
+
+    def stop(self):
+        """As a crash of all its processes: what it had not synced is gone."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGQUIT)
+            self.process.wait(DEADLINE_S)
+            self.process = None
+
+    def end(self):
+        self.stop()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def newest_postgres():
+    found = sorted(pathlib.Path('/usr/lib/postgresql').glob('*/bin/postgres'))
+    return found[-1].parent if found else None
+
+
+class Server:
+    def __init__(self, binary, folder, stores):
+        self.binary, self.folder, self.stores, self.port = binary, folder, stores, free_port()
+        self.url = f'http://127.0.0.1:{self.port}'
+        self.process = None
+        self.start()
+
+    def start(self):
+        with open(self.folder / 'log', 'ab') as log:
+            self.process = subprocess.Popen([self.binary, 'serve', '--data', self.folder / 'data', '--listen',
+                                             f'127.0.0.1:{self.port}', '--set', 'queue.stores=' + self.stores],
+                                            stdout=subprocess.PIPE, stderr=log, text=True)
+        if not self.process.stdout.readline().startswith('listening on '):
+            die(f'the server did not start; its log is {self.folder}/log')
+
+    def end(self, number=signal.SIGTERM):
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(DEADLINE_S)
+            self.process = None
+
+    def cli(self, *words, shown=True, **more):
+        """One call of the command line, shown as one would type it."""
+        if shown:
+            say(f'$ palimpsest {" ".join(words)}')
+        done = subprocess.run([self.binary, *words], env={**os.environ, 'PALIMPSEST_SERVER': self.url}, text=True,
+                              capture_output=True, check=False, **more)
+        if done.returncode != 0:
+            die(f'palimpsest {" ".join(words)}: {done.stderr.strip()}')
+        if shown and done.stdout:
+            say(''.join(f'    {line}\n' for line in done.stdout.splitlines()).rstrip('\n'))
+        return done.stdout
+
+    def partitions_of(self, store):
+        doc = json.loads(self.cli('queue', 'stats', QUEUE, '--json', shown=False))
+        return [str(p.get('partition', 0)) for p in doc['partitions'] if p['store'] == store]
+
+
+# ---- producers and consumers
+
+def feed(server, lines, failed):
+    """One producer: lines go into its pipe bit by bit, and it sends what is there."""
+    with subprocess.Popen([server.binary, 'queue', 'produce', QUEUE, '--batch', '5', '--timeout', f'{DEADLINE_S}s',
+                           '--quiet'], stdin=subprocess.PIPE, text=True,
+                          env={**os.environ, 'PALIMPSEST_SERVER': server.url}) as process:
+        began = time.monotonic()
+        for i, line in enumerate(lines):
+            time.sleep(max(0, began + SPREAD_S * i / len(lines) - time.monotonic()))
+            process.stdin.write(line + '\n')
+            process.stdin.flush()
+        process.stdin.close()
+        if process.wait(2 * DEADLINE_S) != 0:
+            failed.append('a producer ended without knowing that its items are stored')
+
+
+class Consumer(threading.Thread):
+    """Leases and completes until told to end; got: what it completed for certain."""
+
+    def __init__(self, server, number, over):
+        super().__init__(daemon=True)
+        self.server, self.client_id, self.over, self.got = server, f'consumer-{number}', over, collections.Counter()
+
+    def call(self, name, body):
+        """(status, answer); status 0: none came, so nobody knows."""
+        connection = http.client.HTTPConnection('127.0.0.1', self.server.port, timeout=30)
+        try:
+            connection.request('POST', '/v1/' + name, json.dumps(body), {'Content-Type': 'application/json'})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b'{}')
+        except (OSError, http.client.HTTPException, ValueError):
+            return 0, {}
+        finally:
+            connection.close()
+
+    def complete(self, partition, items):
+        """Asks until it is known. Who asks again after no answer is told that the item is gone when the first was done:
+        nobody else can have it, the lease lasts longer than all of this."""
+        unsure = False
+        while True:
+            status, answer = self.call('queue.complete', {'queue_name': QUEUE, 'partition': partition,
+                                                          'request_timeout': '5s',
+                                                          'ids': [item['id'] for item in items]})
+            if status == 200 or (unsure and status == 400 and 'does not exist' in answer.get('message', '')):
+                self.got.update(item['body'] for item in items)
+                return
+            if status == 400:
+                say(f'a completion was refused: {answer.get("message")}')
+                return
+            unsure = unsure or status in (0, 454)
+            time.sleep(0.05)
+
+    def run(self):
+        while not self.over.is_set():
+            status, answer = self.call('queue.lease', {'queue_name': QUEUE, 'batch_size': 10, 'request_timeout': '1s',
+                                                       'client_id': self.client_id})
+            if status != 200:
+                time.sleep(0 if status == 454 else 0.05)
+                continue
+            items = [{'id': item['id'], 'body': decode(item.get('bytes', ''))} for item in answer.get('items', [])]
+            self.complete(answer.get('partition', 0), items)
+
+
+def decode(text):
+    return base64.b64decode(text).decode(errors='surrogateescape')
+
+
+# ---- the show
+
+def commits_of(path):
+    done = subprocess.run(['git', '-C', path, 'log', '--format=%h %s'], capture_output=True, check=False)
+    if done.returncode != 0:
+        die(f'{path} is no git repository')
+    lines = done.stdout.decode(errors='replace').splitlines()
+    return [f'{number} {line}' for number, line in enumerate(reversed(lines), 1)]
+
+
+def stop_and_start(server, postgres, fed):
+    """While the producers work: a third of the way the second store stops, at two thirds it starts."""
+    fed.wait(SPREAD_S / 3)
+    if postgres is not None:
+        say('# store b is killed: PostgreSQL and all its processes')
+        postgres.stop()
+        time.sleep(SPREAD_S / 6)
+        server.cli('queue', 'stats', QUEUE)
+        time.sleep(SPREAD_S / 6)
+        say('# store b is started again')
+        postgres.start()
+        return
+    mine = server.partitions_of('b')
+    say('# store b is taken out by order, then the server is killed with kill -9')
+    for partition in mine:
+        server.cli('queue', 'drain', QUEUE, partition)
+    server.end(signal.SIGKILL)
+    time.sleep(SPREAD_S / 6)
+    server.start()
+    server.cli('queue', 'stats', QUEUE)
+    time.sleep(SPREAD_S / 6)
+    say('# and store b is taken in again')
+    for partition in mine:
+        server.cli('queue', 'resume', QUEUE, partition)
+
+
+def judge(commits, got, failed):
+    lost = [line for line in commits if line not in got]
+    twice = [line for line, times in got.items() if times > 1]
+    strange = [line for line in got if line not in set(commits)]
+    say(f'\ncommits {len(commits)}, completed {sum(got.values())}, lost {len(lost)}, twice {len(twice)}'
+        + (f', never sent {len(strange)}' if strange else ''))
+    for what, lines in (('lost', lost), ('twice', twice), ('never sent', strange), ('failed', failed)):
+        for line in lines[:5]:
+            say(f'    {what}: {line}')
+    return 1 if lost or twice or strange or failed else 0
+
+
+def play(server, postgres, commits):
+    server.cli('queue', 'create', QUEUE, '--partitions', str(PARTITIONS), '--lease-timeout', '10m')
+    server.cli('queue', 'stats', QUEUE)
+    say(f'\n# {len(commits)} commits, {PRODUCERS} producers, {CONSUMERS} consumers')
+    over, failed, fed = threading.Event(), [], threading.Event()
+    consumers = [Consumer(server, i, over) for i in range(CONSUMERS)]
+    producers = [threading.Thread(target=feed, args=(server, commits[i::PRODUCERS], failed), daemon=True)
+                 for i in range(PRODUCERS)]
+    for thread in (*producers, *consumers):
+        thread.start()
+    stop_and_start(server, postgres, fed)
+    for thread in producers:
+        thread.join(2 * DEADLINE_S)
+    say('# the producers are done: each item is stored and acknowledged')
+    until = time.monotonic() + DEADLINE_S
+    while sum(sum(c.got.values()) for c in consumers) < len(commits) and time.monotonic() < until:
+        time.sleep(0.05)
+    wait_until(lambda: server.cli('queue', 'peek', QUEUE, shown=False) == '', 'nothing is left in the queue', 30)
+    over.set()
+    for consumer in consumers:
+        consumer.join(DEADLINE_S)
+    server.cli('queue', 'stats', QUEUE)
+    got = collections.Counter()
+    for i, consumer in enumerate(consumers):
+        say(f'consumer {i}: {sum(consumer.got.values())} items')
+        got.update(consumer.got)
+    return judge(commits, got, failed)
+
+
+def main():
+    p = argparse.ArgumentParser(prog='script/run --queue', description=__doc__.split('\n\n', maxsplit=1)[0])
+    p.add_argument('--queue', action='store_true', help=argparse.SUPPRESS)
+    p.add_argument('--binary', help='run this instead of building')
+    p.add_argument('--dir', default=str(ROOT / 'build' / 'run-queue'), help='where everything lives [build/run-queue]')
+    p.add_argument('--stores', choices=('postgres', 'local'), help='the second store [postgres where it is installed]')
+    p.add_argument('path', nargs='?', default=str(ROOT), metavar='PATH', help='a git repository [this one]')
+    args = p.parse_args()
+    commits = commits_of(args.path)
+    if args.binary is None:
+        say('building build/palimpsest')
+        subprocess.run([ROOT / 'script' / 'build'], check=True, stdout=subprocess.DEVNULL)
+    binary = pathlib.Path(args.binary or ROOT / 'build' / 'palimpsest').resolve()
+    if args.stores == 'postgres' and newest_postgres() is None:
+        die('no PostgreSQL is installed: script/deps test')
+    folder = pathlib.Path(args.dir).resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o755)
+    postgres = server = None
+    try:
+        if args.stores != 'local' and newest_postgres() is not None:
+            postgres = Postgres(folder / 'postgres.log')
+        stores = f'a=q-a, b={postgres.url}' if postgres else 'a=q-a, b=q-b'
+        server = Server(binary, folder, stores)
+        say(f'server on {server.url}, stores {stores}\n')
+        return play(server, postgres, commits)
+    finally:
+        if server is not None:
+            server.end()
+        if postgres is not None:
+            postgres.end()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
