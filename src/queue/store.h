@@ -206,8 +206,8 @@ MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, cons
 
 /* PostgreSQL 15 or later, through src/pg. url: postgresql://user:password@1.2.3.4:5432/db, numeric host. One owner by
  * epoch; another process gets a partition from own only when the owner's connection has gone, ERR_UNAVAILABLE until
- * then. own of several may have taken some when it fails: own them again. Writes are sent by jobs of the loop's pool,
- * so close while the loop runs; a pool thread waits at most write_timeout_ms for one. A server that is away when this is
+ * then. own of several may have taken some when it fails: own them again. Writes are sent by jobs of the pool, so close
+ * while the loop runs; a pool thread waits at most write_timeout_ms for one. A server that is away when this is
  * called is no error: the store is unavailable until recover. ERR_BAD: the URL, or tables of another version;
  * ERR_DENIED: user or password. */
 struct loop;

@@ -256,6 +256,9 @@ err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_par
     " SET epoch = p.epoch + 1, owner = $3, boot = $4 WHERE p.owner = $3 OR pg_try_advisory_xact_lock(p.owner)" \
     " RETURNING epoch"
 
+/* Those that writes did not come to; also when it is another's, whom they are of no use either. */
+#define RECORDS_OLD_SQL "DELETE FROM {r} WHERE n < (SELECT max(n) FROM {r}) - 16"
+
 struct owning {
     struct store_pg *s;
     struct pg *conn;
@@ -283,6 +286,7 @@ static err own_one(struct owning *o, struct queue_part p, struct queue_part_reco
     unsigned own = count;
     list[count++] = (struct pg_statement){ .sql = OWN_SQL, .params = &params };
     list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, RECORD_SQL) };
+    list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, RECORDS_OLD_SQL) };
     pg_run(o->conn, list, count, store_pg_deadline(o->s), rows, &outcome);
     if (outcome.why != ERR_OK)
         return outcome.why == ERR_FULL ? ERR_FULL : ERR_UNAVAILABLE;

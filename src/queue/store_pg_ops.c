@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECORDS_KEPT = 16, RECORDS_EACH = 64 };
+enum { RECORDS_KEPT = 16, RECORDS_LOOKED_AT = 256, PRUNE_ODDS_BITS = 6 };
 
 /* ---- one partition's part of a write ---- */
 
@@ -604,12 +604,23 @@ static void add_record(struct part_writer *w, uint64_t bytes, struct ksuid last_
     put_bytes_column(&c, gone_first);
 }
 
+/* Old records go, looked for among the newest only: behind are those that a held snapshot keeps. The few that are
+ * missed go at the next own. */
 static void add_prune(struct part_writer *w)
 {
     struct pg_params *params = statement_add(w, PG_TAG_OTHER,
-                                             "DELETE FROM {r} WHERE n < (SELECT max(n) FROM {r}) - $1");
-    if (params != NULL)
-        pg_put_i64(params, RECORDS_KEPT);
+                                             "WITH m AS (SELECT max(n) AS n FROM {r}) DELETE FROM {r}"
+                                             " WHERE n < (SELECT n FROM m) - $1 AND n > (SELECT n FROM m) - $2");
+    if (params == NULL)
+        return;
+    pg_put_i64(params, RECORDS_KEPT);
+    pg_put_i64(params, RECORDS_LOOKED_AT);
+}
+
+/* One write in 64, spread so that writes taking turns in some order all come to it. */
+static bool prune_is_due(struct store_pg *s)
+{
+    return s->writes++ * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PRUNE_ODDS_BITS) == 0;
 }
 
 void pg_group_add_part(struct pg_group *g, const struct queue_write_part *part)
@@ -632,7 +643,7 @@ void pg_group_add_part(struct pg_group *g, const struct queue_write_part *part)
     add_for(&w, is_key_delete, delete_keys);
     add_for(&w, is_key_put, put_keys);
     add_record(&w, bytes, last_id);
-    if (g->s->writes++ % RECORDS_EACH == 0)
+    if (prune_is_due(g->s))
         add_prune(&w);
     for (unsigned i = 0; i < g->statements; i++)
         g->full = g->full || (g->list[i].params != NULL && g->list[i].params->failed);

@@ -335,6 +335,110 @@ static void one_refused_write_harms_no_other(void **state)
     s->ops->close(&s);
 }
 
+/* ---- a snapshot held open ---- */
+
+static void run_sql(struct fixture *f, struct pg *c, const char *sql, struct pg_rows **rows)
+{
+    struct pg_outcome o;
+    pg_run_one(c, sql, NULL, mono_add_ms(clock_mono(sysclock_clock(f->sysclock)), WRITE_TIMEOUT_MS), rows, &o);
+    if (o.why != ERR_OK)
+        fail_msg("%s", o.note.text);
+}
+
+static int64_t number_of(struct fixture *f, struct pg *c, const char *sql)
+{
+    struct pg_rows *rows = NULL;
+    run_sql(f, c, sql, &rows);
+    int64_t n = pg_i64(rows, 0, 0);
+    pg_rows_free(&rows);
+    return n;
+}
+
+static struct pg *connect_apart(struct fixture *f)
+{
+    struct pg *c = NULL;
+    struct pg_opts opts = { .url = f->server.url, .application = "test", .clock = sysclock_clock(f->sysclock),
+        .statement_timeout_ms = 0 };
+    mono deadline = mono_add_ms(clock_mono(opts.clock), WRITE_TIMEOUT_MS);
+    assert_int_equal(pg_open(&opts, deadline, &c, NULL), ERR_OK);
+    return c;
+}
+
+/* Index entries that were read of the partition's tables, live or dead. */
+#define READ_SQL "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname LIKE 'queue\\_950\\_%'"
+
+#define CONNECTED_SQL "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'p'"
+enum { ROUNDS = 150 };
+
+/* A produce, a lease, a completion. */
+static void one_round(struct queue_store *s, struct queue_part p, uint64_t epoch, uint64_t id)
+{
+    static const unsigned char in_place[1] = { ITEM_IN_PLACE }, gone[1] = { ITEM_GONE };
+    struct item it = { .bytes = STR("x") };
+    struct arena a;
+    struct queue_op op = { .kind = OP_BATCH_PUT };
+    struct queue_op ops[2] = { { .kind = OP_LEASE_DELETE }, { .kind = OP_BATCH_STATES } };
+    arena_init(&a, 1 << 16);
+    op.u.batch = (struct queue_batch){ .first = { .low = id }, .count = 1, .states = in_place };
+    assert_int_equal(item_batch_encode(&it, 1, &a, &op.u.batch.bytes), ERR_OK);
+    struct queue_write_part w = { .part = p, .epoch = epoch, .ready = 1, .ops = &op, .ops_count = 1 };
+    struct queue_write produce = { .parts = { w }, .parts_count = 1, .unsynced = true };
+    assert_int_equal(model_write_run(s, &produce), ERR_OK);
+    op = (struct queue_op){ .kind = OP_LEASE_PUT, .u.lease = { .id = { .low = id }, .in_place = true } };
+    op.u.lease.place.batch.low = id;
+    w.ready = -1;
+    w.leased = 1;
+    struct queue_write lease = { .parts = { w }, .parts_count = 1, .early = true };
+    assert_int_equal(model_write_run(s, &lease), ERR_OK);
+    ops[0].u.lease.id.low = id;
+    ops[1].u.batch = (struct queue_batch){ .first = { .low = id }, .count = 1, .states = gone };
+    w = (struct queue_write_part){ .part = p, .epoch = epoch, .leased = -1, .ops = ops, .ops_count = 2 };
+    struct queue_write complete = { .parts = { w }, .parts_count = 1, .unsynced = true };
+    assert_int_equal(model_write_run(s, &complete), ERR_OK);
+    arena_fini(&a);
+}
+
+/* Opens, takes over, does so many rounds, closes; how many entries all that read. */
+static int64_t reads_of(struct fixture *f, struct pg *c, uint64_t *id, unsigned rounds)
+{
+    struct queue_part p = { .queue = 950, .partition = 0 };
+    struct queue_part_record own;
+    int64_t before = number_of(f, c, READ_SQL);
+    struct queue_store *s = store_new(f);
+    assert_int_equal(own_one(s, p, &own), ERR_OK); /* the one before has gone */
+    for (unsigned i = 0; i < rounds; i++)
+        one_round(s, p, own.epoch, ++*id);
+    s->ops->close(&s);
+    for (int tries = 0; number_of(f, c, CONNECTED_SQL) > 0; tries++) { /* they tell their figures when they end */
+        assert_true(tries < RECOVER_TRIES);
+        nap();
+    }
+    return number_of(f, c, READ_SQL) - before;
+}
+
+/* What was deleted stays, as long as somebody may still look at it; writes must not look at it too. */
+static void a_held_snapshot_makes_no_write_read_more(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *holder = connect_apart(f);
+    struct pg *c = connect_apart(f);
+    uint64_t id = 0;
+    (void)reads_of(f, c, &id, 0); /* makes the tables */
+    run_sql(f, holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", NULL);
+    (void)number_of(f, holder, "SELECT count(*) FROM pg_class");
+    int64_t start = reads_of(f, c, &id, 0);
+    int64_t first = reads_of(f, c, &id, ROUNDS) - start;
+    (void)reads_of(f, c, &id, 10 * ROUNDS);
+    int64_t start_late = reads_of(f, c, &id, 0);
+    int64_t late = reads_of(f, c, &id, ROUNDS) - start_late;
+    print_message("%d rounds read %lld index entries at first, %lld behind %d that are gone\n", ROUNDS,
+                  (long long)first, (long long)late, 11 * ROUNDS);
+    assert_true(first > 0);
+    assert_true(late <= 3 * first); /* it does not grow; by then ten times as much is gone */
+    pg_close(&holder);
+    pg_close(&c);
+}
+
 static void names_are_refused(void **state)
 {
     (void)state;
@@ -363,6 +467,7 @@ int main(void)
         cmocka_unit_test(it_is_a_store),
         cmocka_unit_test(a_second_owner_waits_for_the_first_to_go),
         cmocka_unit_test(one_refused_write_harms_no_other),
+        cmocka_unit_test(a_held_snapshot_makes_no_write_read_more),
         cmocka_unit_test(a_killed_server_leaves_writes_whole),
         cmocka_unit_test(a_stopped_server_is_given_up_in_time),
         cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),
