@@ -6,6 +6,7 @@
 #include "app/hot.h"
 #include "app/pace.h"
 #include "app/page_request.h"
+#include "app/queue_gate.h"
 #include "app/rpc.h"
 #include "auth/auth.h"
 #include "loop/entropy.h"
@@ -32,6 +33,7 @@ void app_start(struct app *app)
 {
     app->hot = hot_new(app->config->hot_bytes, entropy_u64());
     app->counters = counters_new(app->metrics, app_tables);
+    app->queue_gate = queue_gate_new(app->loop, app->config->pool_threads);
     app->pace = pace_new(entropy_u64());
     pages_on_change(app->pages, forget, app->hot);
 }
@@ -39,6 +41,7 @@ void app_start(struct app *app)
 void app_stop(struct app *app)
 {
     hot_free(&app->hot);
+    queue_gate_free(&app->queue_gate);
     pace_free(&app->pace);
     counters_free(&app->counters);
 }

@@ -28,6 +28,7 @@ struct app {
     struct pages *pages;
     struct tables *tables;
     struct queues *queues;
+    struct queue_gate *queue_gate; /* queue_gate.h; set by app_start */
     struct auth *auth;
     struct app_hot *hot;           /* set by app_start */
     struct app_counters *counters; /* set by app_start */

@@ -142,7 +142,7 @@ void app_queues_create(struct http_exchange *x, void *app)
     else if (why != ERR_OK)
         rpc_fail(x, why, &call->note);
     else if (check_negative(call, m, &c->wanted))
-        queue_call_job(call, create_run, ok_answer);
+        queue_call_long_job(call, create_run, ok_answer);
 }
 
 static void update_run(struct queue_call *call)
@@ -159,7 +159,7 @@ void app_queues_update(struct http_exchange *x, void *app)
         return;
     c->call.audited = true;
     if (queue_call_find(&c->call, m->queue_name, "queue.update") && check_negative(&c->call, m, &c->wanted))
-        queue_call_job(&c->call, update_run, ok_answer);
+        queue_call_long_job(&c->call, update_run, ok_answer);
 }
 
 /* ---- list, info, delete ---- */
@@ -242,7 +242,7 @@ void app_queues_delete(struct http_exchange *x, void *app)
     if (why != ERR_OK)
         queue_call_end(c, why, &c->note);
     else if (queue_call_find(c, m->queue_name, "queue.delete"))
-        queue_call_job(c, delete_run, ok_answer);
+        queue_call_long_job(c, delete_run, ok_answer);
 }
 
 /* ---- stats ---- */
@@ -333,7 +333,7 @@ void app_queue_clear(struct http_exchange *x, void *app)
     c->wanted = m;
     c->call.audited = true;
     if (m->queue || m->scheduled)
-        queue_call_job(&c->call, clear_run, ok_answer);
+        queue_call_long_job(&c->call, clear_run, ok_answer);
     else
         queue_call_refuse(&c->call, "invalid clear request; one of 'queue', 'scheduled' must be true");
 }

@@ -171,6 +171,8 @@ static void job_done(struct loop_job *j, bool canceled)
 {
     struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
     err why = canceled ? ERR_SHUTDOWN : c->why;
+    if (c->gated)
+        queue_gate_leave(c->app->queue_gate);
     if (why == ERR_OK)
         c->answer(c);
     else
@@ -189,4 +191,14 @@ void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c), voi
 {
     http_defer(c->x);
     queue_call_pool(c, run, answer);
+}
+
+void queue_call_long_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
+{
+    http_defer(c->x);
+    c->run = run;
+    c->answer = answer;
+    c->job = (struct loop_job){ .run = job_run, .done = job_done };
+    c->gated = true;
+    queue_gate_enter(c->app->queue_gate, &c->turn, &c->job);
 }

@@ -7,6 +7,7 @@
 #ifndef APP_QUEUE_CALL_H
 #define APP_QUEUE_CALL_H
 
+#include "app/queue_gate.h"
 #include "app/rpc.h"
 #include "loop/loop.h"
 #include "queue/queue.h"
@@ -31,6 +32,8 @@ struct queue_call {
     bool audited;                                 /* its end is logged: who did what to which queue */
     str name;                                     /* of the queue, for the log */
     struct loop_job job;
+    bool gated;                                   /* it is within the gate */
+    struct queue_turn turn;
     void (*run)(struct queue_call *c);            /* pool thread; sets why and note */
     void (*answer)(struct queue_call *c);         /* loop thread, when why is ERR_OK */
 };
@@ -54,7 +57,9 @@ MUST_CHECK void *queue_call_memory(struct queue_call *c, size_t count, size_t si
 
 /* Puts the exchange to sleep, runs on the pool, then answers or ends with c->why. */
 void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
-/* The same when it sleeps already. */
+/* The same for what waits, on its thread, for other work of the pool. */
+void queue_call_long_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
+/* As queue_call_job when it sleeps already. */
 void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
 /* Gives the queue back and answers: ERR_OK is 200. */
 void queue_call_end(struct queue_call *c, err why, const struct err_note *note);

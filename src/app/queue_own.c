@@ -34,7 +34,7 @@ static void partition_change(struct http_exchange *x, void *app, enum queue_part
     c->change = (struct queue_part_change){ .order = order,
                                             .partition = order == PART_ADD ? 0 : (uint32_t)m->partition,
                                             .store = wire_str(m->store) };
-    queue_call_job(&c->call, change_run, ok_answer);
+    queue_call_long_job(&c->call, change_run, ok_answer);
 }
 
 void app_partitions_add(struct http_exchange *x, void *app)
@@ -74,7 +74,7 @@ void app_partitions_rebalance(struct http_exchange *x, void *app)
     if (m == NULL || !queue_call_find(c, m->queue_name, "queue.update"))
         return;
     c->audited = true;
-    queue_call_job(c, rebalance_run, ok_answer);
+    queue_call_long_job(c, rebalance_run, ok_answer);
 }
 
 struct state_call {
@@ -191,7 +191,7 @@ void app_queue_requeue(struct http_exchange *x, void *app)
     if (m->count < 0)
         queue_call_refuse(&c->call, "count is invalid; it cannot be negative");
     else if (requeue_to(c, wire_str(m->to)))
-        queue_call_job(&c->call, requeue_run, requeue_answer);
+        queue_call_long_job(&c->call, requeue_run, requeue_answer);
 }
 
 /* ---- why ---- */

@@ -255,7 +255,7 @@ void app_storage_import(struct http_exchange *x, void *app)
     c->wanted = m;
     c->partition = (uint32_t)m->partition;
     if (import_items(c))
-        queue_call_job(&c->call, import_run, import_answer);
+        queue_call_long_job(&c->call, import_run, import_answer);
 }
 
 /* ---- delete ---- */
@@ -313,5 +313,5 @@ void app_storage_delete(struct http_exchange *x, void *app)
     c->call.audited = true;
     c->partition = (uint32_t)m->partition;
     if (delete_ids(c, m))
-        queue_call_job(&c->call, delete_run, delete_answer);
+        queue_call_long_job(&c->call, delete_run, delete_answer);
 }
