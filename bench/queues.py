@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """queues.py - the queue's benchmarks, each beside its peers in the same run, alternating; prints Markdown.
 
-    bench/queues.py --build DIR [--seconds N] [--rounds N] [--peers NAME,...] produce lease mixed depth empty start fault
-                                                                             churn memory
+    bench/queues.py --build DIR [--seconds N] [--rounds N] [--peers NAME,...]
+                    produce lease mixed depth empty start fault churn memory
 
 DIR is a release build (meson setup DIR --buildtype=release) with the targets palimpsest and bench. Peers are Debian
 packages (script/deps bench): beanstalkd -f 0, Redis Streams with appendfsync always, RabbitMQ with a durable queue,
@@ -252,7 +252,8 @@ class Rabbit(Target):
         self.run(['/usr/lib/rabbitmq/bin/rabbitmq-server'], env=env, start_new_session=True)
 
     def reset(self):
-        while self.load('--producers', 0, '--consumers', 4, '--batch', 1000, '--drain', '--ms', 3600000)['take']['items']:
+        drain = '--producers', 0, '--consumers', 4, '--batch', 1000, '--drain', '--ms', 3600000
+        while self.load(*drain)['take']['items']:
             pass
 
     def end(self):
@@ -445,7 +446,16 @@ class Postgres:
         subprocess.run([*self.user, self.bin + '/initdb', '-D', self.data, '-U', 'bench', '-A', 'trust', '-E', 'UTF8'],
                        check=True, stdout=subprocess.DEVNULL, cwd=self.dir)
         self.start()
-        self.url = f'postgresql://bench@127.0.0.1:{self.port}/postgres'
+
+    def database(self, name):
+        """The URL of a new one: what a server finds in an old one are its own partitions."""
+        argv = [self.bin + '/createdb', '-h', '127.0.0.1', '-p', str(self.port), '-U', 'bench', name]
+        until = time.monotonic() + DEADLINE_S
+        while subprocess.run(argv, check=False, capture_output=True).returncode != 0: # it listens before it is ready
+            if time.monotonic() > until:
+                raise SystemExit('createdb: ' + subprocess.run(argv, check=False, capture_output=True).stderr.decode())
+            time.sleep(0.1)
+        return f'postgresql://bench@127.0.0.1:{self.port}/{name}'
 
     def start(self):
         self.process = subprocess.Popen([*self.user, self.bin + '/postgres', '-D', self.data, '-h', '127.0.0.1', '-p',
@@ -473,12 +483,12 @@ class Postgres:
 
 
 def bench_fault(b):
-    """Two stores, four partitions; the second is a PostgreSQL that is well, slow (runs a hundredth of the time), stopped
-    or dead. Stopped and dead come while the load runs."""
+    """Two stores, four partitions; the second is a PostgreSQL that is well, slow (runs a hundredth of the time),
+    stopped or dead. Stopped and dead come while the load runs."""
     pg = b.add(Postgres(b))
     rows = []
     for name in ('well', 'slow', 'stopped', 'dead'):
-        ours = b.add(Palimpsest(b, name, partitions=4, stores=f'a=q-a, b={pg.url}'))
+        ours = b.add(Palimpsest(b, name, partitions=4, stores=f'a=q-a, b={pg.database(name)}'))
         over = threading.Event()
 
         def hurt(how=name, over=over):
