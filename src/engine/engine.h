@@ -132,8 +132,8 @@ MUST_CHECK err engine_txn_delete(struct engine_txn *t, enum engine_space space, 
  *             engine_opts.sync_interval_ms, or before the index takes it over
  * What was written and not synced survives the process, and is lost, group by group from the end, when the machine
  * stops: never a part of an update, nor an update without all before it. Decisions see it at once. Views show an
- * update's rows when its group is synced, or at done when the group is not going to be; so of an early update, and of an
- * unsynced one in a group with others, a moment after done. */
+ * update's rows when its group is synced, or at done when the group is not going to be; so of an early update,
+ * and of an unsynced one in a group with others, a moment after done. */
 enum engine_ack { ENGINE_ACK_SYNCED, ENGINE_ACK_EARLY, ENGINE_ACK_UNSYNCED };
 
 /* One update. The memory is the caller's and must stay until done was called.

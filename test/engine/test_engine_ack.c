@@ -1,6 +1,7 @@
 /* Goal: early and unsynced updates are acknowledged when they are written, synced ones when they and all they read are
  * on disk, and views never show what a synced update has not promised yet.
- * Method: the disk's sync waits for what has to happen before it; a fact that does not hold hangs until the time limit. */
+ * Method: the disk's sync waits for what has to happen before it; a fact that does not hold hangs until the time
+ * limit. */
 #include "scratch.h"
 #include "vlog/file.h"
 

@@ -1,9 +1,9 @@
-/* Goal: kill -9 at any instant loses nothing acknowledged and shows nothing half written; a power loss loses nothing that
- * was acknowledged as synced, and of the rest only an end; no space leaks.
+/* Goal: kill -9 at any instant loses nothing acknowledged and shows nothing half written; a power loss loses
+ * nothing that was acknowledged as synced, and of the rest only an end; no space leaks.
  * Method: a child writes pairs of rows with a window of updates in flight and tells each acknowledgement through a
  * pipe; the parent kills it after a random number of them (or at once), opens the store and compares. Which row
- * an update writes, and how, follows from its number, so the parent knows what may be there. For a power loss the child
- * notes what each sync covered, and the parent loses random sectors of the log behind that.
+ * an update writes, and how, follows from its number, so the parent knows what may be there. For a power loss
+ * the child notes what each sync covered, and the parent loses random sectors of the log behind that.
  * FAULT_KILL_CYCLES sets the number of kills (100); FAULT_SEED the seed, printed. */
 #include "base/rng.h"
 #include "scratch.h"

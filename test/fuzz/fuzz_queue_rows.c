@@ -1,5 +1,5 @@
-/* What a queue's store reads: batches and items, keys and values of rows. No bytes crash it, and what it takes is written
- * back the same. */
+/* What a queue's store reads: batches and items, keys and values of rows. No bytes crash it, and what it takes
+ * is written back the same. */
 #include "queue/item.h"
 #include "queue/store_rows.h"
 
