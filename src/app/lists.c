@@ -163,22 +163,29 @@ static void cache_status(struct list_get *g, int64_t fresh_ms)
 
 static void headers(struct list_get *g, const struct list_value *v, str tag)
 {
-    const struct list_bucket_opts *b = g->request.bucket;
     struct arena *a = http_arena(g->x);
     mono now = clock_mono(g->app->clock);
-    int64_t fresh_ms = list_fresh_ms(v, now), left_s = fresh_ms > 0 ? fresh_ms / 1000 : 0;
-    int64_t stale_s = b->stale_ttl_ms / 1000;
-    header(g->x, "Content-Type", STR("application/json"));
+    int64_t fresh_ms = list_fresh_ms(v, now);
     header(g->x, "ETag", arena_printf(a, "\"%.*s\"", STR_ARG(tag)));
     header(g->x, "List-Version", str_of(v->version));
     header(g->x, "List-Size", arena_printf(a, "%u", v->count));
     header(g->x, "Age", arena_printf(a, "%lld", (long long)(list_age_ms(v, now) / 1000)));
+    header(g->x, "Server-Timing", arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
+    cache_status(g, fresh_ms);
+}
+
+/* Of an answer that is no problem: those have their own. */
+static void headers_of_content(struct list_get *g, const struct list_value *v)
+{
+    const struct list_bucket_opts *b = g->request.bucket;
+    struct arena *a = http_arena(g->x);
+    int64_t fresh_ms = list_fresh_ms(v, clock_mono(g->app->clock)), left_s = fresh_ms > 0 ? fresh_ms / 1000 : 0;
+    int64_t stale_s = b->stale_ttl_ms / 1000;
+    header(g->x, "Content-Type", STR("application/json"));
     header(g->x, "Cache-Control",
            arena_printf(a, "%s, max-age=%lld, stale-while-revalidate=%lld, stale-if-error=%lld",
                         b->is_public ? "public" : "private", (long long)left_s, (long long)stale_s,
                         (long long)stale_s));
-    header(g->x, "Server-Timing", arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
-    cache_status(g, fresh_ms);
 }
 
 static str item_json(struct arena *a, const struct list_item *item, unsigned position)
@@ -231,6 +238,7 @@ static void answer(struct list_get *g, const struct list_value *v)
         app_fail(g->x, ERR_LIMIT, NULL);
         return;
     }
+    headers_of_content(g, v);
     bool same = none_match.n > 0 && http_etag_matches(none_match, tag, true);
     http_answer(g->x, same ? 304 : 200, same ? (str){ .p = NULL, .n = body.n } : body);
 }
