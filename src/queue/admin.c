@@ -153,7 +153,7 @@ static void fill_leases(struct queue *q, struct part *p, struct queue_item *item
         if (it == NULL || it->state != QITEM_LEASED)
             continue;
         items[i].lease_deadline = it->due_at;
-        items[i].attempts = it->attempts;
+        items[i].attempts = it->attempts & ~ATTEMPTS_DOOMED;
         items[i].token = it->token;
     }
     queue_leave(q);

@@ -152,6 +152,7 @@ err catalogue_load(struct engine *e, uint32_t *next_number,
         arena_reset(&a);
     }
     arena_fini(&a);
+    engine_cursor_close(&c);
     engine_view_end(&v);
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }

@@ -165,6 +165,8 @@ static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
     case QITEM_MOVING:
         return ERR_AGAIN;
     case QITEM_LEASED:
+        if (it->attempts >= ATTEMPTS_DOOMED && !removes(c))
+            return refuse(c, i, ERR_CONFLICT, "is not marked as leased");
         if (c->items[i].token != 0 && c->items[i].token != it->token)
             return refuse(c, i, ERR_CONFLICT, "is leased by another");
         return ERR_OK;

@@ -155,7 +155,8 @@ static void put_states(struct slot *s)
 static bool main_wanted(const struct part *p)
 {
     return !list_empty(&p->produces) || !list_empty(&p->changes) || !list_empty(&p->due) ||
-           !list_empty(&p->orphans) || !list_empty(&p->moves) || p->expire_due || !list_empty(&p->old_idems);
+           !list_empty(&p->orphans) || !list_empty(&p->moves) ||
+           !list_empty(&p->dying) || p->expire_due || !list_empty(&p->old_idems);
 }
 
 static bool flush_main(struct part *p, mono now)
@@ -238,8 +239,10 @@ void part_hold(struct part *p)
 
 static void release_batches(struct slot *s)
 {
-    for (unsigned i = 0; i < s->batches_count; i++)
+    for (unsigned i = 0; i < s->batches_count; i++) {
+        batch_written(s->batches[i]);
         batch_unref(s->part, s->batches[i]);
+    }
     for (unsigned i = 0; i < s->dirty_count; i++) {
         s->dirty[i]->dirty = false;
         batch_unref(s->part, s->dirty[i]);

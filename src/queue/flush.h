@@ -78,14 +78,18 @@ void change_again(struct queue_change *c);
 void change_leave(struct queue_change *c);
 void change_refuse_all(struct part *p);
 
-/* move.c: what is due; and to a dead queue. */
-struct move;
+/* due.c: what is due. */
 void due_build(struct part *p, struct slot *s, store_time now);
 bool item_dies(const struct qitem *it, store_time now);
+/* move.c: to another queue. */
+struct move;
 void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_change *c);
 void move_build(struct part *p, struct slot *s);
 void move_outcome(struct move *m, err why);
-void move_lost(struct part *p);
+void move_begin(struct part *p);                 /* of what part_die gathered */
+mono move_wake(struct part *p, mono now);        /* what is tried again; when to look next */
+void move_lost(struct part *p);                  /* before the memory is thrown away */
+void move_abandon(struct part *p);               /* the queue ends */
 void move_forget_change(struct part *p, const struct queue_change *c);
 
 /* load.c */

@@ -53,8 +53,14 @@ bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool c
 {
     if (why == ERR_SHUTDOWN)
         return false;
-    if (why != ERR_OK)
+    if (why != ERR_OK && h->status != PLACE_OK && why != ERR_IO && why != ERR_CORRUPT) {
+        h->failures_total++; /* known: the next probe stays when it is */
+        return false;
+    }
+    if (why != ERR_OK && h->status != PLACE_ERROR)
         return failed(h, now, why);
+    if (why != ERR_OK)
+        return false;
     if (counts)
         average(h, now, took_ns);
     if (h->status == PLACE_OK)

@@ -390,7 +390,7 @@ static void trim(struct queue_lease_request *r, struct part *p)
 static void finish(struct queue *q, struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
-    if (own->fetch_why != ERR_OK) { /* a lease stands until it expires: what cannot be read is not given at once again */
+    if (own->fetch_why != ERR_OK) { /* a lease stands until it expires: what cannot be read is not given again */
         err_note_set(&r->note, "internal error, try your request again");
         r->items_count = 0;
     }

@@ -119,6 +119,8 @@ void queue_end(struct queue *q, bool deleted)
         if (all[i]->state != REQ_ANSWERED)
             end_request(q, all[i], deleted ? ERR_NOT_FOUND : ERR_SHUTDOWN);
     free(all);
+    for (uint32_t i = 0; i < q->parts_count; i++)
+        move_abandon(q->parts[i]);
     queue_leave(q);
 }
 

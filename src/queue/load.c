@@ -280,7 +280,7 @@ static void merge_leases(struct part *p, struct part_job *j)
         it->due_at = l->deadline;
         if (it->key != NULL)
             it->key->active = it;
-        due_add(it, it->due_at);
+        due_add(it, it->attempts >= ATTEMPTS_DOOMED ? STORE_TIME_ZERO : it->due_at);
     }
 }
 
@@ -346,6 +346,11 @@ static void merge_load(struct part *p, struct part_job *j)
         p->seen = true;
         INVARIANT(p->queue->unseen > 0);
         p->queue->unseen--;
+    }
+    if (p->unsure) {
+        p->unsure = false;
+        INVARIANT(p->queue->unsure > 0);
+        p->queue->unsure--;
     }
     settle_unknown(p, j);
     p->queue->placing_wanted = true;

@@ -79,6 +79,7 @@ struct queue {
     struct list arrived;          /* struct arrival */
     bool deleted, draining, paused, placing_wanted;
     unsigned unseen;              /* partitions whose keys were never read */
+    unsigned unsure;              /* partitions where items were moved to, or not: nobody knows until they are read */
     struct queue_info info;       /* texts are own memory */
     struct part **parts;
     uint32_t parts_count;

@@ -309,7 +309,7 @@ static bool close_part(struct queue *q, struct part *p)
         place_open(q->place, p->number, false);
         produce_unplace_all(p);
         part_heads(p);
-        bool quiet = is_quiet(p), usable = part_usable(p);
+        bool quiet = is_quiet(p), usable = p->loaded && !p->loading; /* but for being closed */
         mono now = clock_mono(clock);
         if (!quiet && now.ns < deadline.ns) {
             mono until = mono_add_ms(now, STEP_MS);

@@ -1,10 +1,11 @@
-/* move.c - what is due: back to the tail, to the dead queue, or gone. And the way to another queue.
+/* move.c - items on their way to another queue: to a dead queue, or back from one by order.
  *
  *   gathered (source) -> bodies read, batch made in the target (pool) -> same store: one write for both sides
- *                                                                     -> else: inserted there, then removed here
+ *                         -> else: doomed here (DOOM), inserted there (INSERT), removed here (REMOVE)
  * The item stays in its source until it is durable in the target. Across stores the target keeps a key for each item,
- * so that a second try after a crash inserts nothing twice; the key goes when the source is rid of the item.
- * A failure puts the items back where they were, to be tried again after MOVE_RETRY_NS. */
+ * so that a second try after a crash inserts nothing twice; the key goes when the source is rid of the item. Doomed
+ * is a lease whose attempts say so: nobody gets that item again, and after a crash it is moved before anything else.
+ *   What fails is tried again after MOVE_RETRY_MS, as long as there is a target; ordered moves are put back. */
 #include "queue/flush.h"
 #include "queue/wait.h"
 
@@ -14,13 +15,14 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { MOVE_ITEMS_MAX = 256, MOVE_ARENA_BYTES_MAX = 64 << 20, DUE_BUILD_MAX = 512 };
-#define MOVE_RETRY_NS NS_PER_S
+enum { MOVE_ITEMS_MAX = 256, MOVE_ARENA_BYTES_MAX = 64 << 20, MOVE_RETRY_MS = 1000 };
 #define MOVE_KEY_NS (7 * 24 * 3600 * NS_PER_S)
 
+enum move_stage { MOVE_NEW, MOVE_DOOM, MOVE_INSERT, MOVE_REMOVE };
 struct move {
-    struct list link;             /* part.dying, part.moves */
-    struct arrival arrival;
+    struct list link;             /* part.dying, part.moves, part.later */
+    enum move_stage stage;
+    mono again_at;
     struct part *part;
     uint64_t generation;
     struct queue_change *change;  /* that waits for it; NULL: none */
@@ -51,59 +53,6 @@ struct move {
     struct loop_job job;
     err why;
 };
-
-/* ---- what is due ---- */
-
-bool item_dies(const struct qitem *it, store_time now)
-{
-    uint32_t max = it->part->queue->info.max_attempts;
-    return (max > 0 && it->attempts >= max) || !store_time_before(now, it->expire_at);
-}
-
-static void due_item(struct part *p, struct slot *s, struct qitem *it, store_time now)
-{
-    bool dies = it->state == QITEM_LEASED ? item_dies(it, now) : !store_time_before(now, it->expire_at);
-    if (dies)
-        part_die(p, s, it, NULL);
-    else
-        step_return(s, it, now);
-}
-
-static void expire_list(struct part *p, struct slot *s, struct list *items, store_time now, store_time *next)
-{
-    for (struct list *n = items->next, *after; n != items; n = after) {
-        after = n->next;
-        struct qitem *it = CONTAINER_OF(n, struct qitem, link);
-        if (!store_time_before(now, it->expire_at) && slot_room(s, STEP_OPS_MAX))
-            part_die(p, s, it, NULL);
-        else if (store_time_before(it->expire_at, *next))
-            *next = it->expire_at;
-    }
-}
-
-struct expiry { struct part *part; struct slot *slot; store_time now, next; };
-
-static void expire_okey(void *ctx, struct hash_node *n)
-{
-    struct expiry *e = ctx;
-    expire_list(e->part, e->slot, &CONTAINER_OF(n, struct okey, node)->behind, e->now, &e->next);
-}
-
-static void move_begin(struct part *p);
-
-void due_build(struct part *p, struct slot *s, store_time now)
-{
-    for (unsigned i = 0; i < DUE_BUILD_MAX && slot_room(s, STEP_OPS_MAX) && !list_empty(&p->due); i++)
-        due_item(p, s, CONTAINER_OF(list_take(&p->due), struct qitem, link), now);
-    if (p->expire_due) {
-        struct expiry e = { .part = p, .slot = s, .now = now, .next = STORE_TIME_NEVER };
-        p->expire_due = false;
-        expire_list(p, s, &p->ready_list, now, &e.next);
-        hash_each(&p->okeys, expire_okey, &e);
-        part_expire_set(p, e.next);
-    }
-    move_begin(p);
-}
 
 /* ---- gathering: under the lock of the source ---- */
 
@@ -255,7 +204,7 @@ static struct part *choose(struct move *m)
 static err find_there(struct move *m)
 {
     unsigned char hash[16];
-    if (m->to->unseen > 0)
+    if (m->to->unseen + m->to->unsure > 0)
         return ERR_UNAVAILABLE;
     m->new_count = 0;
     for (unsigned i = 0; i < m->count; i++) {
@@ -366,7 +315,9 @@ static void deliver(struct move *m)
             p->ready += m->new_count;
             p->done_id = ksuid_cmp(last, p->done_id) > 0 ? last : p->done_id;
             part_arrive(p, m->batch);
-        } else if (m->why == ERR_IO && m->to_generation == p->generation) {
+        } else if (m->why == ERR_IO) {
+            to->unsure += !p->unsure;
+            p->unsure = true;
             part_failed(p);
         }
         batch_unref(p, m->batch);
@@ -402,27 +353,30 @@ static void finished(void *ctx)
     move_free(m);
 }
 
-static void put_back(struct part *p, struct qitem *it, store_time at)
+static void put_back(struct part *p, struct qitem *it)
 {
     qitem_move(it, (enum qitem_state)it->from);
     if (it->state == QITEM_LEASED || it->state == QITEM_SCHEDULED) {
-        due_add(it, at);
+        due_add(it, it->due_at);
         return;
     }
     it->state = QITEM_READY;
-    it->expire_at = at; /* in memory only: tried again then */
     part_ready_put(p, it);
 }
 
-/* Under the lock of the source: m is over there, its items are gone or back. */
+static bool is_current(const struct move *m)
+{
+    const struct queue *q = m->part->queue;
+    return m->generation == m->part->generation && !q->draining && !q->deleted;
+}
+
+/* Under the lock of the source: m is over there, its items are gone, back or lost with the memory they stood in. */
 static void end(struct move *m, err why)
 {
     struct part *p = m->part;
     struct queue *q = p->queue;
-    store_time again = store_time_add(clock_store(q->all->opts.clock), MOVE_RETRY_NS);
     for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++)
-        if (m->items[i]->state == QITEM_MOVING)
-            put_back(p, m->items[i], again);
+        put_back(p, m->items[i]);
     m->removed = why == ERR_OK;
     if (m->change != NULL)
         change_outcome(m->change, why);
@@ -435,13 +389,71 @@ static void end(struct move *m, err why)
     loop_post(q->all->opts.loop, finished, m);
 }
 
+/* Under the lock of the source. */
+static void later(struct move *m)
+{
+    struct queue *q = m->part->queue;
+    m->again_at = mono_add_ms(clock_mono(q->all->opts.clock), MOVE_RETRY_MS);
+    list_append(&m->part->later, &m->link);
+    if (m->again_at.ns < q->held_at.ns)
+        q->held_at = m->again_at;
+    q->busy--;
+}
+
+/* On the loop: nothing came of it; from the beginning, in a while. */
+static void again(void *ctx)
+{
+    struct move *m = ctx;
+    struct queue *q = m->part->queue;
+    err why = m->why;
+    deliver(m);
+    queue_unref(&m->to);
+    m->to = NULL;
+    m->to_part = NULL;
+    free(m->ops);
+    m->ops = NULL;
+    m->ops_count = 0;
+    m->across = false;
+    m->stage = MOVE_NEW;
+    arena_reset(&m->arena);
+    queue_ref(q);
+    queue_enter(q);
+    if (m->keeps || !is_current(m)) {
+        end(m, why);
+    } else {
+        m->why = ERR_OK;
+        later(m);
+    }
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+mono move_wake(struct part *p, mono now)
+{
+    mono next = { .ns = INT64_MAX };
+    for (struct list *n = p->later.next, *after; n != &p->later; n = after) {
+        after = n->next;
+        struct move *m = CONTAINER_OF(n, struct move, link);
+        if (m->again_at.ns > now.ns) {
+            next.ns = m->again_at.ns < next.ns ? m->again_at.ns : next.ns;
+            continue;
+        }
+        list_remove(n);
+        list_append(m->stage == MOVE_REMOVE ? &p->moves : &p->dying, n);
+        p->queue->busy++;
+        queue_work(p);
+    }
+    return next;
+}
+
+/* On the loop: what is next is a write of the source. */
 static void to_source(struct move *m)
 {
     struct part *p = m->part;
     struct queue *q = p->queue;
     queue_ref(q);
     queue_enter(q);
-    if (m->generation != p->generation || !part_usable(p) || q->draining || q->deleted) {
+    if (!is_current(m)) {
         end(m, ERR_UNAVAILABLE);
     } else {
         list_append(&p->moves, &m->link);
@@ -451,24 +463,16 @@ static void to_source(struct move *m)
     queue_unref(&q);
 }
 
-static void move_failed(struct move *m)
-{
-    struct queue *q = m->part->queue;
-    queue_ref(q);
-    queue_enter(q);
-    end(m, m->why);
-    queue_leave(q);
-    queue_unref(&q);
-}
-
 static void inserted(void *ctx)
 {
     struct move *m = ctx;
+    if (m->why != ERR_OK) {
+        again(m);
+        return;
+    }
     deliver(m);
-    if (m->why == ERR_OK)
-        to_source(m);
-    else
-        move_failed(m);
+    m->stage = MOVE_REMOVE;
+    to_source(m);
 }
 
 static void insert_written(struct queue_write *w, err why)
@@ -478,10 +482,13 @@ static void insert_written(struct queue_write *w, err why)
     loop_post(m->part->queue->all->opts.loop, inserted, m);
 }
 
-static void insert(struct move *m)
+/* On the loop. */
+static void insert(void *ctx)
 {
+    struct move *m = ctx;
     struct queues *all = m->to->all;
     struct store_state *st = &all->stores[m->to_store_index];
+    m->stage = MOVE_INSERT;
     side_of_target(m, &m->write.parts[0]);
     m->write.parts_count = 1;
     m->write.deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
@@ -501,15 +508,17 @@ static void move_done(struct loop_job *j, bool canceled)
     struct move *m = CONTAINER_OF(j, struct move, job);
     if (canceled)
         m->why = ERR_SHUTDOWN;
-    if (m->why != ERR_OK)
-        move_failed(m);
-    else if (m->across && m->placed)
+    if (m->why != ERR_OK) {
+        again(m);
+    } else if (m->across && m->placed && m->keeps) {
         insert(m);
-    else
+    } else {
+        m->stage = m->across && m->placed ? MOVE_DOOM : MOVE_REMOVE;
         to_source(m);
+    }
 }
 
-static void move_begin(struct part *p)
+void move_begin(struct part *p)
 {
     for (struct list *n; (n = list_take(&p->dying)) != NULL;) {
         struct move *m = CONTAINER_OF(n, struct move, link);
@@ -518,56 +527,100 @@ static void move_begin(struct part *p)
     }
 }
 
-/* The source's side, with the target's in the same write when they share a store. */
+/* ---- the source's side of a write ---- */
+
+static void doom(struct slot *s, struct qitem *it)
+{
+    if (it->from != QITEM_LEASED) /* past its time, also after a restart: it is moved before it is given */
+        return;
+    it->attempts |= ATTEMPTS_DOOMED;
+    slot_op(s, OP_LEASE_PUT)->u.lease = qitem_lease(it, it->due_at);
+}
+
 void move_build(struct part *p, struct slot *s)
 {
     struct list *n = list_first(&p->moves);
     if (n == NULL || s->move != NULL || !slot_room(s, MOVE_ITEMS_MAX * STEP_OPS_MAX))
         return;
     struct move *m = CONTAINER_OF(n, struct move, link);
+    unsigned before = s->ops_count;
     list_remove(n);
+    for (unsigned i = 0; i < m->count; i++) {
+        if (m->stage == MOVE_DOOM)
+            doom(s, m->items[i]);
+        else
+            step_gone(s, m->items[i]);
+    }
+    if (m->stage == MOVE_DOOM && s->ops_count == before) {
+        loop_post(p->queue->all->opts.loop, insert, m);
+        return;
+    }
     s->move = m;
-    for (unsigned i = 0; i < m->count; i++)
-        step_gone(s, m->items[i]);
-    if (m->placed) {
+    if (m->stage == MOVE_REMOVE && m->placed) {
         side_of_target(m, &s->write.parts[1]);
         s->write.parts_count = 2;
     }
 }
 
+/* Its step was taken back: out of where that put it, still on its way. */
+static void keep_moving(struct part *p, struct qitem *it)
+{
+    if (it->due.place != 0)
+        heap_remove(&p->queue->due, &it->due);
+    part_unlist(p, it);
+    qitem_move(it, QITEM_MOVING);
+}
+
 void move_outcome(struct move *m, err why)
 {
     struct part *p = m->part;
-    store_time again = store_time_add(clock_store(p->queue->all->opts.clock), MOVE_RETRY_NS);
-    for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++) {
-        struct qitem *it = m->items[i]; /* taken back by its step: due at once, which is too soon */
-        if (it->due.place != 0) {
-            heap_remove(&p->queue->due, &it->due);
-            due_add(it, again);
-        } else if (it->state == QITEM_READY) {
-            it->expire_at = again;
-        }
+    struct loop *loop = p->queue->all->opts.loop;
+    bool current = m->generation == p->generation && why != ERR_IO && why != ERR_CORRUPT;
+    if (why != ERR_OK && m->stage == MOVE_REMOVE && current)
+        for (unsigned i = 0; i < m->count; i++)
+            keep_moving(p, m->items[i]);
+    if (m->stage == MOVE_DOOM && why == ERR_OK) {
+        loop_post(loop, insert, m);
+    } else if (why == ERR_OK) {
+        end(m, ERR_OK);
+    } else if (m->stage == MOVE_REMOVE && !m->placed && !m->keeps && current && is_current(m)) {
+        later(m); /* it is in the target: only this is left */
+    } else if (!current) {
+        m->generation = p->generation - 1; /* its items are about to be thrown away */
+        m->why = why;
+        end(m, why);
+    } else {
+        m->why = why;
+        loop_post(loop, again, m);
     }
-    end(m, why);
+}
+
+static void end_all(struct part *p, struct list *moves, bool idle)
+{
+    for (struct list *n; (n = list_take(moves)) != NULL;) {
+        p->queue->busy += idle;
+        end(CONTAINER_OF(n, struct move, link), ERR_UNAVAILABLE);
+    }
 }
 
 void move_lost(struct part *p)
 {
-    struct list *lists[] = { &p->moves, &p->dying };
-    for (size_t i = 0; i < COUNT_OF(lists); i++) {
-        for (struct list *n; (n = list_take(lists[i])) != NULL;) {
-            struct move *m = CONTAINER_OF(n, struct move, link);
-            m->generation--; /* its items are about to be thrown away */
-            end(m, ERR_UNAVAILABLE);
-        }
-    }
+    for (struct list *n = p->movers.next; n != &p->movers; n = n->next)
+        CONTAINER_OF(n, struct move, by_part)->generation = p->generation - 1;
+    move_abandon(p);
+}
+
+void move_abandon(struct part *p)
+{
+    end_all(p, &p->moves, false);
+    end_all(p, &p->dying, false);
+    end_all(p, &p->later, true);
 }
 
 void move_forget_change(struct part *p, const struct queue_change *c)
 {
-    struct move *m;
     for (struct list *n = p->movers.next; n != &p->movers; n = n->next) {
-        m = CONTAINER_OF(n, struct move, by_part);
+        struct move *m = CONTAINER_OF(n, struct move, by_part);
         if (m->change == c)
             m->change = NULL;
     }

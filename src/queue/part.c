@@ -23,18 +23,39 @@ struct batch *batch_new(uint16_t count, str order_key)
     return b;
 }
 
-void batch_keep(struct batch *b, str bytes, atomic_uint_least64_t *cached, uint64_t bytes_max)
+struct shared *shared_new(str bytes)
 {
-    INVARIANT(b->bytes.p == NULL);
-    if (atomic_load_explicit(cached, memory_order_relaxed) + bytes.n > bytes_max)
+    struct shared *s = malloc(sizeof *s + bytes.n);
+    INVARIANT(s != NULL);
+    s->refs = 1;
+    s->n = bytes.n;
+    memcpy(s->bytes, bytes.p, bytes.n);
+    return s;
+}
+
+void shared_unref(struct shared **sp)
+{
+    struct shared *s = *sp;
+    *sp = NULL;
+    if (s != NULL && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+        free(s);
+}
+
+void batch_keep(struct batch *b, struct shared *bytes, atomic_uint_least64_t *cached, uint64_t bytes_max)
+{
+    INVARIANT(b->bytes == NULL);
+    (void)atomic_fetch_add_explicit(&bytes->refs, 1, memory_order_relaxed);
+    b->bytes = bytes;
+    if (atomic_load_explicit(cached, memory_order_relaxed) + bytes->n > bytes_max)
         return;
-    char *copy = malloc(bytes.n);
-    if (copy == NULL)
-        return;
-    memcpy(copy, bytes.p, bytes.n);
-    (void)atomic_fetch_add_explicit(cached, bytes.n, memory_order_relaxed);
-    b->bytes = (str){ .p = copy, .n = bytes.n };
+    (void)atomic_fetch_add_explicit(cached, bytes->n, memory_order_relaxed);
     b->cached = cached;
+}
+
+void batch_written(struct batch *b)
+{
+    if (b->bytes != NULL && b->cached == NULL)
+        shared_unref(&b->bytes);
 }
 
 void batch_ref(struct batch *b)
@@ -53,9 +74,9 @@ void batch_unref(struct part *p, struct batch *b)
         if (memchr(b->states, ITEM_IN_PLACE, b->count) != NULL || memchr(b->states, ITEM_ELSEWHERE, b->count) != NULL)
             p->churn++;
     }
-    if (b->bytes.p != NULL)
-        (void)atomic_fetch_sub_explicit(b->cached, b->bytes.n, memory_order_relaxed);
-    free((void *)(uintptr_t)b->bytes.p);
+    if (b->bytes != NULL && b->cached != NULL)
+        (void)atomic_fetch_sub_explicit(b->cached, b->bytes->n, memory_order_relaxed);
+    shared_unref(&b->bytes);
     free(b);
 }
 
@@ -78,14 +99,15 @@ void part_batch_add(struct part *p, struct batch *b)
 
 bool batch_item(const struct batch *b, unsigned index, str *out)
 {
-    if (b->bytes.p == NULL)
+    if (b->bytes == NULL)
         return false;
     struct item_span span;
     struct item_place place = item_slot_place(index);
-    str slots = str_take(str_skip(b->bytes, place.offset), place.n);
-    if (item_slot_decode(slots, index, b->count, b->bytes.n, &span) != ERR_OK)
+    str bytes = { .p = b->bytes->bytes, .n = b->bytes->n };
+    str slots = str_take(str_skip(bytes, place.offset), place.n);
+    if (item_slot_decode(slots, index, b->count, bytes.n, &span) != ERR_OK)
         return false;
-    *out = str_take(str_skip(b->bytes, span.offset), span.n);
+    *out = str_take(str_skip(bytes, span.offset), span.n);
     return true;
 }
 
@@ -358,6 +380,7 @@ void part_init(struct part *p, struct queue *q, uint32_t number, uint32_t store)
     list_init(&p->orphans);
     list_init(&p->moves);
     list_init(&p->dying);
+    list_init(&p->later);
     list_init(&p->movers);
     list_init(&p->old_idems);
     list_init(&p->unknown_idems);

@@ -30,10 +30,19 @@ enum {
     PART_SCHEDULED_ITEMS = 4096,  /* the next schedules in memory */
 };
 
+/* In the attempts of a lease: the item is on its way to another queue. */
+#define ATTEMPTS_DOOMED (UINT32_C(1) << 31)
+
 enum qitem_state {
-    QITEM_FREE, QITEM_READY, QITEM_TAIL, QITEM_BEHIND, QITEM_GRANTING, QITEM_LEASED, QITEM_SCHEDULED, QITEM_ENDING, QITEM_MOVING,
+    QITEM_FREE, QITEM_READY, QITEM_TAIL, QITEM_BEHIND,
+    QITEM_GRANTING, QITEM_LEASED, QITEM_SCHEDULED, QITEM_ENDING, QITEM_MOVING,
     QITEM_STATES
 };
+
+/* Encoded items that a request and the batch made of it both hold: a write outlives a request that timed out. */
+struct shared { atomic_uint refs; size_t n; char bytes[]; };
+struct shared *shared_new(str bytes); /* a copy */
+void shared_unref(struct shared **sp);
 
 struct batch {
     struct hash_node node;
@@ -42,8 +51,9 @@ struct batch {
     uint16_t count;
     bool dirty, known;            /* known: in part.batches */
     store_time created_at, expire_at;
-    str order_key, bytes;         /* own memory; no bytes: only in the store */
-    atomic_uint_least64_t *cached; /* where bytes are counted */
+    str order_key;                /* own memory */
+    struct shared *bytes;         /* encoded; NULL: only in the store */
+    atomic_uint_least64_t *cached; /* where bytes are counted; NULL: kept for the write alone */
     unsigned char states[];
 };
 
@@ -100,6 +110,7 @@ struct part {
     struct recent *recent;        /* a ring; NULL until the first */
     unsigned recent_at;
     bool failing;                 /* its memory was lost to an error of its store */
+    bool unsure;                  /* items may have been moved here: only the store knows */
     bool stale, owned, seen;      /* to be read again; owned: epoch and counts are known; seen: its keys too */
     struct ksuid last_id;         /* greatest given */
     struct ksuid done_id;         /* greatest whose batch or entry is known to be there */
@@ -124,7 +135,7 @@ struct part {
     struct list produces, changes, grants, fetching; /* requests */
     struct list due, orphans;     /* items: to be returned; leased without anybody */
     struct list moves;            /* struct move, ready to be written */
-    struct list dying, movers;    /* struct move, being gathered; all */
+    struct list dying, later, movers; /* struct move: being gathered, tried again later, all */
     struct list old_idems, unknown_idems; /* keys past their window; of an unknown outcome */
     struct list unknown;          /* produce requests whose outcome only the store knows */
     mono held_until;              /* after a failure: not before */
@@ -134,8 +145,9 @@ struct part {
 
 /* Batches. */
 struct batch *batch_new(uint16_t count, str order_key);
-/* Keeps a copy of the encoded bytes when all such copies stay within bytes_max. */
-void batch_keep(struct batch *b, str bytes, atomic_uint_least64_t *cached, uint64_t bytes_max);
+/* Keeps the encoded bytes, for longer than the write when all that are kept stay within bytes_max. */
+void batch_keep(struct batch *b, struct shared *bytes, atomic_uint_least64_t *cached, uint64_t bytes_max);
+void batch_written(struct batch *b); /* its write is over */
 void batch_ref(struct batch *b);
 void batch_unref(struct part *p, struct batch *b); /* p NULL: not known to a partition */
 struct batch *part_batch(struct part *p, struct ksuid first); /* NULL: not in memory */

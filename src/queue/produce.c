@@ -95,12 +95,14 @@ err queue_items_import(struct queue *q, uint32_t partition, const struct queue_i
                                .deadline = mono_add_ms(clock_mono(q->all->opts.clock), IMPORT_WAIT_MS) };
     struct own_produce *own = own_produce(&r);
     *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .fixed = partition, .import = items };
-    err why = item_batch_encode(plain, count, a, &own->encoded);
+    str encoded;
+    err why = item_batch_encode(plain, count, a, &encoded);
     if (why != ERR_OK) {
         err_note_set(note, "items is invalid; a field or all of them together are too large");
         return ERR_BAD;
     }
     waiter_init(&w);
+    own->encoded = shared_new(encoded);
     queue_enter(q);
     why = req_admit(q, note);
     if (why == ERR_OK) {
@@ -108,6 +110,8 @@ err queue_items_import(struct queue *q, uint32_t partition, const struct queue_i
         req_add(q, &own->req, r.deadline);
         list_append(&q->parked, &own->req.link);
         q->placing_wanted = true;
+    } else {
+        shared_unref(&own->encoded);
     }
     queue_leave(q);
     if (why == ERR_OK) {
@@ -131,8 +135,12 @@ static err encode_apart(struct queue_produce *r)
     struct item *items = arena_calloc(r->arena, r->items_count, sizeof *items);
     if (items == NULL)
         return ERR_LIMIT;
+    str encoded;
     items_of(r, items);
-    return item_batch_encode(items, r->items_count, r->arena, &own_produce(r)->encoded);
+    err why = item_batch_encode(items, r->items_count, r->arena, &encoded);
+    if (why == ERR_OK)
+        own_produce(r)->encoded = shared_new(encoded);
+    return why;
 }
 
 err req_admit(struct queue *q, struct err_note *note)
@@ -193,6 +201,8 @@ err queue_produce_start(struct queue_produce *r)
             list_append(&q->held, &own->req.link);
         else
             produce_begin(q, r);
+    } else {
+        shared_unref(&own->encoded);
     }
     queue_leave(q);
     return why;
@@ -388,7 +398,7 @@ static void put_request(struct slot *s, struct queue_produce *r, struct batch *b
         idem_build(s, r, ksuid_add(b->first, offset), now);
 }
 
-static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, str bytes, store_time now)
+static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, struct shared *bytes, store_time now)
 {
     struct part *p = s->part;
     struct queues *all = p->queue->all;
@@ -400,14 +410,15 @@ static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, st
     slot_batch(s, b);
     slot_op(s, OP_BATCH_PUT)->u.batch = (struct queue_batch){
         .first = b->first, .count = b->count, .created_at = b->created_at, .expire_at = b->expire_at,
-        .order_key = b->order_key, .states = b->states, .bytes = bytes };
+        .order_key = b->order_key, .states = b->states,
+        .bytes = { .p = bytes->bytes, .n = bytes->n } };
     return b;
 }
 
 static bool fits_group(const struct queue_produce *r, uint32_t items, uint64_t bytes)
 {
     const struct own_produce *own = (const struct own_produce *)(const void *)r->own;
-    if (own->encoded.p != NULL || items + r->items_count > QUEUE_BATCH_ITEMS_MAX)
+    if (own->encoded != NULL || items + r->items_count > QUEUE_BATCH_ITEMS_MAX)
         return false;
     return items == 0 || bytes + own->bytes <= PRODUCE_GROUP_BYTES;
 }
@@ -435,7 +446,9 @@ static void put_group(struct part *p, struct slot *s, store_time now)
     str encoded;
     err why = item_batch_encode(all, items, &s->scratch, &encoded); /* sizes were checked when they came */
     INVARIANT(why == ERR_OK);
-    struct batch *b = put_batch(s, items, STR_NONE, encoded, now);
+    struct shared *own = shared_new(encoded);
+    struct batch *b = put_batch(s, items, STR_NONE, own, now);
+    shared_unref(&own);
     for (at = 0; at < items;) {
         struct queue_produce *r = req_produce(CONTAINER_OF(p->produces.next, struct req, link));
         put_request(s, r, b, at, now);
@@ -450,7 +463,7 @@ void produce_build(struct part *p, struct slot *s, store_time now)
         struct own_produce *own = own_produce(r);
         if (!slot_room(s, 2 * QUEUE_BATCH_ITEMS_MAX))
             return;
-        if (own->encoded.p == NULL)
+        if (own->encoded == NULL)
             put_group(p, s, now);
         else
             put_request(s, r, put_batch(s, r->items_count, r->order_key, own->encoded, now), 0, now);

@@ -86,6 +86,8 @@ void req_answer(struct queue *q, struct req *r, err why)
         hash_remove(&q->clients, &own_lease(req_lease(r))->by_client);
         own_lease(req_lease(r))->named = false;
     }
+    if (r->kind == REQ_PRODUCE)
+        shared_unref(&own_produce(req_produce(r))->encoded);
     list_remove(&r->link);
     heap_remove(&q->deadlines, &r->until);
     r->state = REQ_ANSWERED;
@@ -130,7 +132,7 @@ void part_heads(struct part *p)
     struct heap *heads = &p->queue->heads;
     if (p->head.place != 0)
         heap_remove(heads, &p->head);
-    if (part_usable(p) && !p->held && p->mode != PART_PAUSED && part_head(p) != NULL)
+    if (part_usable(p) && !p->held && !p->expire_due && p->mode != PART_PAUSED && part_head(p) != NULL)
         heap_add(heads, &p->head);
 }
 
@@ -177,7 +179,8 @@ static bool is_before(const struct heap_node *a, const struct heap_node *b)
 
 static bool is_due_before(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct qitem *x = CONTAINER_OF(unconst(a), struct qitem, due), *y = CONTAINER_OF(unconst(b), struct qitem, due);
+    const struct qitem *x = CONTAINER_OF(unconst(a), struct qitem, due);
+    const struct qitem *y = CONTAINER_OF(unconst(b), struct qitem, due);
     return x->wake_at.ns != y->wake_at.ns ? x->wake_at.ns < y->wake_at.ns : ksuid_cmp(x->id, y->id) < 0;
 }
 
@@ -191,7 +194,8 @@ static bool is_overdue_before(const struct heap_node *a, const struct heap_node 
 /* The partition with the oldest head first; ties: the lowest number. */
 static bool is_older(const struct heap_node *a, const struct heap_node *b)
 {
-    const struct part *x = CONTAINER_OF(unconst(a), struct part, head), *y = CONTAINER_OF(unconst(b), struct part, head);
+    const struct part *x = CONTAINER_OF(unconst(a), struct part, head);
+    const struct part *y = CONTAINER_OF(unconst(b), struct part, head);
     int64_t at = part_head(x)->ready_at.ns, other = part_head(y)->ready_at.ns;
     return at != other ? at < other : x->number < y->number;
 }
@@ -278,6 +282,9 @@ static void let_go(struct queue *q, mono now)
             p->held = false;
             part_heads(p);
         }
+        mono again = move_wake(p, now);
+        if (again.ns < q->held_at.ns)
+            q->held_at = again;
         queue_work(p);
     }
 }
@@ -314,6 +321,7 @@ static void due_items(struct queue *q, store_time now)
             break;
         heap_remove(&q->expires, n);
         p->expire_due = true;
+        part_heads(p); /* what is past its time is not given any more */
         queue_work(p);
     }
     idem_expire(q, now);

@@ -99,6 +99,9 @@ MUST_CHECK err queues_delete(struct queues *qs, str name, struct err_note *note)
 /* ERR_NOT_FOUND: `queue does not exist; no such queue named 'X'`. Give it back with queue_unref. */
 MUST_CHECK err queues_find(struct queues *qs, str name, struct queue **out, struct err_note *note);
 void queue_unref(struct queue **qp);
+/* Waits until its partitions were read or failed, so that what is produced right after a queue was made goes where it
+ * belongs. Blocks: pool thread. */
+void queue_await_read(struct queue *q, mono deadline);
 /* A copy in the arena. */
 MUST_CHECK err queue_info_get(struct queue *q, struct arena *a, struct queue_info *out);
 /* By name from pivot (inclusive, need not exist); space empty: all; out in the arena. */

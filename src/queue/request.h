@@ -35,7 +35,7 @@ struct own_produce {
     struct req req;
     struct idem *idem;
     uint64_t bytes;               /* of the items, about */
-    str encoded;                  /* as a batch of its own */
+    struct shared *encoded;       /* as a batch of its own; NULL: shares one */
     struct ksuid batch;           /* of the write on its way */
     uint32_t offset;              /* first item in that batch */
     store_time created_at, expire_at;

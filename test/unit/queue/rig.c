@@ -1,5 +1,7 @@
 #include "rig.h"
 
+#include "queue/machine.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,8 @@ void rig_open(struct rig *r)
         static const char *const names[RIG_STORES_MAX] = { "s0", "s1", "s2", "s3" };
         char dir[128];
         (void)snprintf(dir, sizeof dir, "%s/store-%u", r->scratch.dir, i);
-        struct queue_local_opts o = { .name = names[i], .engine = i == 0 ? r->engine : NULL, .dir = i == 0 ? NULL : dir, .clock = r->clock,
+        struct queue_local_opts o = { .name = names[i], .engine = i == 0 ? r->engine : NULL, .dir = i == 0 ? NULL : dir,
+                                      .clock = r->clock,
                                       .segment_bytes = 8u << 20, .index_bytes_max = 1u << 30 };
         err why = queue_local_open(&o, &r->stores[i], &greatest, &note);
         if (why != ERR_OK)
@@ -62,8 +65,15 @@ void rig_close(struct rig *r)
 {
     queues_drain(r->queues);
     for (unsigned i = 0; !queues_idle(r->queues); i++) {
-        if (i > RIG_WAIT_MS)
-            fail_msg("queues do not come to rest");
+        if (i > RIG_WAIT_MS) {
+            for (size_t n = 0; n < r->queues->count; n++) {
+                const struct queue *q = r->queues->sorted[n];
+                fprintf(stderr, "queue %zu: busy %u, requests %llu, refs %u\n", n, q->busy,
+                        (unsigned long long)q->requests, q->refs);
+            }
+            fail_msg("queues do not come to rest: %u jobs, %u of %zu queues", r->queues->jobs, r->queues->alive,
+                     r->queues->count);
+        }
         pause_ms(1);
     }
     loop_stop(r->loop);

@@ -199,8 +199,9 @@ static void health_is_suspect_until_probed_and_in_error_until_recovered(void **s
     assert_int_equal(h.status, PLACE_SUSPECT); /* only the probe clears it */
     assert_true(health_probed(&h, now, ERR_OK, 5));
     assert_int_equal(h.status, PLACE_OK);
+    (void)health_written(&h, now, ERR_FULL, 0, true);
     for (unsigned i = 0; i < 40; i++)
-        (void)health_written(&h, now, ERR_FULL, 0, true);
+        (void)health_probed(&h, now, ERR_FULL, 0);
     assert_int_equal(h.status, PLACE_SUSPECT); /* full is not broken */
     assert_int_equal(h.probe_at.ns - now.ns, HEALTH_BACKOFF_MS_MAX * NS_PER_MS);
     assert_true(health_written(&h, now, ERR_IO, 0, true));

@@ -269,7 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(queue_gives_items_in_order_and_completes_them, setup, teardown),
         cmocka_unit_test_setup_teardown(queue_shares_items_one_each_per_turn, setup, teardown),
-        cmocka_unit_test_setup_teardown(queue_places_as_the_adr_says_in_sequence_and_as_a_batch, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(queue_places_as_the_adr_says_in_sequence_and_as_a_batch, setup, teardown),
         cmocka_unit_test_setup_teardown(queue_returns_an_expired_lease_under_a_new_id, setup, teardown),
         cmocka_unit_test_setup_teardown(queue_wakes_a_waiting_lease, setup, teardown),
         cmocka_unit_test_setup_teardown(queue_changes_all_or_nothing, setup, teardown),
