@@ -122,6 +122,9 @@ static void create_run(struct queue_call *call)
 {
     struct info_call *c = CONTAINER_OF(call, struct info_call, call);
     call->why = queues_create(call->app->queues, &c->wanted, &call->note);
+    if (call->why != ERR_OK || queues_find(call->app->queues, c->wanted.name, &call->queue, NULL) != ERR_OK)
+        return;
+    queue_await_read(call->queue, mono_add_ms(clock_mono(call->app->clock), QUEUE_READ_MS_MAX));
 }
 
 void app_queues_create(struct http_exchange *x, void *app)
@@ -308,7 +311,7 @@ void app_queue_stats(struct http_exchange *x, void *app)
     struct stats_call *c = queue_call_new(x, app, sizeof *c);
     const Wire__QueueStatsRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_stats_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats"))
-        queue_call_job(&c->call, stats_run, stats_answer);
+        queue_call_long_job(&c->call, stats_run, stats_answer);
 }
 
 /* ---- clear ---- */

@@ -164,6 +164,8 @@ void *queue_call_memory(struct queue_call *c, size_t count, size_t size)
 static void job_run(struct loop_job *j)
 {
     struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
+    if (c->gated && c->queue != NULL)
+        queue_await_read(c->queue, mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
     c->run(c);
 }
 

@@ -20,6 +20,7 @@ enum {
     QUEUE_BODY_IMPORT_BYTES_MAX = 64000000,
     QUEUE_LIST_DEFAULT = 1000,                    /* limit 0 */
     QUEUE_LIST_MAX = 65536,
+    QUEUE_READ_MS_MAX = 2000,                     /* how long a call waits for partitions to be read after a start */
 };
 
 struct queue_call {
@@ -57,7 +58,7 @@ MUST_CHECK void *queue_call_memory(struct queue_call *c, size_t count, size_t si
 
 /* Puts the exchange to sleep, runs on the pool, then answers or ends with c->why. */
 void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
-/* The same for what waits, on its thread, for other work of the pool. */
+/* The same for what waits, on its thread, for other work of the pool; first, that the partitions were read. */
 void queue_call_long_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
 /* As queue_call_job when it sleeps already. */
 void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));

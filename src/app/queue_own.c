@@ -136,7 +136,7 @@ void app_partitions_list(struct http_exchange *x, void *app)
     struct state_call *c = queue_call_new(x, app, sizeof *c);
     const Wire__PartitionsListRequest *m = c == NULL ? NULL : rpc_read(x, &wire__partitions_list_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats"))
-        queue_call_job(&c->call, state_run, state_answer);
+        queue_call_long_job(&c->call, state_run, state_answer);
 }
 
 /* ---- requeue ---- */

@@ -1,0 +1,212 @@
+"""Goal: what Querator only proposes: tokens and extension of leases, idempotent and ordered produces, peeking, requeueing,
+partitions that come, drain, move and rest, and the record of decisions. Method: both encodings, a clock that is moved."""
+import json
+
+from harness import check, eq, main, scene
+from queue_help import (BOTH, call, complete, create, fine, lease, nothing_to_lease, produce, queue_server, refused, retry,
+                        stored, totals)
+
+
+def take(server, name, batch=1, wire='json', **more):
+    body = {'queue_name': name, 'batch_size': batch, 'client_id': 'c', 'request_timeout': '1m', **more}
+    got = fine(server, '/v1/lease.take', body, wire)
+    return got.get('partition', 0), got['items']
+
+
+def change(name, items, partition=0, **more):
+    return {'queue_name': name, 'partition': partition, 'request_timeout': '1m',
+            'items': [{'id': item['id'], 'token': item['token']} for item in items], **more}
+
+
+@scene
+def tokens_fence_a_lease(binary):
+    with queue_server(binary) as server:
+        for wire in BOTH:
+            name = f'q-{wire}'
+            create(server, name)
+            produce(server, name, 'a')
+            _, [first] = take(server, name, wire=wire)
+            check(int(first['token']) > 0, first)
+            retry(server, name, [first])
+            _, [second] = take(server, name, wire=wire)
+            check(first['token'] != second['token'], 'another lease, another token')
+            for path in ('/v1/lease.complete', '/v1/lease.retry', '/v1/lease.extend'):
+                got = call(server, path, change(name, [first]), wire)
+                eq(got.status, 400, f'{path} with a stale token: {got.body}')
+                got = call(server, path, change(name, [{'id': second['id'], 'token': '12345'}]), wire)
+                eq(got.status, 400, f'{path} with another token: {got.body}')
+                refused(server, path, change(name, [{'id': second['id'], 'token': ''}]), 400, "invalid token; ''", wire)
+            eq(fine(server, '/v1/lease.complete', change(name, [second]), wire), {'code': 200})
+            eq(stored(server, name), [])
+
+
+@scene
+def completing_again_with_the_same_token_is_no_error(binary):
+    with queue_server(binary) as server:
+        create(server, 'q')
+        produce(server, 'q', 'a')
+        _, items = take(server, 'q')
+        for _ in range(2):
+            eq(fine(server, '/v1/lease.complete', change('q', items)), {'code': 200})
+
+
+@scene
+def a_lease_is_extended_and_may_have_a_timeout_of_its_own(binary):
+    with queue_server(binary) as server:
+        create(server, 'q')
+        produce(server, 'q', 'a')
+        _, [item] = take(server, 'q', lease_timeout='10m')
+        eq(item['lease_deadline'], '2026-01-01T00:10:00Z')
+        server.clock(advance='9m')
+        eq(fine(server, '/v1/lease.extend', change('q', [item], lease_timeout='5m')), {'code': 200})
+        server.clock(advance='4m')
+        [lying] = stored(server, 'q')
+        eq((lying['is_leased'], lying['lease_deadline']), (True, '2026-01-01T00:14:00Z'))
+        server.kill9()
+        server.start()
+        server.clock(freeze='2026-01-01T00:13:59Z')
+        eq(stored(server, 'q')[0].get('is_leased'), True)
+        server.clock(advance='1s')
+        eq(stored(server, 'q')[0].get('is_leased', False), False)
+        refused(server, '/v1/lease.take', {'queue_name': 'q', 'batch_size': 1, 'client_id': 'c', 'request_timeout': '1m',
+                                           'lease_timeout': '25h'}, 400,
+                'lease timeout is invalid; it cannot be negative nor greater than the expire timeout')
+
+
+@scene
+def a_produce_with_a_key_is_stored_once(binary):
+    with queue_server(binary) as server:
+        create(server, 'q', 3)
+        key = {'Idempotency-Key': 'k1'}
+        for wire in BOTH:
+            produce(server, 'q', 'a', 'b', wire=wire, headers=key)
+        eq(sum(totals(server, 'q')), 2)
+        produce(server, 'q', 'a', headers={'Idempotency-Key': 'k2'})
+        eq(sum(totals(server, 'q')), 3)
+        server.kill9()
+        server.start()
+        produce(server, 'q', 'a', 'b', headers=key)
+        eq(sum(totals(server, 'q')), 3, 'over a kill')
+        server.clock(advance='6m')
+        produce(server, 'q', 'a', 'b', headers=key)
+        eq(sum(totals(server, 'q')), 5, 'the window is over')
+        for bad in ('', 'x' * 257):
+            got = call(server, '/v1/queue.produce', {'queue_name': 'q', 'request_timeout': '1m', 'items': [{}]},
+                       headers={'Idempotency-Key': bad})
+            eq(got.status, 400, got.body)
+
+
+@scene
+def items_of_one_order_key_are_out_one_at_a_time(binary):
+    with queue_server(binary) as server:
+        create(server, 'q', 4)
+        for i in range(3):
+            produce(server, 'q', f'a{i}', headers={'Order-Key': 'a'})
+        produce(server, 'q', 'b0', headers={'Order-Key': 'b'})
+        seen = []
+        partition, [first] = lease(server, 'q')
+        other, [second] = lease(server, 'q')
+        eq(sorted([first['bytes'], second['bytes']]), [b'a0', b'b0'])
+        nothing_to_lease(server, 'q')
+        a, a_partition = (first, partition) if first['bytes'] == b'a0' else (second, other)
+        while len(seen) < 2:
+            complete(server, 'q', [a], a_partition)
+            a_partition, [a] = lease(server, 'q')
+            seen.append(a['bytes'])
+        eq(seen, [b'a1', b'a2'])
+
+
+@scene
+def peek_shows_the_oldest_of_all_partitions(binary):
+    with queue_server(binary) as server:
+        create(server, 'q', 3)
+        for i in range(6):
+            produce(server, 'q', f'{i}')
+        for wire in BOTH:
+            got = fine(server, '/v1/queue.peek', {'queue_name': 'q', 'limit': 4}, wire)['items']
+            eq(len(got), 4)
+            eq([item['id'] for item in got], sorted(item['id'] for item in got))
+        eq(sum(totals(server, 'q')), 6)
+
+
+@scene
+def dead_items_go_back_in_bulk(binary):
+    with queue_server(binary) as server:
+        create(server, 'dead')
+        create(server, 'q', dead_queue='dead')
+        produce(server, 'q', *[f'{i}' for i in range(5)])
+        _, items = lease(server, 'q', 5)
+        retry(server, 'q', items, dead=True)
+        eq(fine(server, '/v1/queue.requeue', {'queue_name': 'dead', 'to': 'q', 'count': 2}), {'moved': 2})
+        eq((totals(server, 'dead'), totals(server, 'q')), ([3], [2]))
+        eq(fine(server, '/v1/queue.requeue', {'queue_name': 'dead', 'to': 'q'}, 'protobuf'), {'moved': 3})
+        back = []
+        while len(back) < 5:
+            back += [item['bytes'] for item in lease(server, 'q', 5)[1]]
+        eq(back, [b'%d' % i for i in range(5)])
+        refused(server, '/v1/queue.requeue', {'queue_name': 'dead', 'to': 'none'}, 400,
+                "queue does not exist; no such queue named 'none'")
+
+
+def parts(server, name):
+    return fine(server, '/v1/partitions.list', {'queue_name': name})['partitions']
+
+
+@scene
+def partitions_rest_drain_and_grow(binary):
+    with queue_server(binary) as server:
+        create(server, 'q', 2)
+        fine(server, '/v1/partitions.pause', {'queue_name': 'q', 'partition': 0})
+        eq([part['state'] for part in parts(server, 'q')], ['paused', 'available'])
+        produce(server, 'q', 'a')
+        produce(server, 'q', 'b')
+        eq(totals(server, 'q'), [0, 2])
+        fine(server, '/v1/partitions.resume', {'queue_name': 'q', 'partition': 0})
+        fine(server, '/v1/partitions.drain', {'queue_name': 'q', 'partition': 1})
+        produce(server, 'q', 'c')
+        eq(totals(server, 'q')[0], 1)
+        seen = []
+        for _ in range(3):
+            partition, [item] = lease(server, 'q')
+            seen.append(item['bytes'])
+            complete(server, 'q', [item], partition)
+        eq(sorted(seen), [b'a', b'b', b'c'], 'a draining one is still read')
+        fine(server, '/v1/partitions.add', {'queue_name': 'q'})
+        eq(len(parts(server, 'q')), 3)
+        server.restart()
+        eq([part['state'] for part in parts(server, 'q')], ['available', 'draining', 'available'])
+
+
+@scene
+def a_partition_moves_with_its_items(binary):
+    with queue_server(binary, '--set', 'queue.stores=a=q-a, b=q-b') as server:
+        create(server, 'q', 1)
+        eq([part['store'] for part in parts(server, 'q')], ['a'])
+        produce(server, 'q', *[f'{i}' for i in range(20)])
+        _, items = lease(server, 'q', 3)
+        fine(server, '/v1/partitions.move', {'queue_name': 'q', 'partition': 0, 'store': 'b'})
+        eq([part['store'] for part in parts(server, 'q')], ['b'])
+        eq(totals(server, 'q'), [20])
+        server.kill9()
+        server.start()
+        complete(server, 'q', items)
+        _, rest = lease(server, 'q', 1000)
+        eq([item['bytes'] for item in rest], [b'%d' % i for i in range(3, 20)])
+        got = call(server, '/v1/partitions.move', {'queue_name': 'q', 'partition': 0, 'store': 'none'})
+        eq(got.status, 400, got.body)
+
+
+@scene
+def decisions_are_recorded(binary):
+    with queue_server(binary) as server:
+        create(server, 'q', 2)
+        produce(server, 'q', 'a')
+        produce(server, 'q', 'b')
+        lease(server, 'q')
+        for wire in BOTH:
+            got = [json.loads(line) for line in fine(server, '/v1/queue.why', {'queue_name': 'q', 'limit': 10}, wire)['decisions']]
+            check(len(got) >= 2, got)
+            eq(len(fine(server, '/v1/queue.why', {'queue_name': 'q', 'limit': 1}, wire)['decisions']), 1)
+
+
+main()
