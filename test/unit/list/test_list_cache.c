@@ -1,0 +1,210 @@
+/* Goal: what was just seen is found again until its time or its memory is over, and a drop is never undone by a list that
+ * was on its way.
+ * Method: the cache alone, with values of known size and a clock that is an argument; threads that put, drop and get. */
+#include "list/cache.h"
+
+#include "../cmocka_all.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES_MAX = 20000, JSON_BYTES = 1000, THREADS = 4, ROUNDS = 4000 };
+
+static _Atomic int values_alive;
+
+static void value_free(struct flight_value *v)
+{
+    values_alive--;
+    free(list_value_of(v));
+}
+
+static struct list_value *value_new(mono at, size_t json_bytes)
+{
+    struct list_value *v = calloc(1, sizeof *v + json_bytes);
+    assert_non_null(v);
+    v->v = (struct flight_value){ .refs = 1, .free = value_free };
+    v->at = at;
+    v->json = (str){ .p = (char *)(v + 1), .n = json_bytes };
+    values_alive++;
+    return v;
+}
+
+static void unref(struct list_value *v)
+{
+    struct flight_value *value = &v->v;
+    flight_value_unref(&value);
+}
+
+static const unsigned char *id_of(unsigned n, unsigned char out[FLIGHT_ID_BYTES])
+{
+    memset(out, 0, FLIGHT_ID_BYTES);
+    memcpy(out, &n, sizeof n);
+    return out;
+}
+
+static void put(struct list_cache *c, unsigned n, int64_t at_ms, int64_t until_ms)
+{
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct list_value *v = value_new((mono){ at_ms * NS_PER_MS }, JSON_BYTES);
+    list_cache_put(c, id_of(n, id), list_cache_mark(c, id_of(n, id)), v, (mono){ until_ms * NS_PER_MS });
+    unref(v);
+}
+
+static bool has(struct list_cache *c, unsigned n, int64_t now_ms)
+{
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct list_value *v = list_cache_get(c, id_of(n, id), (mono){ now_ms * NS_PER_MS });
+    if (v == NULL)
+        return false;
+    unref(v);
+    return true;
+}
+
+static uint64_t count_of(struct list_cache *c)
+{
+    uint64_t count, bytes;
+    list_cache_size(c, &count, &bytes);
+    assert_true(bytes <= BYTES_MAX);
+    assert_int_equal(count == 0, bytes == 0);
+    return count;
+}
+
+static void what_was_put_is_there_until_its_time(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    put(c, 1, 0, 100);
+    assert_true(has(c, 1, 99));
+    assert_false(has(c, 2, 99));
+    assert_false(has(c, 1, 100));
+    assert_int_equal(count_of(c), 0);
+    put(c, 3, 50, 50);
+    assert_false(has(c, 3, 50));
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static void the_last_put_takes_the_place_of_what_was_there(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    put(c, 1, 0, 100);
+    put(c, 1, 0, 200);
+    assert_int_equal(count_of(c), 1);
+    assert_int_equal(values_alive, 1);
+    assert_true(has(c, 1, 150));
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static void the_oldest_go_when_memory_is_full(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    for (unsigned n = 0; n < 100; n++)
+        put(c, n, 0, 100);
+    uint64_t count = count_of(c);
+    assert_in_range(count, 5, BYTES_MAX / JSON_BYTES);
+    for (unsigned n = 0; n < 100; n++)
+        assert_int_equal(has(c, n, 1), n >= 100 - count);
+    assert_int_equal(values_alive, (int)count);
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static void what_is_larger_than_all_memory_is_not_kept(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    unsigned char id[FLIGHT_ID_BYTES];
+    put(c, 1, 0, 100);
+    struct list_value *v = value_new((mono){ 0 }, BYTES_MAX);
+    list_cache_put(c, id_of(2, id), list_cache_mark(c, id), v, (mono){ NS_PER_MS });
+    unref(v);
+    assert_true(has(c, 1, 1));
+    assert_int_equal(count_of(c), 1);
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static void a_drop_is_not_undone_by_what_was_under_way(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    unsigned char id[FLIGHT_ID_BYTES];
+    uint32_t mark = list_cache_mark(c, id_of(7, id));
+    put(c, 7, 0, 100);
+    list_cache_drop(c, id);
+    assert_false(has(c, 7, 1));
+    struct list_value *late = value_new((mono){ 0 }, JSON_BYTES);
+    list_cache_put(c, id, mark, late, (mono){ 100 * NS_PER_MS });
+    assert_false(has(c, 7, 1));
+    list_cache_put(c, id, list_cache_mark(c, id), late, (mono){ 100 * NS_PER_MS });
+    assert_true(has(c, 7, 1));
+    unref(late);
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static void all_that_is_there_is_given_newest_first(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    struct list_cached out[8];
+    for (unsigned n = 1; n <= 5; n++)
+        put(c, n, 0, 100);
+    assert_int_equal(list_cache_all(c, out, 3), 3);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(out[i].id[0], 5 - i);
+        unref(out[i].value);
+    }
+    assert_int_equal(list_cache_all(c, out, 8), 5);
+    list_cache_free(&c);
+    for (unsigned i = 0; i < 5; i++)
+        unref(out[i].value); /* they outlive the cache */
+    assert_int_equal(values_alive, 0);
+}
+
+static void *worker(void *ctx)
+{
+    struct list_cache *c = ctx;
+    for (unsigned n = 0; n < ROUNDS; n++) {
+        unsigned char id[FLIGHT_ID_BYTES];
+        put(c, n % 40, 0, 100);
+        (void)has(c, (n * 7) % 40, (int64_t)(n % 120)); /* only that it is sound matters here */
+        if (n % 5 == 0)
+            list_cache_drop(c, id_of(n % 40, id));
+    }
+    return NULL;
+}
+
+static void threads_may_do_all_of_it_at_once(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, worker, c), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(values_alive, (int)count_of(c));
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_put_is_there_until_its_time),
+        cmocka_unit_test(the_last_put_takes_the_place_of_what_was_there),
+        cmocka_unit_test(the_oldest_go_when_memory_is_full),
+        cmocka_unit_test(what_is_larger_than_all_memory_is_not_kept),
+        cmocka_unit_test(a_drop_is_not_undone_by_what_was_under_way),
+        cmocka_unit_test(all_that_is_there_is_given_newest_first),
+        cmocka_unit_test(threads_may_do_all_of_it_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
