@@ -225,7 +225,7 @@ static void retry_item(struct part *p, struct slot *s, struct queue_change *c, u
 static void apply(struct part *p, struct slot *s, struct queue_change *c, store_time now)
 {
     struct own_change *own = own_change(c);
-    unsigned before = s->ops_count;
+    unsigned before = s->steps_count; /* not ops: a batch that changed becomes one at the end */
     for (unsigned i = 0; i < c->items_count; i++) {
         struct qitem *it = part_item(p, own->ids[i]);
         if (it == NULL && removes(c) && own->looked)
@@ -242,7 +242,7 @@ static void apply(struct part *p, struct slot *s, struct queue_change *c, store_
     }
     list_remove(&own->req.link);
     own->req.state = REQ_WRITING;
-    if (s->ops_count > before) {
+    if (s->steps_count > before) {
         own->left++;
         list_append(&s->requests, &own->req.link);
     }

@@ -102,9 +102,6 @@ void queue_unref(struct queue **qp);
 /* Waits until its partitions were read or failed, so that what is produced right after a queue was made goes where it
  * belongs. Blocks: pool thread. */
 void queue_await_read(struct queue *q, mono deadline);
-/* Waits until its partitions were read or failed, so that what is produced right after a queue was made goes where it
- * belongs. Blocks: pool thread. */
-void queue_await_read(struct queue *q, mono deadline);
 /* A copy in the arena. */
 MUST_CHECK err queue_info_get(struct queue *q, struct arena *a, struct queue_info *out);
 /* By name from pivot (inclusive, need not exist); space empty: all; out in the arena. */

@@ -370,30 +370,6 @@ void queue_await_read(struct queue *q, mono deadline)
     }
 }
 
-static bool is_read(const struct queue *q)
-{
-    for (uint32_t i = 0; i < q->parts_count; i++)
-        if (!q->parts[i]->loaded && !q->parts[i]->held)
-            return false;
-    return true;
-}
-
-void queue_await_read(struct queue *q, mono deadline)
-{
-    enum { STEP_MS = 2 };
-    struct clock *clock = q->all->opts.clock;
-    for (bool over = false; !over;) {
-        queue_enter(q);
-        mono now = clock_mono(clock);
-        over = is_read(q) || q->draining || q->deleted || now.ns >= deadline.ns;
-        mono until = mono_add_ms(now, STEP_MS);
-        struct timespec at = { .tv_sec = until.ns / NS_PER_S, .tv_nsec = until.ns % NS_PER_S };
-        if (!over)
-            (void)pthread_cond_timedwait(&q->calm, &q->lock, &at);
-        queue_leave(q);
-    }
-}
-
 /* Under the lock of q. */
 static void take_info(struct queue *q, struct queue_info *info)
 {
