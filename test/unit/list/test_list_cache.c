@@ -1,6 +1,7 @@
-/* Goal: what was just seen is found again until its time or its memory is over, and a drop is never undone by a list that
- * was on its way.
- * Method: the cache alone, with values of known size and a clock that is an argument; threads that put, drop and get. */
+/* Goal: what was just seen is found again until its time or its memory is over, and a drop is never undone by a list
+ * that was on its way.
+ * Method: the cache alone, with values of known size and a clock that is an argument; threads that put, drop and
+ * get. */
 #include "list/cache.h"
 
 #include "../cmocka_all.h"

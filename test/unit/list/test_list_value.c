@@ -40,7 +40,8 @@ static void unref(struct list_value *v)
 static void items_are_compact_and_in_order(void **state)
 {
     (void)state;
-    struct list_value *v = parse(STR(" [ {\"link\": 1, \"image\": \"a\"} ,\n {\"image\":\"b\", \"link\":2, \"x\":[1,null]} ] "));
+    struct list_value *v =
+        parse(STR(" [ {\"link\": 1, \"image\": \"a\"} ,\n {\"image\":\"b\", \"link\":2, \"x\":[1,null]} ] "));
     assert_int_equal(v->count, 2);
     assert_true(str_eq(v->items[0].text, STR("{\"link\":1,\"image\":\"a\"}")));
     assert_true(str_eq(v->items[1].text, STR("{\"image\":\"b\",\"link\":2,\"x\":[1,null]}")));
