@@ -175,7 +175,8 @@ static bool flush_main(struct part *p, mono now)
     unsigned before = s->ops_count;
     change_build(p, s, at);
     if (!p->frees_only) {
-        due_build(p, s, at);
+        if (!p->queue->draining && !p->queue->deleted)
+            due_build(p, s, at);
         move_build(p, s);
         orphan_build(p, s);
         idem_delete(p, s);

@@ -325,6 +325,45 @@ static void own_all(struct queues *qs, uint32_t store)
     free(parts);
 }
 
+/* All of one store in one call; what fails is read like any other, later. */
+static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
+{
+    struct queues *qs = q->all;
+    struct queue_part *places = calloc(QUEUE_OWN_MAX, sizeof *places);
+    struct queue_part_record *records = calloc(QUEUE_OWN_MAX, sizeof *records);
+    INVARIANT(places != NULL);
+    INVARIANT(records != NULL);
+    for (uint32_t next = from; next < q->parts_count;) {
+        struct err_note note;
+        unsigned count = 0;
+        for (; next < q->parts_count && count < QUEUE_OWN_MAX; next++)
+            if (q->parts[next]->store == store)
+                places[count++] = (struct queue_part){ .queue = q->number, .partition = next };
+        if (count == 0 || pthread_rwlock_tryrdlock(&qs->stores[store].gate) != 0)
+            break;
+        struct queue_store *s = qs->opts.stores[store];
+        err why = s->ops->own(s, places, count, qs->boot, records, &note);
+        (void)pthread_rwlock_unlock(&qs->stores[store].gate);
+        queue_enter(q);
+        for (unsigned i = 0; i < count && why == ERR_OK; i++)
+            part_fresh(q->parts[places[i].partition], &records[i]);
+        queue_leave(q);
+    }
+    free(places);
+    free(records);
+}
+
+void queue_own_fresh(struct queue *q, uint32_t from)
+{
+    for (uint32_t s = 0; s < q->all->opts.stores_count; s++)
+        own_fresh(q, from, s);
+    queue_enter(q);
+    q->fresh = false;
+    for (uint32_t i = from; i < q->parts_count; i++)
+        queue_work(q->parts[i]); /* those that were not owned are read */
+    queue_leave(q);
+}
+
 static err begin(struct queues *qs, struct err_note *note)
 {
     struct loading l = { .qs = qs, .note = note };

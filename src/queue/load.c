@@ -332,29 +332,43 @@ void part_own(struct part *p, const struct queue_part_record *record)
     part_loads(p);
 }
 
+static void part_opened(struct part *p)
+{
+    p->loaded = true;
+    p->failing = false;
+    if (!p->seen) {
+        p->seen = true;
+        INVARIANT(p->queue->unseen > 0);
+        p->queue->unseen--;
+    }
+    p->queue->placing_wanted = true;
+    place_open(p->queue->place, p->number, p->mode == PART_OPEN);
+}
+
+void part_fresh(struct part *p, const struct queue_part_record *record)
+{
+    part_own(p, record);
+    if (p->ready + p->scheduled + p->leased > 0 || p->loading || p->loaded)
+        return; /* not so new: it is read */
+    p->whole = p->whole_due = true;
+    part_opened(p);
+}
+
 static void merge_load(struct part *p, struct part_job *j)
 {
     if (!j->owned)
         part_own(p, &j->record);
     merge_keys(p, j);
     merge_leases(p, j);
-    p->loaded = true;
-    p->failing = false;
+    part_opened(p);
     merge_scheduled(p, j);
     merge_ready(p, j);
-    if (!p->seen) {
-        p->seen = true;
-        INVARIANT(p->queue->unseen > 0);
-        p->queue->unseen--;
-    }
     if (p->unsure) {
         p->unsure = false;
         INVARIANT(p->queue->unsure > 0);
         p->queue->unsure--;
     }
     settle_unknown(p, j);
-    p->queue->placing_wanted = true;
-    place_open(p->queue->place, p->number, p->mode == PART_OPEN);
 }
 
 static void job_free(struct part_job *j)
@@ -480,6 +494,7 @@ void part_failed(struct part *p)
     p->stale = false;
     change_refuse_all(p);
     lose(p);
+    queue_work(p); /* read again as soon as the store can be */
 }
 
 void part_refuse(struct part *p)
@@ -489,7 +504,7 @@ void part_refuse(struct part *p)
 
 void part_read(struct part *p)
 {
-    if (p->queue->draining || p->queue->deleted || p->closed)
+    if (p->queue->draining || p->queue->deleted || p->queue->fresh || p->closed)
         return;
     if (p->stale && is_idle(p)) {
         p->stale = false;

@@ -78,6 +78,7 @@ struct queue {
     pthread_cond_t calm;          /* nothing is on its way */
     struct list arrived;          /* struct arrival */
     bool deleted, draining, paused, placing_wanted;
+    bool fresh;                   /* new partitions are being owned: nothing is read yet */
     unsigned unseen;              /* partitions whose keys were never read */
     unsigned unsure;              /* partitions where items were moved to, or not: nobody knows until they are read */
     struct queue_info info;       /* texts are own memory */
@@ -162,6 +163,8 @@ void queue_drop(struct queue *q);                       /* its partitions, when 
 void queues_enlist(struct queues *qs, struct queue *q);
 uint32_t queues_store_for(struct queues *qs, const uint32_t *counts);
 void part_own(struct part *p, const struct queue_part_record *record); /* epoch and counts are known */
+void part_fresh(struct part *p, const struct queue_part_record *record); /* a new one: nothing to read */
+void queue_own_fresh(struct queue *q, uint32_t from); /* partitions from number from on. Blocks */
 void queue_part_add(struct queue *q, uint32_t store);
 void queue_info_own(struct queue_info *to, const struct queue_info *from);
 void queue_info_free(struct queue_info *info);

@@ -29,8 +29,10 @@ err queue_grow(struct queue *q, struct err_note *note)
     for (uint32_t i = 0; i < q->parts_count; i++)
         counts[q->parts[i]->store]++;
     queue_enter(q);
+    q->fresh = true;
     queue_part_add(q, queues_store_for(q->all, counts)); /* its row comes after: an empty partition harms nobody */
     queue_leave(q);
+    queue_own_fresh(q, q->parts_count - 1);
     return queue_save(q) == ERR_OK ? ERR_OK : not_saved(note);
 }
 

@@ -307,6 +307,8 @@ static void retry_parked(struct queue *q, mono now)
 static void due_items(struct queue *q, store_time now)
 {
     struct heap_node *n;
+    if (q->draining || q->deleted)
+        return; /* the next process does it */
     for (unsigned i = 0; i < DUE_STEPS_MAX && (n = heap_first(&q->due)) != NULL; i++) {
         struct qitem *it = CONTAINER_OF(n, struct qitem, due);
         if (store_time_before(now, it->wake_at))
@@ -378,7 +380,7 @@ static void next_times(struct queue *q, store_time *due, mono *wait)
         at = earlier(at, CONTAINER_OF(unconst(item), struct qitem, due)->wake_at.ns);
     if (expire != NULL)
         at = earlier(at, CONTAINER_OF(unconst(expire), struct part, expire)->expire_min.ns);
-    due->ns = at;
+    due->ns = q->draining || q->deleted ? INT64_MAX : at;
     at = earlier(q->retry_at.ns, q->held_at.ns);
     if (req != NULL)
         at = earlier(at, CONTAINER_OF(unconst(req), struct req, until)->deadline.ns);

@@ -332,9 +332,9 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
     free(row.parts);
     if (why == ERR_OK) {
         qs->next_number++;
+        q->fresh = true;
+        queue_own_fresh(q, 0);
         enlist(qs, q);
-        queue_enter(q);
-        queue_leave(q);
         log_event(qs->opts.log, LOG_INFO, "queue.create", LOG_STR("name", info->name),
                   LOG_INT("partitions", info->partitions));
     } else {

@@ -592,7 +592,11 @@ static void calm_down(struct sim *s)
     for (uint32_t p = 0; p < PARTS; p++)
         CHECK(s, queue_part_change(s->q, &(struct queue_part_change){ .order = PART_RESUME, .partition = p }, &note) ==
                      ERR_OK);
-    run(s, 120 * NS_PER_S);
+    run(s, 60 * NS_PER_S);
+    for (unsigned i = 0; i < 40 * STORES; i++) /* a recovery that fails is tried again later and later */
+        if (s->queues->stores[i % STORES].health.status != PLACE_OK)
+            run(s, 15 * NS_PER_S);
+    run(s, 30 * NS_PER_S);
     for (unsigned i = 0; i < ASKS_MAX; i++)
         CHECK(s, !s->asks[i].used); /* every request was answered */
     for (unsigned i = 0; i < STORES; i++) {

@@ -288,6 +288,10 @@ static struct queue_write *take(struct sim_store *s)
 static void serve(void *ctx)
 {
     struct sim_store *s = ctx;
+    if (s->first == NULL) { /* answered by a recovery meanwhile */
+        s->busy = false;
+        return;
+    }
     struct queue_write *w = take(s);
     err why = fate(s, w);
     if (why == ERR_OK) {
@@ -367,7 +371,10 @@ static err sim_bodies(struct queue_store *base, struct queue_part p, const struc
 static err sim_recover(struct queue_store *base, struct err_note *note)
 {
     struct sim_store *s = mine(base);
-    INVARIANT(s->first == NULL || !s->broken); /* writes are answered first */
+    while (s->first != NULL) { /* writes are answered first */
+        struct queue_write *w = take(s);
+        w->done(w, ERR_UNAVAILABLE);
+    }
     err_note_set(note, "simulated");
     if (s->faults.down || s->faults.crashed || rng_below(&s->world->rng, 3) == 0)
         return ERR_UNAVAILABLE;
