@@ -42,7 +42,7 @@ void rig_open(struct rig *r)
     assert_int_equal(pthread_create(&r->thread, NULL, run_loop, r), 0);
 }
 
-void rig_init(struct rig *r, unsigned stores)
+void rig_prepare(struct rig *r, unsigned stores)
 {
     memset(r, 0, sizeof *r);
     scratch_make(&r->scratch);
@@ -52,6 +52,11 @@ void rig_init(struct rig *r, unsigned stores)
     r->stores_count = stores;
     r->opts = (struct queues_opts){ .seed = 7, .durability = QUEUE_SYNC, .write_timeout_ms = 3000,
                                     .idempotency_window_ns = 300 * NS_PER_S, .reply_bytes_max = 8u << 20 };
+}
+
+void rig_init(struct rig *r, unsigned stores)
+{
+    rig_prepare(r, stores);
     rig_open(r);
 }
 
@@ -185,16 +190,25 @@ bool ask_is_done(struct ask *a)
     return is;
 }
 
+void ask_produce(struct rig *r, struct queue *q, struct ask *a, unsigned count)
+{
+    a->u.produce.queue = q;
+    a->u.produce.items = a->items;
+    a->u.produce.items_count = count;
+    a->u.produce.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
+    a->u.produce.arena = &a->arena;
+    a->u.produce.done = produced;
+    a->u.produce.ctx = a;
+    if (queue_produce_start(&a->u.produce) != ERR_OK)
+        fail_msg("produce: %s", a->u.produce.note.text);
+}
+
 struct ask *rig_produce_begin(struct rig *r, struct queue *q, const char *body, unsigned count)
 {
     struct ask *a = ask_new();
     for (unsigned i = 0; i < count; i++)
         a->items[i] = (struct queue_item_new){ .bytes = arena_printf(&a->arena, "%s%u", body, i), .kind = STR("k") };
-    a->u.produce = (struct queue_produce){ .queue = q, .items = a->items, .items_count = count,
-                                           .deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS),
-                                           .arena = &a->arena, .done = produced, .ctx = a };
-    if (queue_produce_start(&a->u.produce) != ERR_OK)
-        fail_msg("produce: %s", a->u.produce.note.text);
+    ask_produce(r, q, a, count);
     return a;
 }
 

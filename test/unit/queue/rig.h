@@ -27,6 +27,7 @@ struct rig {
 };
 /* Opens everything; a second time on the same directory after rig_close. */
 void rig_init(struct rig *r, unsigned stores);
+void rig_prepare(struct rig *r, unsigned stores); /* all but opening */
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 void rig_fini(struct rig *r);
@@ -56,6 +57,8 @@ void ask_free(struct ask *a);
 err ask_wait(struct ask *a);
 bool ask_is_done(struct ask *a);
 
+/* Starts it with what a->items and the keys of a->u.produce hold. */
+void ask_produce(struct rig *r, struct queue *q, struct ask *a, unsigned count);
 /* Begin: do not wait. They fail the test when the start fails. */
 struct ask *rig_produce_begin(struct rig *r, struct queue *q, const char *body, unsigned count);
 struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count, int64_t timeout_ms);

@@ -1,0 +1,203 @@
+/* Goal: many threads at one queue lose nothing, get nothing twice, and data races are seen by the thread sanitizer; a
+ * process killed at a random moment has lost nothing it acknowledged. Method: producers and consumers on real stores,
+ * every item counted; a child that produces and consumes, and tells through a pipe what it was told, killed by
+ * signal 9 again and again on the same directory. */
+#include "rig.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PRODUCERS = 4, CONSUMERS = 4, REQUESTS = 60, PER_REQUEST = 5, ITEMS = PRODUCERS * REQUESTS * PER_REQUEST };
+
+static struct rig rig;
+static struct queue *queue;
+static atomic_uint seen[ITEMS], consumed;
+
+static unsigned number_of(const struct queue_item *it)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < it->bytes.n; i++)
+        n = n * 10 + (unsigned)(it->bytes.p[i] - '0');
+    return n;
+}
+
+static void *produce(void *ctx)
+{
+    unsigned base = *(unsigned *)ctx * REQUESTS * PER_REQUEST;
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        struct ask *a = ask_new();
+        for (unsigned n = 0; n < PER_REQUEST; n++)
+            a->items[n].bytes = arena_printf(&a->arena, "%u", base + i * PER_REQUEST + n);
+        ask_produce(&rig, queue, a, PER_REQUEST);
+        if (ask_wait(a) != ERR_OK)
+            abort();
+        ask_free(a);
+    }
+    return NULL;
+}
+
+static void *consume(void *ctx)
+{
+    (void)ctx;
+    while (atomic_load(&consumed) < ITEMS) {
+        struct ask *a = rig_lease_begin(&rig, queue, "", 1 + (unsigned)atomic_load(&consumed) % 7, 200);
+        struct ksuid ids[8];
+        if (ask_wait(a) == ERR_OK) {
+            unsigned count = a->u.lease.items_count;
+            for (unsigned i = 0; i < count; i++)
+                ids[i] = a->u.lease.items[i].id;
+            bool retry = number_of(&a->u.lease.items[0]) % 5 == 0 && a->u.lease.items[0].attempts == 1;
+            if (rig_change(&rig, queue, retry ? CHANGE_RETRY : CHANGE_COMPLETE, a->u.lease.partition, ids, count,
+                           NULL) != ERR_OK)
+                abort();
+            for (unsigned i = 0; i < count && !retry; i++)
+                (void)atomic_fetch_add(&seen[number_of(&a->u.lease.items[i])], 1);
+            (void)atomic_fetch_add(&consumed, retry ? 0 : count);
+        }
+        ask_free(a);
+    }
+    return NULL;
+}
+
+static void many_threads_lose_nothing_and_get_nothing_twice(void **state)
+{
+    pthread_t threads[PRODUCERS + CONSUMERS];
+    unsigned numbers[PRODUCERS];
+    (void)state;
+    rig_init(&rig, 2);
+    queue = rig_queue(&rig, "hammer", 3);
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        numbers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, produce, &numbers[i]), 0);
+    }
+    for (unsigned i = 0; i < CONSUMERS; i++)
+        assert_int_equal(pthread_create(&threads[PRODUCERS + i], NULL, consume, NULL), 0);
+    for (unsigned i = 0; i < PRODUCERS + CONSUMERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (unsigned i = 0; i < ITEMS; i++)
+        assert_int_equal(atomic_load(&seen[i]), 1);
+    for (uint32_t p = 0; p < 3; p++) {
+        assert_int_equal(rig_stats(queue, p).ready, 0);
+        assert_int_equal(rig_stats(queue, p).leased, 0);
+    }
+    queue_unref(&queue);
+    rig_fini(&rig);
+}
+
+/* ---- killed ---- */
+
+enum { KILLS = 12, KILL_ITEMS = 100000 };
+enum told { NOTHING, PRODUCING, PRODUCED, COMPLETING, COMPLETED };
+struct word { unsigned item; unsigned told; };
+
+static void tell(int to, unsigned item, enum told what)
+{
+    struct word w = { .item = item, .told = what };
+    if (write(to, &w, sizeof w) != (ssize_t)sizeof w)
+        _exit(3);
+}
+
+/* Produces one, takes one, completes it: until it is killed. */
+static void child(struct rig *r, int to, unsigned first)
+{
+    struct err_note note;
+    struct queue *q;
+    rig_open(r);
+    if (queues_find(r->queues, STR("killed"), &q, &note) != ERR_OK)
+        q = rig_queue(r, "killed", 2);
+    for (unsigned n = first;; n++) {
+        struct ask *a = ask_new();
+        a->items[0].bytes = arena_printf(&a->arena, "%u", n);
+        tell(to, n, PRODUCING);
+        ask_produce(r, q, a, 1);
+        if (ask_wait(a) != ERR_OK)
+            _exit(4);
+        tell(to, n, PRODUCED);
+        ask_free(a);
+        a = rig_lease(r, q, 1);
+        if (a->u.lease.items_count == 1 && n % 3 != 0) {
+            unsigned item = number_of(&a->u.lease.items[0]);
+            tell(to, item, COMPLETING);
+            if (rig_change(r, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[0].id, 1, NULL) != ERR_OK)
+                _exit(5);
+            tell(to, item, COMPLETED);
+        }
+        ask_free(a);
+    }
+}
+
+static unsigned live_and_die(struct rig *r, unsigned char *told, unsigned first, unsigned words)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)close(ends[0]);
+        child(r, ends[1], first);
+    }
+    (void)close(ends[1]);
+    struct word w;
+    unsigned last = first;
+    for (unsigned i = 0; read(ends[0], &w, sizeof w) == (ssize_t)sizeof w; i++) {
+        assert_true(w.item < KILL_ITEMS);
+        told[w.item] = (unsigned char)w.told;
+        last = w.item >= last ? w.item + 1 : last;
+        if (i == words)
+            assert_int_equal(kill(pid, SIGKILL), 0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    (void)close(ends[0]);
+    return last;
+}
+
+static void a_killed_process_has_lost_nothing(void **state)
+{
+    unsigned char *told = calloc(KILL_ITEMS, 1), *found = calloc(KILL_ITEMS, 1);
+    unsigned next = 0;
+    (void)state;
+    rig_prepare(&rig, 2);
+    for (unsigned i = 0; i < KILLS; i++)
+        next = live_and_die(&rig, told, next, 40 + 37 * i);
+    rig_open(&rig);
+    struct err_note note;
+    struct queue *q;
+    assert_int_equal(queues_find(rig.queues, STR("killed"), &q, &note), ERR_OK);
+    rig_advance(&rig, 61 * NS_PER_S); /* what was leased is ready again */
+    for (struct ask *a;;) {
+        a = rig_lease(&rig, q, 500);
+        unsigned count = a->u.lease.items_count;
+        for (unsigned i = 0; i < count; i++)
+            found[number_of(&a->u.lease.items[i])]++;
+        ask_free(a);
+        if (count == 0)
+            break;
+    }
+    for (unsigned i = 0; i < next; i++) {
+        assert_true(found[i] <= 1);
+        if (told[i] == PRODUCED)
+            assert_int_equal(found[i], 1);
+        if (told[i] == COMPLETED)
+            assert_int_equal(found[i], 0);
+    }
+    queue_unref(&q);
+    rig_fini(&rig);
+    free(told);
+    free(found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_killed_process_has_lost_nothing), /* first: a fork wants one thread */
+        cmocka_unit_test(many_threads_lose_nothing_and_get_nothing_twice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
