@@ -8,7 +8,7 @@
 struct row { enum engine_space space; size_t key_n, value_n, blob_n; char bytes[]; };
 struct undo { struct row *was; enum engine_space space; size_t key_n; char key[ENGINE_KEY_BYTES_MAX]; };
 
-struct engine_view { struct engine *engine; bool locked; };
+struct engine_view { struct engine *engine; bool locked; struct engine_cursor *cursors; };
 struct engine_txn { struct engine_view view; struct undo *undo; size_t undo_count, undo_size; store_time now; };
 struct engine {
     pthread_rwlock_t rows_lock;
@@ -25,6 +25,7 @@ struct engine {
     struct engine_mem_cost cost;
 };
 struct engine_cursor {
+    struct engine_cursor *next, **link; /* of its view, with which it ends */
     struct engine *engine;
     enum engine_space space;
     char from[ENGINE_KEY_BYTES_MAX + 8], until[ENGINE_KEY_BYTES_MAX + 8], at[ENGINE_KEY_BYTES_MAX + 8];
@@ -115,8 +116,17 @@ struct engine_view *engine_view_begin(struct engine *e)
     return v;
 }
 
+static void cursors_end(struct engine_view *v)
+{
+    while (v->cursors != NULL) {
+        struct engine_cursor *c = v->cursors;
+        engine_cursor_close(&c);
+    }
+}
+
 void engine_view_end(struct engine_view **vp)
 {
+    cursors_end(*vp);
     INVARIANT(pthread_rwlock_unlock(&(*vp)->engine->rows_lock) == 0);
     free(*vp);
     *vp = NULL;
@@ -143,6 +153,11 @@ struct engine_cursor *engine_cursor_open(struct engine_view *v, const struct eng
         memcpy(c->from, range->from.p, range->from.n);
     if (range->until.n > 0)
         memcpy(c->until, range->until.p, range->until.n);
+    c->next = v->cursors;
+    c->link = &v->cursors;
+    if (c->next != NULL)
+        c->next->link = &c->next;
+    v->cursors = c;
     return c;
 }
 
@@ -194,6 +209,11 @@ void engine_cursor_seek(struct engine_cursor *c, str key)
 
 void engine_cursor_close(struct engine_cursor **cp)
 {
+    if (*cp != NULL) {
+        *(*cp)->link = (*cp)->next;
+        if ((*cp)->next != NULL)
+            (*cp)->next->link = (*cp)->link;
+    }
     free(*cp);
     *cp = NULL;
 }
@@ -309,6 +329,7 @@ static err decide_once(struct engine *e, struct engine_update *u, bool keep)
     e->cost = (struct engine_mem_cost){ .reads = e->reads - reads, .writes = e->writes };
     txn_end(&t, keep && why == ERR_OK);
     free(t.undo);
+    cursors_end(&t.view);
     return why;
 }
 
