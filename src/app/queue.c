@@ -15,6 +15,7 @@ const struct http_route app_queue_routes[] = {
     CALL("/v1/queue.retry", app_queue_retry, PLAIN, "queue.retry"),
     CALL("/v1/queue.stats", app_queue_stats, SMALL, "queue.stats"),
     CALL("/v1/queue.clear", app_queue_clear, SMALL, "queue.clear"),
+    CALL("/v1/queue.reload", app_queue_reload, SMALL, "queue.reload"),
     CALL("/v1/queues.create", app_queues_create, PLAIN, "queues.create"),
     CALL("/v1/queues.list", app_queues_list, PLAIN, "queues.list"),
     CALL("/v1/queues.info", app_queues_info, PLAIN, "queues.info"),

@@ -314,7 +314,7 @@ void app_queue_stats(struct http_exchange *x, void *app)
         queue_call_long_job(&c->call, stats_run, stats_answer);
 }
 
-/* ---- clear ---- */
+/* ---- clear, reload ---- */
 
 struct clear_call {
     struct queue_call call;
@@ -339,4 +339,19 @@ void app_queue_clear(struct http_exchange *x, void *app)
         queue_call_long_job(&c->call, clear_run, ok_answer);
     else
         queue_call_refuse(&c->call, "invalid clear request; one of 'queue', 'scheduled' must be true");
+}
+
+static void reload_run(struct queue_call *c)
+{
+    c->why = queue_reload(c->queue, &c->note);
+}
+
+void app_queue_reload(struct http_exchange *x, void *app)
+{
+    struct queue_call *c = queue_call_new(x, app, sizeof *c);
+    const Wire__QueueReloadRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_reload_request__descriptor);
+    if (m == NULL || !queue_call_find(c, m->queue_name, "queue.update"))
+        return;
+    c->audited = true;
+    queue_call_long_job(c, reload_run, ok_answer);
 }

@@ -22,6 +22,7 @@ void app_queues_info(struct http_exchange *x, void *app);
 void app_queues_delete(struct http_exchange *x, void *app);
 void app_queue_stats(struct http_exchange *x, void *app);
 void app_queue_clear(struct http_exchange *x, void *app);
+void app_queue_reload(struct http_exchange *x, void *app);
 
 /* queue_storage.c */
 void app_storage_items(struct http_exchange *x, void *app);

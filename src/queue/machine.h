@@ -136,7 +136,7 @@ struct queues {
     struct queue **sorted;        /* by name */
     size_t count, size;
     uint32_t next_number;
-    bool draining;
+    atomic_bool draining;        /* set by the loop; jobs look */
     pthread_mutex_t health_lock;
     struct store_state stores[QUEUE_STORES_MAX];
     pthread_mutex_t timers_lock;
@@ -156,6 +156,7 @@ void queue_leave(struct queue *q);
 void queue_ref(struct queue *q);
 void queue_arrive(struct queue *q, struct arrival *a);
 err queue_grow(struct queue *q, struct err_note *note); /* one more partition. Blocks, under change_lock */
+void part_reread(struct queue *q, uint32_t partition); /* forgets what is in memory and reads it again */
 err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note *note); /* as above */
 err queue_save(struct queue *q);                        /* its row. As above */
 void queue_end(struct queue *q, bool deleted);          /* answers what waits */

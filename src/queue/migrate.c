@@ -363,6 +363,13 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
     return why;
 }
 
+void part_reread(struct queue *q, uint32_t partition)
+{
+    struct part *p = q->parts[partition];
+    (void)close_part(q, p); /* not quiet in time: it is read as soon as it is */
+    open_part(q, p);
+}
+
 err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note *note)
 {
     struct queues *all = q->all;

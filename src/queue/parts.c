@@ -3,6 +3,8 @@
 
 #include "base/log.h"
 
+enum { RELOAD_MS_MAX = 2000 };
+
 static void lock_changes(struct queue *q)
 {
     INVARIANT(pthread_mutex_lock(&q->all->change_lock) == 0);
@@ -100,6 +102,19 @@ err queue_part_change(struct queue *q, const struct queue_part_change *c, struct
               LOG_CSTR("order", name_of(c->order)), LOG_INT("partition", c->partition), LOG_STR("store", c->store),
               LOG_CSTR("error", err_name(why)));
     return why;
+}
+
+err queue_reload(struct queue *q, struct err_note *note)
+{
+    (void)note; /* what cannot be read now is tried again, like after any failure */
+    uint32_t count = atomic_load(&q->parts_shown);
+    for (uint32_t i = 0; i < count; i++) {
+        lock_changes(q);
+        part_reread(q, i);
+        unlock_changes(q);
+    }
+    queue_await_read(q, mono_add_ms(clock_mono(q->all->opts.clock), RELOAD_MS_MAX));
+    return ERR_OK;
 }
 
 err queue_rebalance(struct queue *q, struct err_note *note)

@@ -42,6 +42,7 @@ TYPES = {
     '/v1/queue.retry': ('QueueRetryRequest', 'Reply'),
     '/v1/queue.stats': ('QueueStatsRequest', 'QueueStatsResponse'),
     '/v1/queue.clear': ('QueueClearRequest', 'Reply'),
+    '/v1/queue.reload': ('QueueReloadRequest', 'Reply'),
     '/v1/queues.create': ('QueueInfo', 'Reply'),
     '/v1/queues.update': ('QueueInfo', 'Reply'),
     '/v1/queues.list': ('QueuesListRequest', 'QueuesListResponse'),

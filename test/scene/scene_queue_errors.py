@@ -45,7 +45,7 @@ def table(server, path, rows):
 def names_of_queues(binary):
     with queue_server(binary) as server:
         for path in ('/v1/queue.produce', '/v1/queue.lease', '/v1/queue.complete', '/v1/queue.retry', '/v1/queue.stats',
-                     '/v1/queue.clear', '/v1/queues.info', '/v1/storage/items.list',
+                     '/v1/queue.clear', '/v1/queue.reload', '/v1/queues.info', '/v1/storage/items.list',
                      '/v1/storage/scheduled.list', '/v1/storage/items.import', '/v1/storage/items.delete',
                      '/v1/lease.take', '/v1/lease.extend', '/v1/queue.peek', '/v1/queue.why', '/v1/partitions.list',
                      '/v1/partitions.add'):

@@ -303,6 +303,25 @@ def stores_come_from_a_file_too(binary):
 
 
 @scene
+def a_reload_reads_everything_again(binary):
+    with queue_server(binary) as server:
+        create(server, 'q', 3)
+        for i in range(9):
+            produce(server, 'q', f'{i}')
+        produce(server, 'q', 'later', enqueue_at='2026-01-01T01:00:00Z')
+        partition, items = lease(server, 'q', 2)
+        before = stats(server, 'q'), [stored(server, 'q', i) for i in range(3)]
+        later = [Later(produce, server, 'q', f'more-{i}') for i in range(8)]
+        later += [Later(fine, server, '/v1/queue.reload', {'queue_name': 'q'}) for _ in range(3)]
+        for one in later:
+            one.result()
+        eq(sum(totals(server, 'q')), sum(part.get('total', 0) for part in before[0]['partitions']) + 8)
+        complete(server, 'q', items, partition)
+        server.clock(advance='1h')
+        eq(sum(totals(server, 'q')), 9 - 2 + 8 + 1)
+
+
+@scene
 def many_calls_that_block_go_on(binary):
     with queue_server(binary, '--set', 'pool_threads=2') as server:
         create(server, 'dead')

@@ -84,7 +84,7 @@ def either_name_and_quoted_numbers(binary):
 @scene
 def bodies_have_limits(binary):
     limits = {'/v1/queue.lease': (8192, '8.0KiB'), '/v1/queue.stats': (8192, '8.0KiB'), '/v1/queue.clear': (8192, '8.0KiB'),
-              '/v1/queue.complete': (256000, '250.0KiB'),
+              '/v1/queue.reload': (8192, '8.0KiB'), '/v1/queue.complete': (256000, '250.0KiB'),
               '/v1/queue.retry': (256000, '250.0KiB'), '/v1/queues.create': (256000, '250.0KiB'),
               '/v1/queues.update': (512000, '500.0KiB'), '/v1/storage/items.list': (256000, '250.0KiB'),
               '/v1/queue.produce': (5000000, '5.0MB'), '/v1/storage/items.import': (64000000, '61.0MiB')}
