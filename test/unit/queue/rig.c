@@ -233,6 +233,18 @@ struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, 
     return a;
 }
 
+struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count)
+{
+    struct ask *a = ask_new();
+    a->u.lease = (struct queue_lease_request){ .queue = q, .batch_size = count, .wants_token = true,
+                                               .deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS),
+                                               .arena = &a->arena, .done = leased, .ctx = a };
+    if (queue_lease_start(&a->u.lease) != ERR_OK)
+        fail_msg("lease: %s", a->u.lease.note.text);
+    assert_int_equal(ask_wait(a), ERR_OK);
+    return a;
+}
+
 struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count)
 {
     struct ask *a = rig_lease_begin(r, q, "", count, 300);

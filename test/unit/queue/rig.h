@@ -68,6 +68,7 @@ err rig_change(struct rig *r, struct queue *q, enum queue_change_kind kind, uint
                const struct ksuid *ids, unsigned count, struct err_note *note);
 err rig_change_items(struct rig *r, struct queue *q, struct ask *a);
 struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count); /* items or an empty reply after 50 ms */
+struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count); /* waits for items */
 struct queue_part_stats rig_stats(struct queue *q, uint32_t partition);
 bool rig_body_is(const struct queue_item *it, const char *text);
 

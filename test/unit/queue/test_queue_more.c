@@ -1,0 +1,358 @@
+/* Goal: what the queue does beyond its peer: idempotency and order keys, tokens, schedules, clearing, importing,
+ * partitions added, drained and moved, windows smaller than the backlog. Method: as test_queue_queue.c. */
+#include "rig.h"
+
+#include "queue/part.h"
+
+#include <string.h>
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+    (void)state;
+    rig_init(&rig, 1);
+    return 0;
+}
+
+static int setup_two(void **state)
+{
+    (void)state;
+    rig_init(&rig, 2);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rig_fini(&rig);
+    return 0;
+}
+
+static struct ask *produce_with(struct queue *q, const char *body, const char *idempotency, const char *order)
+{
+    struct ask *a = ask_new();
+    a->items[0].bytes = str_of(body);
+    a->u.produce.idempotency_key = str_of(idempotency);
+    a->u.produce.order_key = str_of(order);
+    ask_produce(&rig, q, a, 1);
+    assert_int_equal(ask_wait(a), ERR_OK);
+    return a;
+}
+
+static void idempotency_key_stands_for_one_produce_also_after_a_restart(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "once", 3);
+    struct ask *a = produce_with(q, "x", "key-1", ""), *b = produce_with(q, "y", "key-1", "");
+    assert_false(a->u.produce.repeated);
+    assert_true(b->u.produce.repeated);
+    assert_int_equal(ksuid_cmp(a->u.produce.first, b->u.produce.first), 0);
+    assert_int_equal(a->u.produce.partition, b->u.produce.partition);
+    queue_unref(&q);
+    rig_close(&rig);
+    rig_open(&rig);
+    struct err_note note;
+    assert_int_equal(queues_find(rig.queues, STR("once"), &q, &note), ERR_OK);
+    struct ask *c = produce_with(q, "z", "key-1", "");
+    assert_true(c->u.produce.repeated);
+    assert_int_equal(ksuid_cmp(a->u.produce.first, c->u.produce.first), 0);
+    rig_advance(&rig, 301 * NS_PER_S); /* past its window */
+    struct ask *d = produce_with(q, "z", "key-1", "");
+    assert_false(d->u.produce.repeated);
+    assert_int_equal(rig_stats(q, 0).ready + rig_stats(q, 1).ready + rig_stats(q, 2).ready, 2);
+    ask_free(a), ask_free(b), ask_free(c), ask_free(d);
+    queue_unref(&q);
+}
+
+static void order_key_has_one_in_flight_also_after_a_return_and_a_restart(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "ordered", 4);
+    static const char *const bodies[] = { "1", "2", "3" };
+    uint32_t partition = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        struct ask *a = produce_with(q, bodies[i], "", "customer");
+        assert_true(i == 0 || a->u.produce.partition == partition);
+        partition = a->u.produce.partition;
+        ask_free(a);
+    }
+    struct ask *a = rig_lease(&rig, q, 10);
+    assert_int_equal(a->u.lease.items_count, 1);
+    assert_true(rig_body_is(&a->u.lease.items[0], "1"));
+    assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, partition, &a->u.lease.items[0].id, 1, NULL), ERR_OK);
+    queue_unref(&q);
+    rig_close(&rig);
+    rig_open(&rig);
+    struct err_note note;
+    assert_int_equal(queues_find(rig.queues, STR("ordered"), &q, &note), ERR_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        struct ask *b = rig_lease(&rig, q, 10);
+        assert_int_equal(b->u.lease.items_count, 1);
+        assert_true(rig_body_is(&b->u.lease.items[0], bodies[i]));
+        assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, partition, &b->u.lease.items[0].id, 1, NULL), ERR_OK);
+        ask_free(b);
+    }
+    ask_free(a);
+    queue_unref(&q);
+}
+
+static struct ask *change_one(struct queue *q, enum queue_change_kind kind, const struct queue_item *it, uint64_t token,
+                              err want)
+{
+    struct ask *a = ask_new();
+    ksuid_format(it->id, a->ids[0]);
+    a->changes[0] = (struct queue_change_item){ .id = str_of(a->ids[0]), .token = token, .extend_ns = 100 * NS_PER_S };
+    a->u.change.kind = kind;
+    a->u.change.items_count = 1;
+    assert_int_equal(rig_change_items(&rig, q, a), want);
+    return a;
+}
+
+static void token_fences_and_completing_again_is_no_error(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "tokens", 1);
+    (void)rig_produce(&rig, q, "t", 1);
+    struct ask *l = rig_lease_token(&rig, q, 1);
+    const struct queue_item *it = &l->u.lease.items[0];
+    assert_true(it->token != 0);
+    struct ask *wrong = change_one(q, CHANGE_COMPLETE, it, it->token + 1, ERR_CONFLICT);
+    assert_non_null(strstr(wrong->u.change.note.text, "is leased by another"));
+    ask_free(change_one(q, CHANGE_EXTEND, it, it->token, ERR_OK)), ask_free(wrong);
+    rig_advance(&rig, 90 * NS_PER_S); /* past the lease, not past its extension */
+    ask_free(change_one(q, CHANGE_COMPLETE, it, it->token, ERR_OK));
+    ask_free(change_one(q, CHANGE_COMPLETE, it, it->token, ERR_OK));
+    ask_free(change_one(q, CHANGE_COMPLETE, it, 0, ERR_NOT_FOUND));
+    ask_free(l);
+    queue_unref(&q);
+}
+
+static void produce_later(struct queue *q, const char *body, int64_t in_ns)
+{
+    struct ask *a = ask_new();
+    a->items[0] = (struct queue_item_new){ .bytes = str_of(body),
+                                           .enqueue_at = store_time_add(clock_store(rig.clock), in_ns) };
+    ask_produce(&rig, q, a, 1);
+    assert_int_equal(ask_wait(a), ERR_OK);
+    ask_free(a);
+}
+
+static void schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "later", 1);
+    produce_later(q, "second", 200 * NS_PER_S);
+    produce_later(q, "first", 100 * NS_PER_S);
+    assert_int_equal(rig_stats(q, 0).scheduled, 2);
+    queue_unref(&q);
+    rig_close(&rig);
+    rig_open(&rig);
+    struct err_note note;
+    assert_int_equal(queues_find(rig.queues, STR("later"), &q, &note), ERR_OK);
+    struct ask *a = rig_lease_begin(&rig, q, "c", 10, 15000);
+    rig_advance(&rig, 50 * NS_PER_S);
+    assert_false(ask_is_done(a));
+    rig_advance(&rig, 60 * NS_PER_S);
+    assert_int_equal(ask_wait(a), ERR_OK);
+    assert_true(rig_body_is(&a->u.lease.items[0], "first"));
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &a->u.lease.items[0].id, 1, NULL), ERR_OK);
+    rig_advance(&rig, 100 * NS_PER_S);
+    struct ask *b = rig_lease(&rig, q, 1);
+    assert_true(rig_body_is(&b->u.lease.items[0], "second"));
+    ask_free(a), ask_free(b);
+    queue_unref(&q);
+}
+
+static void clear_removes_what_it_was_told_to(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "cleared", 2);
+    struct err_note note = { "" };
+    (void)rig_produce(&rig, q, "a", 10);
+    (void)rig_produce(&rig, q, "b", 10);
+    produce_later(q, "l", 100 * NS_PER_S);
+    struct ask *a = rig_lease(&rig, q, 4);
+    assert_int_equal(queue_clear(q, false, false, false, &note), ERR_BAD);
+    assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
+    assert_int_equal(rig_stats(q, 0).ready + rig_stats(q, 1).ready, 0);
+    assert_int_equal(rig_stats(q, 0).leased + rig_stats(q, 1).leased, 4);
+    assert_int_equal(queue_clear(q, true, true, true, &note), ERR_OK);
+    assert_int_equal(rig_stats(q, 0).leased + rig_stats(q, 1).leased, 0);
+    assert_int_equal(rig_stats(q, 0).scheduled + rig_stats(q, 1).scheduled, 0);
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[0].id, 1, NULL),
+                     ERR_NOT_FOUND);
+    ask_free(a);
+    queue_unref(&q);
+}
+
+static void window_is_smaller_than_the_backlog(void **state)
+{
+    enum { REQUESTS = 12, EACH = 1000 };
+    (void)state;
+    struct queue *q = rig_queue(&rig, "deep", 1);
+    struct err_note note = { "" };
+    struct ksuid last = KSUID_NIL;
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        char body[2] = { (char)('a' + i), '\0' };
+        (void)rig_produce(&rig, q, body, EACH);
+    }
+    assert_int_equal(rig_stats(q, 0).ready, REQUESTS * EACH);
+    struct arena arena;
+    struct queue_item *items;
+    unsigned count;
+    arena_init(&arena, 64 << 20);
+    assert_int_equal(queue_items_list(q, 0, false, STR(""), 12000, &arena, &items, &count, &note), ERR_OK);
+    assert_int_equal(count, REQUESTS * EACH);
+    char text[2][KSUID_TEXT_BYTES + 1];
+    ksuid_format(items[11000].id, text[0]);
+    ksuid_format(items[11001].id, text[1]);
+    str ids[2] = { str_of(text[0]), str_of(text[1]) };
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &items[11002].id, 1, &note), ERR_CONFLICT);
+    assert_int_equal(queue_items_delete(q, 0, ids, 2, &note), ERR_OK);
+    unsigned taken = 0;
+    while (taken < REQUESTS * EACH - 2) {
+        struct ask *a = rig_lease(&rig, q, EACH);
+        assert_true(a->u.lease.items_count > 0);
+        struct ksuid got[EACH];
+        for (unsigned i = 0; i < a->u.lease.items_count; i++) {
+            got[i] = a->u.lease.items[i].id;
+            assert_true(ksuid_cmp(got[i], last) > 0);
+            last = got[i];
+        }
+        assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, got, a->u.lease.items_count, NULL), ERR_OK);
+        taken += a->u.lease.items_count;
+        ask_free(a);
+    }
+    assert_int_equal(rig_stats(q, 0).ready, 0);
+    assert_int_equal(rig_stats(q, 0).leased, 0);
+    arena_fini(&arena);
+    queue_unref(&q);
+}
+
+static void imported_items_keep_attempts_and_leases(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "imported", 2);
+    struct err_note note = { "" };
+    struct arena arena;
+    struct queue_item *out, in[3] = { { .bytes = STR_INIT("a"), .attempts = 3 }, { .bytes = STR_INIT("b") },
+                                      { .bytes = STR_INIT("c"), .attempts = 1,
+                                        .lease_deadline = store_time_add(clock_store(rig.clock), 50 * NS_PER_S) } };
+    arena_init(&arena, 1 << 20);
+    assert_int_equal(queue_items_import(q, 1, in, 3, &arena, &out, &note), ERR_OK);
+    assert_int_equal(rig_stats(q, 1).ready, 2);
+    assert_int_equal(rig_stats(q, 1).leased, 1);
+    struct ask *a = rig_lease(&rig, q, 10);
+    assert_int_equal(a->u.lease.items_count, 2);
+    assert_int_equal(a->u.lease.items[0].attempts, 4);
+    assert_int_equal(ksuid_cmp(a->u.lease.items[0].id, out[0].id), 0);
+    rig_advance(&rig, 51 * NS_PER_S);
+    struct ask *b = rig_lease(&rig, q, 10);
+    assert_int_equal(b->u.lease.items_count, 1);
+    assert_true(rig_body_is(&b->u.lease.items[0], "c"));
+    arena_fini(&arena);
+    ask_free(a), ask_free(b);
+    queue_unref(&q);
+}
+
+static void partition_moves_to_another_store_with_all_it_holds(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "moved", 1);
+    struct err_note note = { "" };
+    (void)rig_produce(&rig, q, "m", 300);
+    produce_later(q, "l", 100 * NS_PER_S);
+    struct ask *a = rig_lease(&rig, q, 7);
+    struct ask *k = produce_with(q, "k", "key", "");
+    assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, 0, &a->u.lease.items[0].id, 1, NULL), ERR_OK);
+    struct queue_part_change c = { .order = PART_MOVE, .partition = 0, .store = STR("s1") };
+    if (queue_part_change(q, &c, &note) != ERR_OK)
+        fail_msg("move: %s", note.text);
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &a->u.lease.items[1].id, 1, NULL), ERR_OK);
+    assert_string_equal(rig_stats(q, 0).store, "s1");
+    assert_int_equal(rig_stats(q, 0).ready, 295);
+    assert_int_equal(rig_stats(q, 0).leased, 5);
+    assert_int_equal(rig_stats(q, 0).scheduled, 1);
+    struct ask *again = produce_with(q, "k", "key", "");
+    assert_true(again->u.produce.repeated);
+    queue_unref(&q);
+    rig_close(&rig);
+    rig_open(&rig);
+    assert_int_equal(queues_find(rig.queues, STR("moved"), &q, &note), ERR_OK);
+    rig_advance(&rig, 101 * NS_PER_S);
+    assert_string_equal(rig_stats(q, 0).store, "s1");
+    assert_int_equal(rig_stats(q, 0).ready, 301);
+    ask_free(a), ask_free(k), ask_free(again);
+    queue_unref(&q);
+}
+
+static void partitions_are_drained_added_and_rebalanced(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "parts", 2);
+    struct err_note note = { "" };
+    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_DRAIN, .partition = 0 }, &note),
+                     ERR_OK);
+    assert_int_equal(rig_produce(&rig, q, "a", 3), 1);
+    assert_int_equal(rig_produce(&rig, q, "a", 3), 1);
+    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_ADD }, &note), ERR_OK);
+    assert_int_equal(rig_produce(&rig, q, "a", 3), 2);
+    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_PAUSE, .partition = 1 }, &note),
+                     ERR_OK);
+    struct ask *a = rig_lease(&rig, q, 10);
+    assert_int_equal(a->u.lease.partition, 2);
+    assert_int_equal(queue_part_change(q, &(struct queue_part_change){ .order = PART_RESUME, .partition = 1 }, &note),
+                     ERR_OK);
+    struct ask *b = rig_lease(&rig, q, 10);
+    assert_int_equal(b->u.lease.partition, 1);
+    struct queue_part_change c = { .order = PART_MOVE, .partition = 2, .store = STR("s1") };
+    assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
+    assert_int_equal(queue_rebalance(q, &note), ERR_OK);
+    unsigned on_first = 0;
+    for (uint32_t p = 0; p < 3; p++)
+        on_first += strcmp(rig_stats(q, p).store, "s0") == 0;
+    assert_int_equal(on_first, 2);
+    ask_free(a), ask_free(b);
+    queue_unref(&q);
+}
+
+static void queue_made_again_is_empty(void **state)
+{
+    (void)state;
+    struct err_note note = { "" };
+    struct queue *q = rig_queue(&rig, "again", 2);
+    (void)rig_produce(&rig, q, "a", 10);
+    struct ask *a = rig_lease_begin(&rig, q, "", 1, 10000);
+    assert_int_equal(ask_wait(a), ERR_OK);
+    struct ask *w = rig_lease_begin(&rig, q, "x", 1, 10000);
+    assert_int_equal(ask_wait(w), ERR_OK);
+    assert_int_equal(queues_delete(rig.queues, STR("again"), &note), ERR_OK);
+    assert_int_equal(queues_find(rig.queues, STR("again"), &q, &note), ERR_NOT_FOUND);
+    queue_unref(&q);
+    q = rig_queue(&rig, "again", 2);
+    assert_int_equal(rig_stats(q, 0).ready + rig_stats(q, 1).ready, 0);
+    struct ask *b = rig_lease(&rig, q, 1);
+    assert_int_equal(b->u.lease.items_count, 0);
+    ask_free(a), ask_free(b), ask_free(w);
+    queue_unref(&q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(idempotency_key_stands_for_one_produce_also_after_a_restart, setup_two,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(order_key_has_one_in_flight_also_after_a_return_and_a_restart, setup_two,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(token_fences_and_completing_again_is_no_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease, setup, teardown),
+        cmocka_unit_test_setup_teardown(clear_removes_what_it_was_told_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(window_is_smaller_than_the_backlog, setup, teardown),
+        cmocka_unit_test_setup_teardown(imported_items_keep_attempts_and_leases, setup, teardown),
+        cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(queue_made_again_is_empty, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
