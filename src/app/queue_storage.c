@@ -162,13 +162,15 @@ struct import_call {
     struct queue_item *items, *stored;
 };
 
-/* How many of the items from there on go into one batch. */
+/* How many of the items from there on go into one batch; one with a source_id, which is stored once, alone. */
 static unsigned import_batch(const struct import_call *c, unsigned from)
 {
     size_t bytes = 0;
     unsigned n = 0;
     while (from + n < c->count && n < QUEUE_PRODUCE_ITEMS_MAX) {
         const struct queue_item *q = &c->items[from + n];
+        if (q->source_id.n > 0)
+            return n == 0 ? 1 : n;
         bytes += q->bytes.n + q->encoding.n + q->kind.n + q->reference.n;
         if (n > 0 && bytes > IMPORT_BATCH_BYTES)
             break;

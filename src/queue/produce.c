@@ -93,6 +93,8 @@ err queue_items_import(struct queue *q, uint32_t partition, const struct queue_i
                                   .reference = items[i].reference, .source_id = items[i].source_id };
     struct queue_produce r = { .queue = q, .items_count = count, .arena = a, .done = imported, .ctx = &w,
                                .deadline = mono_add_ms(clock_mono(q->all->opts.clock), IMPORT_WAIT_MS) };
+    if (count == 1 && items[0].source_id.n > 0) /* no client's key begins so: it comes in a header */
+        r.idempotency_key = arena_printf(a, "\001source %.*s", STR_ARG(items[0].source_id));
     struct own_produce *own = own_produce(&r);
     *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .fixed = partition, .import = items };
     str encoded;
@@ -108,8 +110,7 @@ err queue_items_import(struct queue *q, uint32_t partition, const struct queue_i
     if (why == ERR_OK) {
         waiter_expect(&w);
         req_add(q, &own->req, r.deadline);
-        list_append(&q->parked, &own->req.link);
-        q->placing_wanted = true;
+        produce_begin(q, &r);
     } else {
         shared_unref(&own->encoded);
     }

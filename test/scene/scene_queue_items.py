@@ -215,6 +215,22 @@ def imports_and_deletes(binary):
 
 
 @scene
+def an_import_with_a_source_id_is_stored_once(binary):
+    with queue_server(binary) as server:
+        create(server, 'q')
+        items = [{'reference': f'{i}', 'source_id': 's1' if i in (1, 3) else f'x{i}'} for i in range(5)] + [{}, {}]
+        first = fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items})['items']
+        eq(first[1]['id'], first[3]['id'])
+        fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items[1:2]}, 'protobuf')
+        server.kill9()
+        server.start()
+        fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items[3:4]})
+        eq([one.get('reference', '') for one in stored(server, 'q')], ['0', '1', '2', '4', '', ''])
+        produce(server, 'q', 'y', headers={'Idempotency-Key': 'source s1'})
+        eq(len(stored(server, 'q')), 7)
+
+
+@scene
 def clear_takes_what_it_says(binary):
     def fill(server):
         produce(server, 'q', 'leased', 'ready')
