@@ -201,7 +201,8 @@ MUST_CHECK err queue_stats_get(struct queue *q, struct arena *a, struct queue_st
 /* From pivot (inclusive; empty: the first) in order of ids; scheduled: in order of ids too. */
 MUST_CHECK err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit,
                                 struct arena *a, struct queue_item **out, unsigned *count, struct err_note *note);
-/* One item with a source_id: once within the idempotency window; then the id is that of the first. */
+/* One item with a source_id: not while one with it is there that was imported within the idempotency window; the id
+ * is that of the first then. */
 MUST_CHECK err queue_items_import(struct queue *q, uint32_t partition, const struct queue_item *items, unsigned count,
                                   struct arena *a, struct queue_item **out, struct err_note *note);
 MUST_CHECK err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsigned count,

@@ -228,6 +228,16 @@ def an_import_with_a_source_id_is_stored_once(binary):
         eq([one.get('reference', '') for one in stored(server, 'q')], ['0', '1', '2', '4', '', ''])
         produce(server, 'q', 'y', headers={'Idempotency-Key': 'source s1'})
         eq(len(stored(server, 'q')), 7)
+        _, leased = lease(server, 'q', 2)
+        fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items[1:2]})
+        eq(len(stored(server, 'q')), 7, 'a leased one is there')
+        retry(server, 'q', leased)
+        fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items[1:2]})
+        eq(len(stored(server, 'q')), 7, 'so is one with a new id')
+        complete(server, 'q', lease(server, 'q', 10)[1])
+        for _ in range(2):
+            fine(server, '/v1/storage/items.import', {'queue_name': 'q', 'items': items[1:2]})
+            eq(len(stored(server, 'q')), 1, 'what was completed is no longer in the way')
 
 
 @scene
