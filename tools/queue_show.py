@@ -133,8 +133,13 @@ class Server:
         """One call of the command line, shown as one would type it."""
         if shown:
             say(f'$ palimpsest {" ".join(words)}')
-        done = subprocess.run([self.binary, *words], env={**os.environ, 'PALIMPSEST_SERVER': self.url}, text=True,
-                              capture_output=True, check=False, **more)
+        until = time.monotonic() + DEADLINE_S
+        while True:
+            done = subprocess.run([self.binary, *words], env={**os.environ, 'PALIMPSEST_SERVER': self.url}, text=True,
+                                  capture_output=True, check=False, **more)
+            if done.returncode == 0 or ' again' not in done.stderr or time.monotonic() > until:
+                break       # "try your request again": a store was away a moment ago
+            time.sleep(0.05)
         if done.returncode != 0:
             die(f'palimpsest {" ".join(words)}: {done.stderr.strip()}')
         if shown and done.stdout:
