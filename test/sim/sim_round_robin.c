@@ -103,7 +103,8 @@ static void run(enum trouble t, bool verbose)
         opportunistic(&same, t, items, place, &whole);
     }
     if (verbose)
-        printf("%-24s round robin: %5u whole %5u refused %5u partial | whole requests: %5u whole %5u refused %u partial\n",
+        printf("%-24s round robin: %5u whole %5u refused %5u partial | whole requests: %5u whole %5u refused %u "
+               "partial\n",
                names[t], robin.whole, robin.refused, robin.partial, whole.whole, whole.refused, whole.partial);
     INVARIANT(whole.partial == 0);
     INVARIANT((robin.partial > 0) == (t == ALL_FAILING || t == DEGRADED));
