@@ -264,12 +264,12 @@ static void answer_requests(struct slot *s, err why)
             if (why == ERR_OK)
                 produce_done(req_produce(r));
             else if (why == ERR_IO)
-                list_append(&p->unknown, &r->link), r->state = REQ_UNKNOWN;
+                produce_unknown(p, req_produce(r));
             else
                 produce_again(req_produce(r));
             break;
         case REQ_LEASE:
-            lease_written(req_lease(r), why == ERR_OK);
+            lease_written(req_lease(r), why == ERR_OK, why == ERR_IO);
             break;
         case REQ_CHANGE:
             if (why == ERR_OK || why == ERR_IO || why == ERR_CORRUPT)
@@ -334,13 +334,16 @@ static void slot_arrived(struct arrival *a)
         settle_failed(s, why);
     if (s->move != NULL)
         move_outcome(s->move, why);
-    lease_orphans(s, why == ERR_OK);
+    lease_orphans(s, why == ERR_OK, why == ERR_IO);
     idem_outcome(s, why);
     answer_requests(s, why);
     release_batches(s);
-    if (why == ERR_IO || why == ERR_CORRUPT)
+    if (why == ERR_IO || why == ERR_CORRUPT) {
+        lease_lose_steps(s);
         part_failed(p);
+    }
     part_loads(p);
+    part_heads(p);
     queue_work(p);
     struct queue *mine = q;
     queue_unref(&mine);

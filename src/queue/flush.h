@@ -43,6 +43,7 @@ void produce_done(struct queue_produce *r);
 void produce_again(struct queue_produce *r);      /* definitely not written: placed anew */
 void produce_unplace_all(struct part *p);         /* what is in no write yet */
 void produce_leave(struct queue *q, struct queue_produce *r); /* before it is answered with an error */
+void produce_unknown(struct part *p, struct queue_produce *r);
 void produce_known(struct queue_produce *r, bool there);      /* what the store said of an unknown outcome */
 
 /* idem.c */
@@ -63,11 +64,12 @@ void idem_free_all(struct queue *q);
 /* lease.c */
 void lease_round(struct queue *q);
 bool lease_build(struct part *p, struct slot *s);
-void lease_written(struct queue_lease_request *r, bool ok);
+void lease_written(struct queue_lease_request *r, bool ok, bool unknown);
 void lease_fetch_all(struct queue *q, struct list *fetches); /* not under the lock; leaves it locked */
+void lease_lose_steps(struct slot *s);
 void lease_lost(struct part *p);                 /* memory is thrown away */
 void lease_detach(struct queue *q, struct queue_lease_request *r);
-void lease_orphans(struct slot *s, bool ok);
+void lease_orphans(struct slot *s, bool ok, bool unknown);
 void orphan_build(struct part *p, struct slot *s);
 
 /* change.c */

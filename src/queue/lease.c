@@ -7,6 +7,7 @@
  * their size decides how many fit into the reply; what does not fit goes back to its place. */
 #include "queue/flush.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { COPY_BYTES_MAX = 4096 /* copied under the lock; more is copied outside */ };
@@ -101,7 +102,11 @@ static void wait_again(struct queue *q, struct queue_lease_request *r)
     own->again = own->written = false;
     own->req.part = NULL;
     r->items_count = 0;
-    req_park(&q->waiting, &own->req);
+    err why = q->draining || q->deleted ? req_admit(q, &r->note) : ERR_OK;
+    if (why == ERR_OK)
+        req_park(&q->waiting, &own->req);
+    else
+        req_answer(q, &own->req, why);
 }
 
 /* ---- the round ---- */
@@ -498,7 +503,29 @@ static void leased(struct part *p, struct list *items, struct list *orphans)
     }
 }
 
-void lease_written(struct queue_lease_request *r, bool ok)
+/* Should their lease turn out to stand, they are given back as soon as the partition is read. */
+static void lose_item(struct part *p, const struct qitem *it)
+{
+    p->lost = reallocarray(p->lost, p->lost_count + 1, sizeof *p->lost);
+    INVARIANT(p->lost != NULL);
+    p->lost[p->lost_count++] = it->id;
+}
+
+static void lose_items(struct part *p, struct list *items)
+{
+    for (struct list *n = items->next; n != items; n = n->next)
+        lose_item(p, CONTAINER_OF(n, struct qitem, link));
+}
+
+/* Those that a write was giving back. */
+void lease_lose_steps(struct slot *s)
+{
+    for (unsigned i = 0; i < s->steps_count && s->generation == s->part->generation; i++)
+        if (s->steps[i].kind == STEP_RELEASE)
+            lose_item(s->part, s->steps[i].item);
+}
+
+void lease_written(struct queue_lease_request *r, bool ok, bool unknown)
 {
     struct own_lease *own = own_lease(r);
     struct part *p = own->req.part;
@@ -510,14 +537,18 @@ void lease_written(struct queue_lease_request *r, bool ok)
             finish(p->queue, r);
         return;
     }
+    if (!ok && unknown)
+        lose_items(p, &own->items);
     back(p, &own->items); /* none, when the memory of the partition was thrown away */
     own->again = true;
     if (!own->copying)
         wait_again(p->queue, r);
 }
 
-void lease_orphans(struct slot *s, bool ok)
+void lease_orphans(struct slot *s, bool ok, bool unknown)
 {
+    if (unknown)
+        lose_items(s->part, &s->orphans);
     if (ok)
         leased(s->part, &s->orphans, &s->part->orphans);
     else
@@ -544,12 +575,13 @@ void orphan_build(struct part *p, struct slot *s)
         step_release(s, CONTAINER_OF(n, struct qitem, link));
 }
 
-static void lose(struct list *requests)
+static void lose(struct part *p, struct list *requests)
 {
     for (struct list *n = requests->next; n != requests; n = n->next) {
         struct req *req = CONTAINER_OF(n, struct req, link);
         if (req->kind != REQ_LEASE)
             continue;
+        lose_items(p, &own_lease(req_lease(req))->items);
         list_init(&own_lease(req_lease(req))->items);
         own_lease(req_lease(req))->again = true;
     }
@@ -557,13 +589,17 @@ static void lose(struct list *requests)
 
 void lease_lost(struct part *p)
 {
-    lose(&p->fetching);
-    lose(&p->grants);
+    lose_items(p, &p->orphans);
+    lose(p, &p->fetching);
+    lose(p, &p->grants);
     struct slot *slots[] = { p->early, p->main };
     for (size_t i = 0; i < COUNT_OF(slots); i++) {
         if (slots[i] == NULL)
             continue;
-        lose(&slots[i]->requests);
+        if (slots[i]->busy)
+            lease_lose_steps(slots[i]);
+        lose(p, &slots[i]->requests);
+        lose_items(p, &slots[i]->orphans);
         list_init(&slots[i]->orphans);
     }
     for (struct list *n; (n = list_take(&p->grants)) != NULL;) {

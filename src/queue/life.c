@@ -166,7 +166,7 @@ bool queues_idle(struct queues *qs)
 {
     size_t count;
     struct queue **all = snapshot(qs, &count);
-    bool idle = atomic_load(&qs->jobs) == 0 && atomic_load(&qs->alive) == count;
+    bool idle = atomic_load(&qs->jobs) == 0 && atomic_load(&qs->alive) == count && timers_idle(qs);
     for (size_t i = 0; i < count; i++) {
         idle &= is_calm(all[i]);
         queue_unref(&all[i]);

@@ -181,6 +181,7 @@ void queues_each(struct queues *all, uint32_t store, bool recovered);
 /* timers.c */
 void timers_update(struct queue *q, store_time due, mono wait);
 void timers_init(struct queues *all);
+bool timers_idle(struct queues *all); /* nothing of it is posted to the loop */
 void timers_stop(struct queues *all);
 void timers_fini(struct queues *all);
 void timers_soon(struct queues *all, mono at); /* look at the stores then */

@@ -426,7 +426,7 @@ void part_forget(struct part *p)
     list_init(&p->orphans);
     p->tail_over = false;
     p->tail_items = p->ready_items = p->behind_items = p->scheduled_items = 0;
-    p->granting = 0;
+    p->granting = p->releasing = 0;
     p->whole = p->whole_due = false;
     p->edge = p->edge_id = KSUID_NIL;
     p->edge_at = STORE_TIME_ZERO;
@@ -443,4 +443,5 @@ void part_fini(struct part *p)
 {
     part_forget(p);
     free(p->recent);
+    free(p->lost);
 }

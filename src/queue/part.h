@@ -134,6 +134,9 @@ struct part {
     unsigned looking;             /* jobs that look for ids */
     struct list produces, changes, grants, fetching; /* requests */
     struct list due, orphans;     /* items: to be returned; leased without anybody */
+    int64_t releasing;            /* orphans on their way back to their place: nothing behind them is given before */
+    struct ksuid *lost;           /* ids of leases nobody was told of, when memory was thrown away */
+    size_t lost_count;
     struct list moves;            /* struct move, ready to be written */
     struct list dying, later, movers; /* struct move: being gathered, tried again later, all */
     struct list old_idems, unknown_idems; /* keys past their window; of an unknown outcome */

@@ -560,6 +560,19 @@ void produce_done(struct queue_produce *r)
     req_answer(own->req.part->queue, &own->req, ERR_OK);
 }
 
+/* Only the store knows, and nobody asks it any more when the queue ends. */
+void produce_unknown(struct part *p, struct queue_produce *r)
+{
+    struct req *req = &own_produce(r)->req;
+    req->state = REQ_UNKNOWN;
+    list_append(&p->unknown, &req->link);
+    if (!p->queue->draining && !p->queue->deleted)
+        return;
+    produce_leave(p->queue, r);
+    err_note_set(&r->note, "request timeout; the outcome is unknown, try again");
+    req_answer(p->queue, req, ERR_TIMEOUT);
+}
+
 void produce_known(struct queue_produce *r, bool there)
 {
     if (there)

@@ -132,7 +132,8 @@ void part_heads(struct part *p)
     struct heap *heads = &p->queue->heads;
     if (p->head.place != 0)
         heap_remove(heads, &p->head);
-    if (part_usable(p) && !p->held && !p->expire_due && p->mode != PART_PAUSED && part_head(p) != NULL)
+    bool orphans = p->releasing > 0 || !list_empty(&p->orphans);
+    if (part_usable(p) && !p->held && !p->expire_due && !orphans && p->mode != PART_PAUSED && part_head(p) != NULL)
         heap_add(heads, &p->head);
 }
 

@@ -141,6 +141,7 @@ void step_release(struct slot *s, struct qitem *it)
     begin(s, it);
     slot_op(s, OP_LEASE_DELETE)->u.lease.id = it->id;
     s->write.parts[0].ready++;
+    s->part->releasing++;
     slot_step(s, &(struct step){ .kind = STEP_RELEASE, .item = it });
 }
 
@@ -249,6 +250,7 @@ void step_done(struct part *p, const struct step *s)
         due_put(it);
         return;
     case STEP_RELEASE:
+        p->releasing--;
         it->token = 0;
         it->attempts--;
         to_ready(p, it);
@@ -272,6 +274,7 @@ void step_undo(struct part *p, const struct step *s)
         part_item_free(p, it);
         return;
     }
+    p->releasing -= s->kind == STEP_RELEASE;
     if (s->kind != STEP_EXTEND && s->kind != STEP_RELEASE)
         it->batch->states[it->index] = it->in_place ? ITEM_IN_PLACE : ITEM_ELSEWHERE;
     it->state = it->from;

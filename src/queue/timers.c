@@ -156,6 +156,14 @@ void timers_init(struct queues *all)
     all->timer = loop_timer_new(all->opts.loop, fired, all);
 }
 
+bool timers_idle(struct queues *all)
+{
+    lock(all);
+    bool idle = !all->arming;
+    unlock(all);
+    return idle;
+}
+
 void timers_stop(struct queues *all)
 {
     lock(all);
