@@ -73,6 +73,8 @@ struct http_exchange {
     http_gone_fn *gone;               /* whom to tell that the client left; NULL: nobody asked */
     void *gone_ctx;
     unsigned gone_slot;               /* under gone.c's lock; 0: not watched */
+    bool resumed;                     /* counts among the server's resumed ones */
+    struct http_exchange *next_paced; /* under pace_lock, while it waits to be resumed */
     bool deferred;                    /* set before the handing over, so plain reads after it are ordered */
     bool close;                       /* this answer ends the connection */
     bool queue_failed;
@@ -120,7 +122,9 @@ void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const c
 void exchange_end(struct http_exchange *x);
 void conn_phase_set(struct http_conn *c, enum phase to);
 
-/* answer.c. It is deferred, and its answer is stored: the worker comes for it. x may be gone afterwards. */
+/* answer.c. The worker came for x, or x is over: the next that waits may be resumed. */
+void exchange_pace(struct http_exchange *x);
+/* It is deferred, and its answer is stored: the worker comes for it. x may be gone afterwards. */
 void exchange_resume(struct http_exchange *x);
 /* Hands the stored answer to the library; MHD_NO closes the connection. */
 enum MHD_Result exchange_queue(struct http_exchange *x);

@@ -204,6 +204,7 @@ static enum MHD_Result all_read(struct http_exchange *x)
 {
     if (x->deferred) { /* resumed */
         INVARIANT(atomic_load(&x->answered));
+        exchange_pace(x);
         return exchange_queue(x);
     }
     x->stage = STAGE_RUN;
@@ -284,6 +285,7 @@ void serve_completed(void *listener, struct MHD_Connection *mhd, void **slot, en
         return;
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
     INVARIANT(!x->deferred || atomic_load(&x->answered));
+    exchange_pace(x);
     if (x->stage != STAGE_LINE && s->hooks.finished != NULL) {
         int status = x->stage == STAGE_SENT ? x->status : 0;
         uint64_t bytes = why == MHD_REQUEST_TERMINATED_COMPLETED_OK ? x->answer_bytes : 0;

@@ -142,6 +142,7 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
     s->log = opts->log;
     s->ids_seed = (uint64_t)clock_wall(opts->clock).ns ^ ((uint64_t)getpid() << 32);
     INVARIANT(pthread_mutex_init(&s->conns_lock, NULL) == 0);
+    INVARIANT(pthread_mutex_init(&s->pace_lock, NULL) == 0);
     err why = server_build(s, opts, note);
     if (why != ERR_OK) {
         http_server_free(&s);
@@ -271,6 +272,7 @@ void http_server_free(struct http_server **sp)
     gone_free(&s->gone);
     router_free(&s->router);
     pthread_mutex_destroy(&s->conns_lock);
+    pthread_mutex_destroy(&s->pace_lock);
     s->magic = 0;
     free(s);
     *sp = NULL;

@@ -5,7 +5,12 @@
 #include "http/exchange.h"
 #include "http/gone.h"
 
-enum { HTTP_LISTENS_MAX = 8, HTTP_ADDRESS_BYTES = 64 };
+enum {
+    HTTP_LISTENS_MAX = 8,
+    HTTP_ADDRESS_BYTES = 64,
+    HTTP_RESUMED_MAX = 256, /* answers the workers were told to come for at once: others' requests get between them */
+    HTTP_RESUMED_LOW = 16   /* so few left: they are told of more, in one go, for each time they look at all that wait */
+};
 
 struct listener {
     struct http_listen opts;
@@ -28,6 +33,9 @@ struct http_server {
     struct gone *gone;           /* NULL: no loop */
     atomic_bool draining, stopping;
     atomic_uint deferred;        /* suspended and not yet resumed by an answer */
+    pthread_mutex_t pace_lock;   /* of the next three */
+    struct http_exchange *paced_first, *paced_last; /* answered, and not yet resumed */
+    unsigned resumed;            /* resumed, and not yet come for */
     _Atomic uint64_t ids;        /* request ids made */
     uint64_t ids_seed;
     pthread_mutex_t conns_lock;
