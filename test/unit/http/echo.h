@@ -17,7 +17,7 @@
 
 #include "http/http.h"
 
-enum { ECHO_BODY_BYTES_MAX = 1 << 20, ECHO_PARKED_MAX = 256 };
+enum { ECHO_BODY_BYTES_MAX = 1 << 20, ECHO_PARKED_MAX = 512 };
 
 struct echo;
 struct echo_counts { unsigned finished, never_answered, early; };

@@ -351,6 +351,32 @@ static void clients_that_leave_while_deferred_do_no_harm(void **state)
     assert_int_equal(answer.status, 200);
 }
 
+/* More than the workers are told of at once. */
+static void all_of_a_crowd_are_answered(void **state)
+{
+    enum { PARKED = 400 };
+    struct echo *e = *state;
+    int parked[PARKED];
+    for (unsigned i = 0; i < PARKED; i++) {
+        parked[i] = wire_connect(echo_port(e, 0));
+        assert_true(wire_send(parked[i], STR(PARK)));
+    }
+    until_parked(e, PARKED);
+    for (unsigned i = 0; i < PARKED; i += 7)
+        close(parked[i]);
+    echo_release(e);
+    for (unsigned i = 0; i < PARKED; i++) {
+        if (i % 7 == 0)
+            continue;
+        wire_read(parked[i], false, &answer);
+        assert_string_equal(answer.body, "parked\n");
+        close(parked[i]);
+    }
+    until_open(e, 0);
+    wire_ask(echo_port(e, 0), STR(READY), &answer);
+    assert_int_equal(answer.status, 200);
+}
+
 struct crowd { struct echo *e; atomic_bool over; atomic_int parked_answers, releasers; };
 
 static void *crowd_client(void *at)
@@ -443,7 +469,7 @@ static void draining_answers_all_and_closes_each(void **state)
 static void stopping_at_once_with_deferred_requests_does_not_abort(void **state)
 {
     struct echo *e = *state;
-    int parked[20];
+    int parked[300]; /* more than the workers are told of at once */
     for (size_t i = 0; i < COUNT_OF(parked); i++) {
         parked[i] = wire_connect(echo_port(e, 0));
         assert_true(wire_send(parked[i], STR(PARK)));
@@ -511,6 +537,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(clients_that_leave_in_the_middle_do_no_harm, setup, teardown),
         cmocka_unit_test_setup_teardown(a_deferred_request_is_answered_by_another_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(clients_that_leave_while_deferred_do_no_harm, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_of_a_crowd_are_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(many_deferred_requests_race_with_many_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(draining_answers_all_and_closes_each, setup, teardown),
         cmocka_unit_test_setup_teardown(stopping_at_once_with_deferred_requests_does_not_abort, setup, teardown),
