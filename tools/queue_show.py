@@ -19,12 +19,12 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+
+from pg_cluster import Cluster, free_port, newest_postgres
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QUEUE, PARTITIONS, PRODUCERS, CONSUMERS = 'commits', 4, 4, 3
@@ -42,12 +42,6 @@ def die(text):
     raise SystemExit(f'script/run: {text}')
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
-
-
 def wait_until(condition, what, timeout=DEADLINE_S, pause=0.02):
     until = time.monotonic() + timeout
     while not condition():
@@ -56,57 +50,7 @@ def wait_until(condition, what, timeout=DEADLINE_S, pause=0.02):
         time.sleep(pause)
 
 
-def listens(port):
-    try:
-        with socket.create_connection(('127.0.0.1', port), 1):
-            return True
-    except OSError:
-        return False
-
-
 # ---- what runs
-
-class Postgres:
-    """A cluster in a folder of its own, as an unprivileged user."""
-
-    def __init__(self, log):
-        self.bin = newest_postgres()
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='queue-show-')) # DIR may be closed to that user
-        self.user = []
-        if os.getuid() == 0:
-            self.user = ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups']
-            shutil.chown(self.folder, 'postgres', 'postgres')
-        self.port = free_port()
-        self.log = open(log, 'ab')
-        subprocess.run([*self.user, self.bin / 'initdb', '-D', self.folder / 'data', '-U', 'show', '-A', 'trust', '-E',
-                        'UTF8', '--no-sync'], check=True, stdout=self.log, stderr=self.log, cwd=self.folder)
-        self.process = None
-        self.start()
-        self.url = f'postgresql://show@127.0.0.1:{self.port}/postgres'
-
-    def start(self):
-        self.process = subprocess.Popen([*self.user, self.bin / 'postgres', '-D', self.folder / 'data', '-h',
-                                         '127.0.0.1', '-p', str(self.port), '-k', self.folder], stdout=self.log,
-                                        stderr=self.log, cwd=self.folder)
-        wait_until(lambda: listens(self.port), 'PostgreSQL listens')
-
-    def stop(self):
-        """As a crash of all its processes: what it had not synced is gone."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGQUIT)
-            self.process.wait(DEADLINE_S)
-            self.process = None
-
-    def end(self):
-        self.stop()
-        self.log.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def newest_postgres():
-    found = sorted(pathlib.Path('/usr/lib/postgresql').glob('*/bin/postgres'))
-    return found[-1].parent if found else None
-
 
 class Server:
     def __init__(self, binary, folder, stores):
@@ -317,7 +261,7 @@ def main():
     postgres = server = None
     try:
         if args.stores != 'local' and newest_postgres() is not None:
-            postgres = Postgres(folder / 'postgres.log')
+            postgres = Cluster(folder / 'postgres.log')
         stores = f'a=q-a, b={postgres.url}' if postgres else 'a=q-a, b=q-b'
         server = Server(binary, folder, stores)
         say(f'server on {server.url}, stores {stores}\n')

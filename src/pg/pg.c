@@ -2,10 +2,9 @@
  *
  * Invariants
  *  1. Every wait ends at its deadline; after one that was missed the connection is broken.
- *  2. An outcome is definite only when the server said so: the commit is known by the answer to the list's end,
- * a failure
- *     by an error of one of its statements. An error after all statements were answered, or none at all, says
- * nothing. */
+ *  2. An outcome is definite only when the server said so: the commit is known by an answer for each statement and
+ *     one for the list's end, a failure by an error of one of its statements or of the commit. The end of the connection
+ *     after all statements were answered, with or without a word, says nothing. */
 #include "pg/pg.h"
 
 #include "base/buf.h"
@@ -305,14 +304,17 @@ static void take_result(struct run *r, PGresult *result)
         r->ended = true;
         break;
     case PGRES_FATAL_ERROR:
-    case PGRES_BAD_RESPONSE:
     case PGRES_NONFATAL_ERROR:
+        take_error(r, result);
+        r->at++;
+        break;
+    case PGRES_BAD_RESPONSE:
     case PGRES_COPY_IN:
     case PGRES_COPY_OUT:
     case PGRES_COPY_BOTH:
-    case PGRES_SINGLE_TUPLE:
+    case PGRES_SINGLE_TUPLE: /* nobody asked for that; it would come again and again */
         take_error(r, result);
-        r->at++;
+        r->c->broken = true;
         break;
     }
     if (!kept)
@@ -379,6 +381,8 @@ void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono 
         return;
     }
     why = PQpipelineSync(c->conn) == 1 ? exchange(&r, deadline) : ERR_IO;
+    if (why == ERR_OK && !r.failed && r.at != count)
+        why = ERR_IO; /* the end came, and not an answer for each */
     if (why != ERR_OK) {
         c->broken = true;
         if (!r.failed) {

@@ -1,0 +1,499 @@
+/* Goal: what goes to PostgreSQL comes back, a list of statements is one transaction, an outcome is called definite only
+ * when it is, and every wait ends at its deadline.
+ * Method: PostgreSQL 15 of the test's own; and a server that says what a test tells it to. */
+#include "fake_pg.h"
+#include "pg_server.h"
+
+#include "base/rng.h"
+#include "loop/sysclock.h"
+#include "pg/pg.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { LONG_MS = 60000, SHORT_MS = 300, ARENA_BYTES = 64 << 20, BIG_BYTES = 12 << 20, MUTATIONS = 400 };
+
+struct fixture {
+    struct pg_server server;
+    struct sysclock *sysclock;
+    struct clock *clock;
+    struct arena arena;
+};
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    struct fixture *f = &fixture;
+    *state = f;
+    f->sysclock = sysclock_new();
+    sysclock_start(f->sysclock, STORE_TIME_ZERO);
+    f->clock = sysclock_clock(f->sysclock);
+    arena_init(&f->arena, ARENA_BYTES);
+    pg_server_init(&f->server, f->clock);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    pg_server_fini(&f->server);
+    arena_fini(&f->arena);
+    sysclock_free(&f->sysclock);
+    return 0;
+}
+
+static mono within(const struct fixture *f, int64_t ms)
+{
+    return mono_add_ms(clock_mono(f->clock), ms);
+}
+
+static err open_at(struct fixture *f, const char *url, int64_t statement_timeout_ms, int64_t ms, struct pg **out,
+                   struct err_note *note)
+{
+    struct pg_opts opts = { .url = url, .application = "test", .clock = f->clock,
+                            .statement_timeout_ms = statement_timeout_ms };
+    return pg_open(&opts, within(f, ms), out, note);
+}
+
+static struct pg *connected(struct fixture *f, int64_t statement_timeout_ms)
+{
+    struct pg *c = NULL;
+    struct err_note note = { .text = "" };
+    if (open_at(f, f->server.url, statement_timeout_ms, LONG_MS, &c, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    return c;
+}
+
+static void run_sql(struct fixture *f, struct pg *c, const char *sql)
+{
+    struct pg_outcome o;
+    pg_run_one(c, sql, NULL, within(f, LONG_MS), NULL, &o);
+    if (o.why != ERR_OK)
+        fail_msg("%s: %s", sql, o.note.text);
+}
+
+static int64_t number_of(struct fixture *f, struct pg *c, const char *sql)
+{
+    struct pg_rows *rows = NULL;
+    struct pg_outcome o;
+    pg_run_one(c, sql, NULL, within(f, LONG_MS), &rows, &o);
+    if (o.why != ERR_OK)
+        fail_msg("%s: %s", sql, o.note.text);
+    assert_int_equal(pg_rows_count(rows), 1);
+    int64_t n = pg_i64(rows, 0, 0);
+    pg_rows_free(&rows);
+    return n;
+}
+
+/* ---- values ---- */
+
+static void values_come_back_as_they_went(void **state)
+{
+    struct fixture *f = *state;
+    static const int32_t small[] = { 0, -1, INT32_MAX, INT32_MIN };
+    static const int64_t large[] = { 7, INT64_MIN, INT64_MAX };
+    static const str texts[] = { STR_INIT("a\0b"), STR_INIT(""), STR_INIT("\xff\xfe{},\"\\") };
+    struct pg_params p;
+    struct pg_rows *rows = NULL;
+    struct pg_outcome o;
+    struct pg *c = connected(f, LONG_MS);
+    pg_params_init(&p, &f->arena);
+    pg_put_i32(&p, -5);
+    pg_put_i64(&p, INT64_MIN);
+    pg_put_bytes(&p, STR("nul \0 inside"));
+    pg_put_bytes(&p, STR_NONE);
+    pg_put_i32s(&p, small, COUNT_OF(small));
+    pg_put_i64s(&p, large, COUNT_OF(large));
+    pg_put_bytes_array(&p, texts, COUNT_OF(texts));
+    pg_put_i64s(&p, large, 0);
+    assert_false(p.failed);
+    pg_run_one(c, "SELECT $1, $2, $3, $4, $5[4], $6[2], $7[1], $7[3], length($7[2]), cardinality($8), 7::int2, NULL::bytea",
+               &p, within(f, LONG_MS), &rows, &o);
+    assert_int_equal(o.why, ERR_OK);
+    assert_int_equal(pg_i64(rows, 0, 0), -5);
+    assert_true(pg_i64(rows, 0, 1) == INT64_MIN);
+    assert_true(str_eq(pg_bytes(rows, 0, 2), STR("nul \0 inside")));
+    assert_int_equal(pg_bytes(rows, 0, 3).n, 0);
+    assert_true(pg_i64(rows, 0, 4) == INT32_MIN);
+    assert_true(pg_i64(rows, 0, 5) == INT64_MIN);
+    assert_true(str_eq(pg_bytes(rows, 0, 6), texts[0]));
+    assert_true(str_eq(pg_bytes(rows, 0, 7), texts[2]));
+    assert_int_equal(pg_i64(rows, 0, 8), 0);
+    assert_int_equal(pg_i64(rows, 0, 9), 0);
+    assert_int_equal(pg_i64(rows, 0, 10), 7);
+    assert_int_equal(pg_bytes(rows, 0, 11).n, 0);
+    pg_rows_free(&rows);
+    pg_close(&c);
+    arena_reset(&f->arena);
+}
+
+static void too_many_parameters_are_a_failure(void **state)
+{
+    struct fixture *f = *state;
+    struct pg_params p;
+    pg_params_init(&p, &f->arena);
+    for (int i = 0; i < PG_PARAMS_MAX; i++)
+        pg_put_i32(&p, i);
+    assert_false(p.failed);
+    pg_put_i32(&p, 0);
+    assert_true(p.failed);
+    struct arena small;
+    arena_init(&small, 1024);
+    pg_params_init(&p, &small);
+    pg_put_bytes(&p, (str){ .p = "", .n = 1 << 20 }); /* is not read */
+    assert_true(p.failed);
+    arena_fini(&small);
+    arena_reset(&f->arena);
+}
+
+/* Larger than the buffers of both sides, in both directions at once. */
+static void large_values_pass_both_ways(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, LONG_MS);
+    struct pg_params p;
+    struct pg_rows *rows[3];
+    struct pg_outcome o;
+    char *bytes = arena_alloc(&f->arena, BIG_BYTES);
+    assert_non_null(bytes);
+    memset(bytes, 'x', BIG_BYTES);
+    pg_params_init(&p, &f->arena);
+    pg_put_bytes(&p, (str){ .p = bytes, .n = BIG_BYTES });
+    struct pg_statement list[] = {
+        { .sql = "SELECT $1", .params = &p }, { .sql = "SELECT $1", .params = &p }, { .sql = "SELECT 3" },
+    };
+    pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), rows, &o);
+    assert_int_equal(o.why, ERR_OK);
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(str_eq(pg_bytes(rows[i], 0, 0), (str){ .p = bytes, .n = BIG_BYTES }));
+    assert_int_equal(pg_i64(rows[2], 0, 0), 3);
+    for (unsigned i = 0; i < 3; i++)
+        pg_rows_free(&rows[i]);
+    pg_close(&c);
+    arena_reset(&f->arena);
+}
+
+/* ---- outcomes ---- */
+
+static void an_error_in_the_middle_undoes_all(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, LONG_MS);
+    struct pg_outcome o;
+    struct pg_rows *rows[4];
+    run_sql(f, c, "CREATE TABLE middle (n int4 PRIMARY KEY)");
+    struct pg_statement list[] = {
+        { .sql = "INSERT INTO middle VALUES (1)" }, { .sql = "SELECT 7" }, { .sql = "SELECT 1 / 0" },
+        { .sql = "INSERT INTO middle VALUES (2)" },
+    };
+    pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), rows, &o);
+    assert_int_equal(o.why, ERR_PRECONDITION);
+    assert_int_equal(o.failed, 2);
+    assert_string_equal(o.state, "22012");
+    assert_non_null(strstr(o.note.text, "division by zero"));
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_null(rows[i]);
+    assert_false(pg_broken(c));
+    assert_int_equal(number_of(f, c, "SELECT count(*) FROM middle"), 0);
+    list[2].sql = "SELECT 9";
+    pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), NULL, &o);
+    assert_int_equal(o.why, ERR_OK);
+    assert_int_equal(number_of(f, c, "SELECT count(*) FROM middle"), 2);
+    pg_close(&c);
+}
+
+static void an_error_of_the_commit_is_definite(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, LONG_MS);
+    struct pg_outcome o;
+    run_sql(f, c, "CREATE TABLE late (n int4 UNIQUE DEFERRABLE INITIALLY DEFERRED)");
+    struct pg_statement list[] = {
+        { .sql = "INSERT INTO late VALUES (1)" }, { .sql = "INSERT INTO late VALUES (1)" },
+    };
+    pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), NULL, &o);
+    assert_int_equal(o.why, ERR_PRECONDITION);
+    assert_int_equal(o.failed, COUNT_OF(list));
+    assert_string_equal(o.state, "23505");
+    assert_false(pg_broken(c));
+    assert_int_equal(number_of(f, c, "SELECT count(*) FROM late"), 0);
+    pg_close(&c);
+}
+
+static void text_with_a_nul_is_refused_by_the_server_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, LONG_MS);
+    struct pg_params p;
+    struct pg_outcome o;
+    pg_params_init(&p, &f->arena);
+    pg_put_bytes(&p, STR("a\0b"));
+    pg_run_one(c, "SELECT convert_from($1, 'UTF8')", &p, within(f, LONG_MS), NULL, &o);
+    assert_int_equal(o.why, ERR_PRECONDITION);
+    assert_string_equal(o.state, "22021");
+    assert_false(pg_broken(c));
+    pg_close(&c);
+    arena_reset(&f->arena);
+}
+
+static void a_slow_statement_is_given_up_by_the_server(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, SHORT_MS);
+    struct pg_outcome o;
+    pg_run_one(c, "SELECT pg_sleep(600)", NULL, within(f, LONG_MS), NULL, &o);
+    assert_int_equal(o.why, ERR_TIMEOUT);
+    assert_string_equal(o.state, "57014");
+    assert_false(pg_broken(c));
+    assert_int_equal(number_of(f, c, "SELECT 5"), 5);
+    pg_close(&c);
+}
+
+static void a_missed_deadline_leaves_the_outcome_unknown(void **state)
+{
+    struct fixture *f = *state;
+    struct pg_outcome o;
+    for (int64_t ms = -1; ms < SHORT_MS; ms += SHORT_MS) { /* one that is over before it begins, too */
+        struct pg *c = connected(f, LONG_MS);
+        pg_run_one(c, "SELECT pg_sleep(600)", NULL, within(f, ms), NULL, &o);
+        assert_int_equal(o.why, ERR_IO);
+        assert_true(pg_broken(c));
+        pg_run_one(c, "SELECT 1", NULL, within(f, LONG_MS), NULL, &o);
+        assert_int_equal(o.why, ERR_UNAVAILABLE); /* never sent */
+        assert_string_equal(o.state, "");
+        pg_close(&c);
+    }
+}
+
+static void a_server_that_ends_a_statement_says_so(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, LONG_MS);
+    struct pg_outcome o;
+    struct pg_statement list[] = {
+        { .sql = "SELECT 1" }, { .sql = "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(600)" },
+        { .sql = "SELECT 2" },
+    };
+    pg_run(c, list, COUNT_OF(list), within(f, LONG_MS), NULL, &o);
+    assert_int_equal(o.why, ERR_UNAVAILABLE);
+    assert_int_equal(o.failed, 1);
+    assert_string_equal(o.state, "57P01");
+    assert_true(pg_broken(c));
+    pg_close(&c);
+}
+
+static void copying_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, LONG_MS);
+    struct pg_outcome o;
+    pg_run_one(c, "COPY (SELECT 1) TO STDOUT", NULL, within(f, LONG_MS), NULL, &o);
+    assert_int_equal(o.why, ERR_IO);
+    assert_true(pg_broken(c));
+    pg_close(&c);
+}
+
+static void a_refused_connection_says_why(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_pg nobody;
+    struct pg *c = NULL;
+    struct err_note note = { .text = "" };
+    char url[PG_SERVER_URL_BYTES];
+    fake_pg_init(&nobody); /* for its port */
+    (void)snprintf(url, sizeof(url), "%s", nobody.url);
+    fake_pg_serve(&nobody);
+    fake_pg_fini(&nobody);
+    assert_int_equal(open_at(f, url, LONG_MS, LONG_MS, &c, &note), ERR_UNAVAILABLE);
+    assert_non_null(strstr(note.text, "refused"));
+    (void)snprintf(url, sizeof(url), "postgresql://stranger@127.0.0.1:%u/postgres", f->server.port);
+    assert_int_equal(open_at(f, url, LONG_MS, LONG_MS, &c, &note), ERR_UNAVAILABLE);
+    assert_non_null(strstr(note.text, "stranger"));
+    assert_null(strchr(note.text, '\n'));
+    assert_int_equal(open_at(f, "postgresql://u@localhost/d", LONG_MS, LONG_MS, &c, &note), ERR_BAD);
+    assert_null(c);
+}
+
+/* ---- a server that misbehaves ---- */
+
+static void a_server_without_a_word_is_given_up_at_the_deadline(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = NULL;
+    struct err_note note = { .text = "" };
+    struct fake_pg fake;
+    fake_pg_init(&fake);
+    fake.holds = true;
+    fake_pg_serve(&fake);
+    assert_int_equal(open_at(f, fake.url, LONG_MS, SHORT_MS, &c, &note), ERR_TIMEOUT);
+    assert_true(note.text[0] != '\0');
+    fake_pg_fini(&fake);
+}
+
+static void what_is_no_postgres_is_no_connection(void **state)
+{
+    struct fixture *f = *state;
+    static const str words[] = {
+        STR_INIT(""), STR_INIT("HTTP/1.1 400 Bad Request\r\n\r\n"), STR_INIT("R\0\0\0\4"), STR_INIT("R\0\0\0\10\0\0\0\143"),
+        STR_INIT("Z\0\0\0\5I"), STR_INIT("R\177\377\377\377"), STR_INIT("\0\0\0\0\0\0\0\0\0\0"), STR_INIT("E\0\0\0\5"),
+    };
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        struct pg *c = NULL;
+        struct err_note note = { .text = "" };
+        struct fake_pg fake;
+        fake_pg_init(&fake);
+        buf_put(&fake.hello, words[i]);
+        fake_pg_serve(&fake);
+        assert_int_equal(open_at(f, fake.url, LONG_MS, LONG_MS, &c, &note), ERR_UNAVAILABLE);
+        assert_true(note.text[0] != '\0');
+        assert_null(c);
+        fake_pg_fini(&fake);
+    }
+}
+
+/* Two statements to a server that answers with what is in the fake. */
+static struct pg_outcome two_at(struct fixture *f, struct fake_pg *fake, int64_t ms, int64_t values[2])
+{
+    struct pg_statement list[] = { { .sql = "SELECT 1" }, { .sql = "SELECT 2" } };
+    struct pg_rows *rows[COUNT_OF(list)];
+    struct pg_outcome o;
+    struct pg *c = NULL;
+    fake_welcome(&fake->hello);
+    fake_pg_serve(fake);
+    assert_int_equal(open_at(f, fake->url, LONG_MS, LONG_MS, &c, NULL), ERR_OK);
+    pg_run(c, list, COUNT_OF(list), within(f, ms), rows, &o);
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        assert_true((rows[i] != NULL) == (o.why == ERR_OK));
+        if (values != NULL && rows[i] != NULL)
+            values[i] = pg_i64(rows[i], 0, 0);
+        pg_rows_free(&rows[i]);
+    }
+    assert_true(o.why != ERR_IO || pg_broken(c));
+    pg_close(&c);
+    fake_pg_fini(fake);
+    return o;
+}
+
+static void whole_answers_are_taken(void **state)
+{
+    struct fake_pg fake;
+    int64_t values[2] = { 0, 0 };
+    fake_pg_init(&fake);
+    fake_row(&fake.answer, 11);
+    fake_row(&fake.answer, 12);
+    fake_ready(&fake.answer);
+    assert_int_equal(two_at(*state, &fake, LONG_MS, values).why, ERR_OK);
+    assert_int_equal(values[0], 11);
+    assert_int_equal(values[1], 12);
+}
+
+/* Until the answer to the end has come nobody knows, wherever it is cut. */
+static void an_answer_cut_anywhere_is_unknown(void **state)
+{
+    struct fake_pg fake;
+    struct buf whole;
+    buf_init(&whole, FAKE_BYTES_MAX);
+    fake_row(&whole, 11);
+    fake_row(&whole, 12);
+    fake_ready(&whole);
+    for (size_t n = 1; n < whole.n; n++) {
+        fake_pg_init(&fake);
+        buf_put(&fake.answer, str_take(buf_str(&whole), n));
+        struct pg_outcome o = two_at(*state, &fake, LONG_MS, NULL);
+        if (o.why != ERR_IO)
+            fail_msg("%s when cut after %zu of %zu bytes", err_name(o.why), n, whole.n);
+    }
+    fake_pg_init(&fake);
+    fake.holds = true;
+    buf_put(&fake.answer, str_take(buf_str(&whole), whole.n - 1));
+    assert_int_equal(two_at(*state, &fake, SHORT_MS, NULL).why, ERR_IO);
+    buf_fini(&whole);
+}
+
+static void an_end_without_answers_is_no_commit(void **state)
+{
+    struct fake_pg fake;
+    fake_pg_init(&fake);
+    fake_ready(&fake.answer);
+    assert_int_equal(two_at(*state, &fake, LONG_MS, NULL).why, ERR_IO);
+    fake_pg_init(&fake);
+    fake_row(&fake.answer, 11);
+    fake_ready(&fake.answer);
+    assert_int_equal(two_at(*state, &fake, LONG_MS, NULL).why, ERR_IO);
+}
+
+/* What was answered before the connection went decides. */
+static void a_last_word_is_definite_only_before_the_commit(void **state)
+{
+    struct fake_pg fake;
+    fake_pg_init(&fake);
+    fake_row(&fake.answer, 11);
+    fake_error(&fake.answer, "FATAL", "57P01");
+    struct pg_outcome o = two_at(*state, &fake, LONG_MS, NULL);
+    assert_int_equal(o.why, ERR_UNAVAILABLE);
+    assert_int_equal(o.failed, 1);
+    assert_non_null(strstr(o.note.text, "it is so"));
+    fake_pg_init(&fake);
+    fake_row(&fake.answer, 11);
+    fake_row(&fake.answer, 12);
+    fake_error(&fake.answer, "FATAL", "57P01");
+    assert_int_equal(two_at(*state, &fake, LONG_MS, NULL).why, ERR_IO);
+    fake_pg_init(&fake);
+    fake_error(&fake.answer, "ERROR", NULL);
+    fake_ready(&fake.answer);
+    assert_int_equal(two_at(*state, &fake, LONG_MS, NULL).why, ERR_IO);
+    fake_pg_init(&fake);
+    fake_error(&fake.answer, "ERROR", "53100");
+    fake_ready(&fake.answer);
+    assert_int_equal(two_at(*state, &fake, LONG_MS, NULL).why, ERR_FULL);
+}
+
+/* Nothing that comes over the wire is believed to be well formed: no crash, no wait beyond the end. */
+static void damaged_answers_harm_nobody(void **state)
+{
+    struct rng rng;
+    rng_init(&rng, 5);
+    for (unsigned i = 0; i < MUTATIONS; i++) {
+        struct fake_pg fake;
+        fake_pg_init(&fake);
+        fake_row(&fake.answer, 11);
+        if (i % 3 == 0)
+            fake_error(&fake.answer, "ERROR", "22012");
+        else
+            fake_row(&fake.answer, 12);
+        fake_ready(&fake.answer);
+        for (uint64_t n = 1 + rng_below(&rng, 3); n > 0; n--)
+            fake.answer.p[rng_below(&rng, fake.answer.n)] = (char)rng_below(&rng, 256);
+        (void)two_at(*state, &fake, LONG_MS, NULL);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_come_back_as_they_went),
+        cmocka_unit_test(too_many_parameters_are_a_failure),
+        cmocka_unit_test(large_values_pass_both_ways),
+        cmocka_unit_test(an_error_in_the_middle_undoes_all),
+        cmocka_unit_test(an_error_of_the_commit_is_definite),
+        cmocka_unit_test(text_with_a_nul_is_refused_by_the_server_alone),
+        cmocka_unit_test(a_slow_statement_is_given_up_by_the_server),
+        cmocka_unit_test(a_missed_deadline_leaves_the_outcome_unknown),
+        cmocka_unit_test(a_server_that_ends_a_statement_says_so),
+        cmocka_unit_test(copying_is_refused),
+        cmocka_unit_test(a_refused_connection_says_why),
+        cmocka_unit_test(a_server_without_a_word_is_given_up_at_the_deadline),
+        cmocka_unit_test(what_is_no_postgres_is_no_connection),
+        cmocka_unit_test(whole_answers_are_taken),
+        cmocka_unit_test(an_answer_cut_anywhere_is_unknown),
+        cmocka_unit_test(an_end_without_answers_is_no_commit),
+        cmocka_unit_test(a_last_word_is_definite_only_before_the_commit),
+        cmocka_unit_test(damaged_answers_harm_nobody),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
