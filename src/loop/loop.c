@@ -1,7 +1,8 @@
 /* Invariants:
  * 1. Handles of libuv are touched on the loop thread only; other threads reach it through posts.
  * 2. Every started job stands in jobs from loop_job_start's turn on the loop until its done.
- * 3. done is called once, from the loop, never inside loop_job_start. */
+ * 3. done is called once, from the loop, never inside loop_job_start.
+ * 4. Who waits in a lane waits behind a job of it that stands in jobs, so nothing is left when jobs is empty. */
 #include "loop/loop.h"
 
 #include <pthread.h>
@@ -338,6 +339,40 @@ static void on_work(uv_work_t *work)
     r->job->run(r->job);
 }
 
+/* ---- lanes ---- */
+
+/* True: it may begin; else it waits. */
+static bool lane_enter(struct loop_lane *lane, struct loop_job *job)
+{
+    if (lane->running_max == 0 || lane->running < lane->running_max) {
+        lane->running++;
+        return true;
+    }
+    job->req = NULL;
+    if (lane->first == NULL)
+        lane->first = job;
+    else
+        lane->last->req = job;
+    lane->last = job;
+    return false;
+}
+
+/* Who begins instead of one that is over; NULL: nobody waits. */
+static struct loop_job *lane_leave(struct loop_lane *lane)
+{
+    struct loop_job *next = lane->first;
+    INVARIANT(lane->running > 0);
+    if (next == NULL)
+        lane->running--;
+    else
+        lane->first = next->req;
+    return next;
+}
+
+/* ---- jobs ---- */
+
+static void work_begin(struct loop_job *job);
+
 static void on_worked(uv_work_t *work, int status)
 {
     struct request *r = work->data;
@@ -351,14 +386,16 @@ static void on_worked(uv_work_t *work, int status)
         r->next->prev = r->prev;
     job->req = NULL;
     free(r);
+    struct loop_job *next = job->lane == NULL ? NULL : lane_leave(job->lane);
+    if (next != NULL)
+        work_begin(next);
     uint64_t began = turn_begin();
-    job->done(job, status == UV_ECANCELED); /* may free the job */
+    job->done(job, status == UV_ECANCELED); /* may free the job, and its lane when nobody waits there */
     turn_end(l, began);
 }
 
-static void job_begin(void *ctx)
+static void work_begin(struct loop_job *job)
 {
-    struct loop_job *job = ctx;
     struct loop *l = job->loop;
     struct request *r = malloc(sizeof *r);
     INVARIANT(r != NULL);
@@ -373,14 +410,34 @@ static void job_begin(void *ctx)
         (void)uv_cancel((uv_req_t *)&r->work); /* as in jobs_finish */
 }
 
-void loop_job_start(struct loop *l, struct loop_job *j)
+static void job_begin(void *ctx)
 {
-    MAGIC_CHECK(l, LOOP_MAGIC);
+    struct loop_job *job = ctx;
+    if (job->lane == NULL || lane_enter(job->lane, job))
+        work_begin(job);
+}
+
+static void job_start(struct loop *l, struct loop_job *j)
+{
     j->loop = l;
     if (atomic_load(&l->running) && is_here(l))
         job_begin(j);
     else
         loop_post(l, job_begin, j);
+}
+
+void loop_job_start_in(struct loop *l, struct loop_lane *lane, struct loop_job *j)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    j->lane = lane;
+    job_start(l, j);
+}
+
+void loop_job_start(struct loop *l, struct loop_job *j)
+{
+    MAGIC_CHECK(l, LOOP_MAGIC);
+    j->lane = NULL;
+    job_start(l, j);
 }
 
 static void on_signal(uv_signal_t *uv, int signal_number)

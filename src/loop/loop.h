@@ -52,9 +52,19 @@ struct loop_job {
     void (*run)(struct loop_job *j);                 /* pool thread */
     void (*done)(struct loop_job *j, bool canceled); /* loop thread; canceled: run was never called */
     struct loop *loop;                               /* the loop's from here on */
-    void *req;                                       /* as above */
+    struct loop_lane *lane;
+    void *req;                                       /* the next in the lane while it waits there */
 };
 void loop_job_start(struct loop *l, struct loop_job *j);
+
+/* Jobs that may all wait for one thing, such as a peer: at most running_max of them hold a thread at once, the others
+ * wait their turn, first come first. Embedding; until the last done was called. The loop's but for running_max. */
+struct loop_lane {
+    unsigned running_max;                            /* 0: no limit */
+    unsigned running;
+    struct loop_job *first, *last;                   /* who waits */
+};
+void loop_job_start_in(struct loop *l, struct loop_lane *lane, struct loop_job *j);
 
 /* Calls got(ctx, signal_number) on the loop for each of SIGTERM, SIGINT, SIGHUP. */
 void loop_signals(struct loop *l, void (*got)(void *ctx, int signal_number), void *ctx);

@@ -191,6 +191,12 @@ void loop_job_start(struct loop *l, struct loop_job *j)
     add(l, (int64_t)rng_below(&l->world->rng, NS_PER_MS), job_begins, j);
 }
 
+void loop_job_start_in(struct loop *l, struct loop_lane *lane, struct loop_job *j)
+{
+    (void)lane; /* no job waits here */
+    loop_job_start(l, j);
+}
+
 /* ---- the world ---- */
 
 void world_init(struct world *w, uint64_t seed)
