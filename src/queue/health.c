@@ -2,18 +2,7 @@
 
 static void average(struct health *h, mono now, int64_t took_ns)
 {
-    int64_t halves = (now.ns - h->written_at.ns) / (HEALTH_HALF_MS * NS_PER_MS);
-    int64_t left = h->write_ns;
-    if (took_ns < left) {
-        left = halves > 40 ? 0 : left >> halves;
-        if (left < took_ns)
-            left = took_ns;
-        if (halves > 0)
-            h->written_at = now;
-        h->write_ns = left;
-        return;
-    }
-    h->write_ns = took_ns;
+    h->write_ns = h->written_at.ns == 0 ? took_ns : h->write_ns + (took_ns - h->write_ns) / HEALTH_AVERAGE_OVER;
     h->written_at = now;
 }
 
@@ -70,7 +59,9 @@ bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool c
 
 bool health_overdue(struct health *h, mono now, int64_t took_ns)
 {
-    average(h, now, took_ns);
+    if (took_ns > h->write_ns)
+        h->write_ns = took_ns;
+    h->written_at = now;
     if (h->status != PLACE_OK)
         return false;
     h->failures++;

@@ -5,8 +5,9 @@
  * A suspect store gets no client's request; it is probed by a heartbeat record of our own, first after
  * HEALTH_BACKOFF_MS, then after twice as long each time. A full disk stays SUSPECT however often it fails: what is
  * there is still served. A slow store (place.h) is probed once in HEALTH_SLOW_PROBE_MS, because nothing else would
- * show that it got better. The average is a peak average: a slower write counts at once, faster ones halve it in
- * HEALTH_HALF_MS. Pure: now is an argument. Thread: one at a time. Private to queue. */
+ * show that it got better. The average forgets one part in HEALTH_AVERAGE_OVER at each write: one slow write among
+ * quick ones marks no store, and does not hide one that is always slow beside it.
+ * Pure: now is an argument. Thread: one at a time. Private to queue. */
 #ifndef QUEUE_HEALTH_H
 #define QUEUE_HEALTH_H
 
@@ -17,7 +18,7 @@ enum {
     HEALTH_BACKOFF_MS_MAX = 30000,
     HEALTH_FAILURES_MAX = 5,
     HEALTH_SLOW_PROBE_MS = 1000,
-    HEALTH_HALF_MS = 2000,
+    HEALTH_AVERAGE_OVER = 8,
 };
 
 struct health {
