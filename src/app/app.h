@@ -16,6 +16,7 @@ struct flight_shared; /* flight/shared.h */
 struct lists;     /* list/list.h */
 struct http_client;
 struct origin;    /* render/render.h */
+struct origin_metrics;
 struct loop;
 struct queues;    /* queue/queue.h */
 struct sysclock;
@@ -44,6 +45,7 @@ struct app {
     struct lists *lists;           /* never NULL once the server listens */
     struct page_bucket *stash;     /* of transformed wikitext; reached by transforms alone */
     const struct app_domain *domains; /* sorted by name */
+    struct origin_metrics *origin_metrics; /* render/render.h; NULL as client */
     unsigned domains_count;
     struct http_server *http;
     /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool thread. */

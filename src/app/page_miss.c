@@ -26,15 +26,8 @@ bool page_miss_can(const struct page_get *g)
 
 static bool may_be_stale(const struct page_get *g, err why)
 {
-    bool outage = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_AGAIN || why == ERR_CORRUPT ||
-                  why == ERR_LIMIT || why == ERR_SHUTDOWN;
-    if (!outage || g->found != FOUND_OLD || !g->no_cache)
-        return false;
-    str wishes = http_common(g->x)->cache_control;
-    if (str_find_str(wishes, STR("stale-if-error=0")) < wishes.n)
-        return false;
-    store_time until = store_time_add(tid_time(g->render.name.tid), g->target.config->stale_if_error_ns);
-    return store_time_before(clock_store(g->app->clock), until);
+    return g->found == FOUND_OLD && g->no_cache &&
+           app_page_may_be_stale(g->x, g->app, &g->target, why, g->render.name.tid);
 }
 
 static int64_t retry_ms(const struct page_get *g, err why, int64_t remembered_ms)
@@ -75,6 +68,8 @@ static void landed(struct flight_waiter *w, err why, struct flight_value *v, con
 {
     struct page_get *g = CONTAINER_OF(w, struct page_get, flight);
     g->waiting = false;
+    if (w->detail == FLIGHT_NEGATIVE)
+        origin_count_remembered(g->target.domain->origin);
     if (why != ERR_OK) {
         failed(g, why, note, w->retry_after_ms);
         return;

@@ -133,6 +133,18 @@ bool app_page_may_wait(struct http_exchange *x)
     return false;
 }
 
+bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app, const struct page_target *t, err why,
+                           struct tid tid)
+{
+    bool outage = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT || why == ERR_AGAIN || why == ERR_CORRUPT ||
+                  why == ERR_LIMIT || why == ERR_SHUTDOWN;
+    str wishes = http_common(x)->cache_control;
+    if (!outage || str_find_str(wishes, STR("stale-if-error=0")) < wishes.n)
+        return false;
+    store_time until = store_time_add(tid_time(tid), t->config->stale_if_error_ns);
+    return store_time_before(clock_store(app->clock), until);
+}
+
 void app_page_too_large(struct http_exchange *x, const struct app *app)
 {
     app_problem(x, 413, "content_too_large", NULL,

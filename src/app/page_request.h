@@ -35,6 +35,10 @@ void app_page_fail(struct http_exchange *x, err why, const struct page_trace *tr
 /* Refuses with 503 when the server drains: for requests that would have to wait. False: answered.
  */
 MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
+/* After a failure of the origin: may this client be told what is stored instead? Not when it is no outage, the client
+ * says stale-if-error=0, or the render is older than stale_if_error. */
+bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app, const struct page_target *t, err why,
+                           struct tid tid);
 /* 413, naming page.body_bytes_max. */
 void app_page_too_large(struct http_exchange *x, const struct app *app);
 mono app_page_deadline(const struct app *app);

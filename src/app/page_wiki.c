@@ -1,12 +1,14 @@
 /* page_wiki.c - what only the wiki knows of a page: metadata of a revision, its wikitext, its lint errors.
  *
  * Asked for when it is asked for, once for all who ask at the same time, and not stored. Without an origin the
- * metadata is what the store knows, and there is no wikitext and no lint. */
+ * metadata is what the store knows, and there is no wikitext and no lint; nor are there when the wiki is away, and the
+ * metadata is then what the store knows, said to be stale. */
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_request.h"
 #include "app/title.h"
 #include "flight/flight.h"
+#include "http/negotiate.h"
 #include "loop/loop.h"
 
 #include <inttypes.h>
@@ -43,6 +45,12 @@ struct wiki_get {
     enum render_want want;
     struct title_wait wait;
     struct flight_waiter flight;
+    /* looking for what is stored instead */
+    struct loop_job job;
+    err why;                    /* of the wiki */
+    struct err_note note;
+    int64_t retry_ms;
+    struct page_render *stored; /* NULL: none is */
 };
 
 /* ---- the value ---- */
@@ -198,10 +206,48 @@ static struct wiki_make *make_new(const struct wiki_get *g)
 
 /* ---- answering ---- */
 
+/* Of one who cannot ask the wiki. NULL where only that knows. */
+static str stored_json(struct arena *a, str title, struct page_name name)
+{
+    char tid[TID_TEXT_BYTES + 1];
+    tid_format(name.tid, tid);
+    return arena_printf(a,
+                        "{\"items\":[{\"title\":%.*s,\"page_id\":null,\"rev\":%" PRIu64 ",\"tid\":\"%s\","
+                        "\"namespace\":null,\"user_id\":null,\"user_text\":null,\"timestamp\":null,\"comment\":null,"
+                        "\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null}],\"count\":1}",
+                        STR_ARG(app_json_string(a, title)), name.rev, tid);
+}
+
+static str cache_control_of(const struct wiki_get *g)
+{
+    const char *configured = g->target.config->cache_control;
+    return str_of(configured == NULL ? HEADERS_CACHE_PRIVATE : configured);
+}
+
+static void answer_stored(struct wiki_get *g, const char *source)
+{
+    struct arena *a = http_arena(g->x);
+    char tag[PAGE_TAG_BYTES + 1];
+    str type = STR("application/json; charset=utf-8");
+    struct answer w = { .status = 200, .body = stored_json(a, g->target.title, g->stored->name) };
+    str etag = arena_printf(a, "\"%.*s\"", STR_ARG(app_page_tag(g->stored->name, tag)));
+    if (w.body.p == NULL || etag.p == NULL) {
+        app_fail(g->x, ERR_LIMIT, NULL);
+        return;
+    }
+    answer_add(&w, STR("content-type"), type);
+    answer_add(&w, STR("etag"), etag);
+    answer_add(&w, STR("cache-control"), cache_control_of(g));
+    answer_add(&w, STR("cache-status"), str_of(source));
+    if (g->why != ERR_OK)
+        answer_add(&w, STR("warning"), STR("111 palimpsest \"Revalidation Failed\""));
+    answer_add_security(&w, a, type, STR_NONE);
+    answer_send(g->x, &w);
+}
+
 static void answer_value(struct wiki_get *g, const struct wiki_value *value)
 {
     struct arena *a = http_arena(g->x);
-    const char *cache_control = g->target.config->cache_control;
     char tag[PAGE_TAG_BYTES + 1];
     bool named = value->tid.ticks != 0 || value->tid.low != 0;
     str name = named ? app_page_tag((struct page_name){ .rev = value->rev, .tid = value->tid }, tag)
@@ -214,7 +260,7 @@ static void answer_value(struct wiki_get *g, const struct wiki_value *value)
     }
     answer_add(&w, STR("content-type"), type);
     answer_add(&w, STR("etag"), etag);
-    answer_add(&w, STR("cache-control"), str_of(cache_control == NULL ? HEADERS_CACHE_PRIVATE : cache_control));
+    answer_add(&w, STR("cache-control"), cache_control_of(g));
     answer_add(&w, STR("cache-status"),
                arena_printf(a, "palimpsest; fwd=miss; fwd-status=200%s; detail=%s",
                             g->flight.detail == FLIGHT_LED ? "" : "; collapsed", flight_detail_name(g->flight.detail)));
@@ -222,13 +268,80 @@ static void answer_value(struct wiki_get *g, const struct wiki_value *value)
     answer_send(g->x, &w);
 }
 
+/* ---- what is stored, when the wiki does not say ---- */
+
+/* Thread: handler's or pool. */
+static void find_stored(struct wiki_get *g)
+{
+    struct page_which which = page_target_which(&g->target);
+    struct page_render *render = arena_alloc(http_arena(g->x), sizeof *render);
+    g->stored = NULL;
+    if (render == NULL)
+        return;
+    struct engine_view *v = engine_view_begin(g->app->engine);
+    if (page_find(g->target.bucket, v, &which, render, NULL) == ERR_OK)
+        g->stored = render;
+    engine_view_end(&v);
+}
+
+static void stored_run(struct loop_job *j)
+{
+    find_stored(CONTAINER_OF(j, struct wiki_get, job));
+}
+
+static void stored_done(struct loop_job *j, bool canceled)
+{
+    struct wiki_get *g = CONTAINER_OF(j, struct wiki_get, job);
+    if (!canceled && g->stored != NULL && app_page_may_be_stale(g->x, g->app, &g->target, g->why, g->stored->name.tid))
+        answer_stored(g, "palimpsest; hit; fwd=miss; detail=stale-error");
+    else
+        app_origin_fail(g->x, g->why, &g->note, g->retry_ms);
+}
+
+/* Deferred. */
+static void failed(struct wiki_get *g, err why, const struct err_note *note, int64_t retry_ms)
+{
+    if (g->want != WANT_META) {
+        app_origin_fail(g->x, why, note, retry_ms);
+        return;
+    }
+    g->why = why;
+    g->note = note != NULL ? *note : (struct err_note){ { 0 } };
+    g->retry_ms = retry_ms;
+    g->job = (struct loop_job){ .run = stored_run, .done = stored_done };
+    loop_job_start(g->app->loop, &g->job);
+}
+
+static void no_rules(struct title_wait *w, err why, const struct err_note *note)
+{
+    failed(CONTAINER_OF(w, struct wiki_get, wait), why, note, 0);
+}
+
+/* Nobody is to be asked. */
+static void answer_if_stored(struct wiki_get *g)
+{
+    struct title_seen seen;
+    bool bad;
+    if (!title_settle(g->x, &g->target, &seen, &bad) && bad)
+        return;
+    if (g->want == WANT_META)
+        find_stored(g);
+    if (g->stored != NULL)
+        answer_stored(g, "palimpsest; hit");
+    else
+        app_problem(g->x, 504, "not_cached", NULL, STR("The wiki would have to be asked; the request forbids that."),
+                    STR_NONE);
+}
+
 static void landed(struct flight_waiter *w, err why, struct flight_value *v, const struct err_note *note)
 {
     struct wiki_get *g = CONTAINER_OF(w, struct wiki_get, flight);
+    if (w->detail == FLIGHT_NEGATIVE)
+        origin_count_remembered(g->target.domain->origin);
     if (why == ERR_OK)
         answer_value(g, CONTAINER_OF(v, struct wiki_value, v));
     else
-        app_origin_fail(g->x, why, note, w->retry_after_ms);
+        failed(g, why, note, w->retry_after_ms);
 }
 
 /* ---- joining ---- */
@@ -254,7 +367,7 @@ static void settled(struct title_wait *w)
     g->flight = (struct flight_waiter){ .deadline = w->deadline, .done = landed };
     err why = flight_join(g->app->flights, key, &maker, &g->flight);
     if (why != ERR_OK)
-        app_origin_fail(g->x, why, NULL, 0);
+        failed(g, why, NULL, 0);
     /* else g may have been answered and be gone */
 }
 
@@ -267,7 +380,12 @@ static void get_from_wiki(struct http_exchange *x, const struct app *a, const st
         return;
     }
     *g = (struct wiki_get){ .x = x, .app = a, .target = *t, .want = want };
-    g->wait = (struct title_wait){ .x = x, .target = &g->target, .deadline = app_wait_deadline(x, a), .go = settled };
+    if (http_cache_control_has(http_common(x)->cache_control, STR("only-if-cached"))) {
+        answer_if_stored(g);
+        return;
+    }
+    g->wait = (struct title_wait){ .x = x, .target = &g->target, .deadline = app_wait_deadline(x, a), .go = settled,
+                                   .failed = no_rules };
     title_wait_start(&g->wait);
 }
 

@@ -200,15 +200,28 @@ int64_t metric_value(const struct metric *m)
     return total;
 }
 
-static void put_escaped(struct buf *out, const char *text, bool quotes)
+static void put_escaped(struct buf *out, str text, bool quotes)
 {
-    for (; *text != 0; text++) {
-        if (*text == '\n')
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '\n')
             buf_put(out, STR("\\n"));
-        else if (*text == '\\' || (quotes && *text == '"'))
-            buf_printf(out, "\\%c", *text);
+        else if (text.p[i] == '\\' || (quotes && text.p[i] == '"'))
+            buf_printf(out, "\\%c", text.p[i]);
         else
-            buf_put_c(out, *text);
+            buf_put_c(out, text.p[i]);
+    }
+}
+
+/* One name="value" for each name; a value of fewer parts gives its last to those left. */
+static void put_labels(struct buf *out, str names, str values)
+{
+    for (str value = STR(""); names.p != NULL;) {
+        str name = str_split(&names, ',');
+        if (values.p != NULL)
+            value = names.p != NULL ? str_split(&values, METRICS_LABEL_BREAK) : values;
+        buf_printf(out, "%.*s=\"", STR_ARG(name));
+        put_escaped(out, value, true);
+        buf_put(out, names.p != NULL ? STR("\",") : STR("\""));
     }
 }
 
@@ -220,11 +233,8 @@ static void put_name(struct buf *out, const struct metric_family *f, const struc
     if (f->label == NULL && le == NULL)
         return;
     buf_put_c(out, '{');
-    if (f->label != NULL) {
-        buf_printf(out, "%s=\"", f->label);
-        put_escaped(out, s->label, true);
-        buf_put_c(out, '"');
-    }
+    if (f->label != NULL)
+        put_labels(out, str_of(f->label), str_of(s->label));
     if (le != NULL)
         buf_printf(out, "%sle=\"%s\"", f->label != NULL ? "," : "", le);
     buf_put_c(out, '}');
@@ -249,7 +259,7 @@ static void render_family(struct buf *out, const struct metric_family *f)
 {
     unsigned count = atomic_load_explicit(&f->count, memory_order_acquire);
     buf_printf(out, "# HELP %s%s ", f->prefix, f->name);
-    put_escaped(out, f->help, false);
+    put_escaped(out, str_of(f->help), false);
     buf_printf(out, "\n# TYPE %s%s %s\n", f->prefix, f->name, kind_names[f->kind]);
     for (unsigned i = 0; i < count; i++) {
         const struct metric *s = f->series[i];

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 
 enum { METRICS_SERIES_MAX = 256, METRICS_FAMILIES_MAX = 256, METRICS_LABEL_BYTES_MAX = 128 };
+#define METRICS_LABEL_BREAK '\x1f'
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metrics;
@@ -19,8 +20,10 @@ struct metric;             /* one series */
 /* prefix is a static string put before every name in the exposition; may be empty. */
 struct metrics *metrics_new(const char *prefix);
 void metrics_free(struct metrics **mp);
-/* name and help are static strings; label is the label's name, NULL for a single series. Invariant: names
- * are unique and at most METRICS_FAMILIES_MAX of them. Borrowed from the registry. */
+/* name and help are static strings; label is the label's name, NULL for a single series; several stand
+ * with commas, and a value then has as many parts with METRICS_LABEL_BREAK between them (one that is cut, or "other",
+ * gives its last part to the labels left). Invariant: names are unique and at most METRICS_FAMILIES_MAX of them.
+ * Borrowed from the registry. */
 struct metric_family *metrics_family(struct metrics *m, enum metric_kind kind, const char *name, const char *help,
                                      const char *label);
 /* The series of a label value (copied; cut and escaped as needed); the same again for the same value. */

@@ -52,6 +52,8 @@ static void try_now(struct fetch *f)
     mono until = mono_add_ms(clock_mono(f->origin->clock), o->timeout_ms);
     /* The old value is of no use. */
     (void)atomic_fetch_add(f->tries == 0 ? &f->origin->requests : &f->origin->retries, 1);
+    if (f->tries > 0)
+        meter_again(f->origin->meter);
     f->tries++;
     f->call = (struct http_call){ .method = f->body.p == NULL ? "GET" : "POST",
                                   .url = f->url,
@@ -71,6 +73,8 @@ void fetch_start(struct fetch *f)
 {
     f->tries = 0;
     f->canceled = false;
+    f->began = clock_mono(f->origin->clock);
+    meter_open(f->origin->meter, 1);
     try_now(f);
 }
 
@@ -134,6 +138,20 @@ static bool is_worth_another(const struct fetch *f, err why)
     return why == ERR_UNAVAILABLE || (why == ERR_BAD && f->call.sent);
 }
 
+void fetch_count(const struct fetch *f, enum render_why why)
+{
+    meter_outcome(f->origin->meter, f->kind, why);
+}
+
+static void finish(struct fetch *f, enum render_why why)
+{
+    meter_open(f->origin->meter, -1);
+    meter_took(f->origin->meter, f->kind, clock_mono(f->origin->clock).ns - f->began.ns);
+    if (why != RENDER_FINE)
+        fetch_count(f, why);
+    f->done(f, why);
+}
+
 static void try_again(void *ctx)
 {
     struct fetch *f = ctx;
@@ -143,14 +161,14 @@ static void try_again(void *ctx)
         return;
     }
     err_note_set(&f->note, "canceled");
-    f->done(f, RENDER_CANCELED);
+    finish(f, RENDER_CANCELED);
 }
 
 static void call_done(struct http_call *call, err why)
 {
     struct fetch *f = call->ctx;
     if (!is_worth_another(f, why)) {
-        f->done(f, judge(f, why));
+        finish(f, judge(f, why));
         return;
     }
     f->timer = loop_timer_new(f->origin->loop, try_again, f);

@@ -8,6 +8,7 @@
 #ifndef RENDER_FETCH_H
 #define RENDER_FETCH_H
 
+#include "render/measure.h"
 #include "render/origin.h"
 
 enum { FETCH_AGAIN_MS = 100, FETCH_ASIDE = 2, FETCH_HEADERS_MAX = 6, FETCH_RETRY_AFTER_S_MAX = 86400 };
@@ -15,19 +16,21 @@ enum { FETCH_AGAIN_MS = 100, FETCH_ASIDE = 2, FETCH_HEADERS_MAX = 6, FETCH_RETRY
 struct fetch {
     /* in */
     struct origin *origin;
+    enum fetch_kind kind;
     str url, body;               /* body.p NULL: a GET */
     size_t reply_bytes_max;
     mono deadline;               /* and the origin's time-out from each try on */
     struct arena *arena;
     void (*done)(struct fetch *f, enum render_why why);
     void *ctx;
-    /* out; FINE: status 200 */
+    /* out; FINE: status 200, and fetch_count is to be told what the reply was */
     struct http_call call;
     int64_t retry_after_s;
     struct err_note note;
     /* fetch.c's */
     struct http_pair headers[FETCH_HEADERS_MAX];
     unsigned headers_count, tries;
+    mono began;
     struct loop_timer *timer;
     bool canceled;
 };
@@ -37,5 +40,7 @@ void fetch_header(struct fetch *f, const char *name, str value);
 str fetch_bundle_accept(struct arena *a, str accept);
 void fetch_start(struct fetch *f);
 void fetch_cancel(struct fetch *f);
+/* After FINE, once: FINE still, or why the reply was of no use. Other outcomes are counted before done. */
+void fetch_count(const struct fetch *f, enum render_why why);
 
 #endif

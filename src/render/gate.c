@@ -2,6 +2,7 @@
 #include "render/gate.h"
 
 #include "loop/loop.h"
+#include "render/measure.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ struct gate {
     unsigned at_once_max, in;
     struct gate_pass *first, *last;
     struct heap deadlines;        /* of who waits */
+    struct meter *meter;          /* NULL: nobody measures */
 };
 
 static struct gate_pass *pass_of(const struct heap_node *n)
@@ -60,6 +62,13 @@ void gate_free(struct gate **gp)
     *gp = NULL;
 }
 
+void gate_measure(struct gate *g, struct meter *m)
+{
+    INVARIANT(g->in == 0);
+    INVARIANT(g->first == NULL);
+    g->meter = m;
+}
+
 static void append(struct gate *g, struct gate_pass *p)
 {
     p->state = GATE_WAITING;
@@ -71,6 +80,7 @@ static void append(struct gate *g, struct gate_pass *p)
         g->first = p;
     g->last = p;
     heap_add(&g->deadlines, &p->node);
+    meter_waiting(g->meter, 1);
 }
 
 static void take_out(struct gate *g, struct gate_pass *p, enum gate_state to)
@@ -85,6 +95,7 @@ static void take_out(struct gate *g, struct gate_pass *p, enum gate_state to)
     else
         g->last = p->prev;
     heap_remove(&g->deadlines, &p->node);
+    meter_waiting(g->meter, -1);
     p->state = to;
 }
 
@@ -131,6 +142,7 @@ bool gate_enter(struct gate *g, struct gate_pass *p)
     if (g->in < g->at_once_max) {
         INVARIANT(g->first == NULL);
         g->in++;
+        meter_making(g->meter, 1);
         p->state = GATE_IN;
         in = true;
     } else if (g->deadlines.count >= GATE_WAITING_MAX) {
@@ -155,10 +167,12 @@ void gate_leave(struct gate *g, struct gate_pass *p)
     INVARIANT(g->in > 0);
     p->state = GATE_OUT;
     g->in--;
+    meter_making(g->meter, -1);
     struct gate_pass *next = g->first;
     if (next != NULL) {
         take_out(g, next, GATE_IN);
         g->in++;
+        meter_making(g->meter, 1);
     }
     unlock(g);
     if (next != NULL)

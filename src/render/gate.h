@@ -13,6 +13,7 @@
 enum { GATE_WAITING_MAX = 10000 };
 
 struct gate;
+struct meter;
 enum gate_state { GATE_OUT, GATE_WAITING, GATE_IN };
 struct gate_pass {
     mono deadline;
@@ -24,6 +25,8 @@ struct gate_pass {
 };
 struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max);
 void gate_free(struct gate **gp); /* nobody is in or waits */
+/* Who is in and who waits is counted there too. Before anybody enters; borrowed. */
+void gate_measure(struct gate *g, struct meter *m);
 /* False: GATE_WAITING_MAX wait already, and go is not called. */
 MUST_CHECK bool gate_enter(struct gate *g, struct gate_pass *p);
 /* Does nothing for one that is not in. */

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "render/gate.h"
+#include "render/measure.h"
 #include "render/site.h"
 
 #include <inttypes.h>
@@ -46,15 +47,25 @@ static size_t name_at(str s)
     return i;
 }
 
+/* Where the path begins: what a title fills in must not choose the host. */
+static size_t path_of(str url)
+{
+    size_t host = str_find_str(url, STR("://")) + 3;
+    return host + str_find(str_skip(url, host), '/');
+}
+
 static err check_template(const char *url, struct err_note *note)
 {
     bool has[COUNT_OF(names)] = { false };
+    size_t path = path_of(str_of(url));
     for (str s = str_of(url); s.n > 0; s = str_skip(s, 1)) {
         if (s.p[0] != '{' && s.p[0] != '}')
             continue;
         size_t i = name_at(s);
         if (i == COUNT_OF(names))
             return refuse(note, "a template knows {domain}, {title} and {rev}, nothing else in braces");
+        if (i != NAME_DOMAIN && (size_t)(s.p - url) < path)
+            return refuse(note, "a template has {title} and {rev} in its path or query, not in the host");
         has[i] = true;
         s = str_skip(s, strlen(names[i]) - 1);
     }
@@ -146,6 +157,7 @@ void origin_free(struct origin **op)
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     site_free(&o->site);
     gate_free(&o->gate);
+    meter_free(&o->meter);
     free((void *)(uintptr_t)o->opts.url);
     free((void *)(uintptr_t)o->opts.domain);
     free((void *)(uintptr_t)o->opts.api);
@@ -171,6 +183,20 @@ void origin_stats_get(struct origin *o, struct origin_stats *out)
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     *out = (struct origin_stats){ .requests = atomic_load(&o->requests), .retries = atomic_load(&o->retries) };
     gate_counts(o->gate, &out->making, &out->waiting);
+}
+
+void origin_measure(struct origin *o, struct origin_metrics *all, str domain)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    INVARIANT(o->meter == NULL);
+    o->meter = meter_new(all, domain);
+    gate_measure(o->gate, o->meter);
+}
+
+void origin_count_remembered(struct origin *o)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    meter_remembered(o->meter);
 }
 
 /* ---- addresses ---- */

@@ -11,6 +11,7 @@
 enum { ORIGIN_URL_BYTES_MAX = 2048, ORIGIN_API_REPLY_BYTES_MAX = 4 << 20 };
 
 struct gate;
+struct meter;
 struct site;
 struct origin {
     uint32_t magic;
@@ -19,6 +20,7 @@ struct origin {
     struct clock *clock;
     struct origin_opts opts;     /* strings are ours */
     struct gate *gate;
+    struct meter *meter;         /* NULL: nobody measures */
     _Atomic uint64_t requests, retries;
     struct site *site;           /* NULL without api */
 };

@@ -22,6 +22,7 @@
 
 struct http_client;
 struct loop;
+struct metrics;
 struct origin;   /* of one domain */
 
 enum origin_kind { ORIGIN_PARSOID, ORIGIN_REST, ORIGIN_TEMPLATE, ORIGIN_KINDS };
@@ -47,6 +48,18 @@ const struct origin_opts *origin_opts_of(const struct origin *o);
 /* Since it was made; making, waiting: renders now. Thread: any. */
 struct origin_stats { uint64_t requests, retries, making, waiting; };
 void origin_stats_get(struct origin *o, struct origin_stats *out);
+/* What all origins are asked, for /metrics: requests by kind (siteinfo, meta, render, wikitext, lint, transform),
+ * outcome (a render_why; "fine": the reply was of use) and domain, their time, retries, failures remembered, requests
+ * under way, renders made and waiting. The first ORIGIN_METRICS_DOMAINS_MAX domains measured have series of their own,
+ * the rest are "other" together. m must outlive it, and it the origins. */
+enum { ORIGIN_METRICS_DOMAINS_MAX = 32 };
+struct origin_metrics;
+struct origin_metrics *origin_metrics_new(struct metrics *m);
+void origin_metrics_free(struct origin_metrics **mp);
+/* From here on; before it is asked anything. */
+void origin_measure(struct origin *o, struct origin_metrics *all, str domain);
+/* Somebody was told a remembered failure instead of asking. Thread: any. */
+void origin_count_remembered(struct origin *o);
 /* Has api.php: siteinfo, metadata. A template without api has not; its titles are keys as the store has them. */
 bool origin_has_api(const struct origin *o);
 

@@ -200,7 +200,9 @@ static void parse_run(struct loop_job *j)
 static void parse_done(struct loop_job *j, bool canceled)
 {
     struct render_work *w = CONTAINER_OF(j, struct render_work, job);
-    finish(w, canceled || w->canceled ? RENDER_CANCELED : w->why);
+    enum render_why why = canceled || w->canceled ? RENDER_CANCELED : w->why;
+    fetch_count(&w->fetch, why);
+    finish(w, why);
 }
 
 /* ---- TEXT ---- */
@@ -271,6 +273,7 @@ static bool begin_text(struct render_work *w, enum render_why *why)
     }
     w->step = STEP_TEXT;
     w->fetch = fetch_of(w);
+    w->fetch.kind = r->want == WANT_LINT ? FETCH_LINT : r->want == WANT_WIKITEXT ? FETCH_WIKITEXT : FETCH_RENDER;
     w->fetch.done = text_done;
     w->fetch.url = text_url(r);
     str accept = r->want != WANT_RENDER ? STR("") : bundle ? fetch_bundle_accept(r->arena, r->accept) : r->accept;
@@ -298,6 +301,7 @@ static void meta_done(struct fetch *f, enum render_why why)
         struct siteinfo *s = site_peek(r->origin->site);
         why = api_parse(r->arena, f->call.reply_body, &asked, s, &r->meta, &f->note);
         siteinfo_unref(&s);
+        fetch_count(f, why);
     }
     if (why == RENDER_FINE && r->want != WANT_META && begin_text(w, &why))
         return;
@@ -312,6 +316,7 @@ static bool begin_meta(struct render_work *w, enum render_why *why)
     struct render_request *r = w->r;
     str query = api_query(r->arena, &(struct api_asked){ .title = r->title, .rev = r->rev });
     w->fetch = fetch_of(w);
+    w->fetch.kind = FETCH_META;
     w->fetch.done = meta_done;
     w->fetch.reply_bytes_max = META_REPLY_BYTES_MAX;
     w->fetch.url = query.p == NULL ? STR_NONE : origin_api_url(r->origin, r->arena, query);

@@ -161,7 +161,9 @@ static void parse_done(struct loop_job *j, bool canceled)
     lock(s);
     s->note = s->fetch.note;
     unlock(s);
-    keep(s, canceled ? RENDER_CANCELED : s->parse_why == ERR_OK ? RENDER_FINE : RENDER_FAILED);
+    enum render_why why = canceled ? RENDER_CANCELED : s->parse_why == ERR_OK ? RENDER_FINE : RENDER_FAILED;
+    fetch_count(&s->fetch, why);
+    keep(s, why);
 }
 
 static void fetched(struct fetch *f, enum render_why why)
@@ -185,6 +187,7 @@ static void begin(void *ctx)
     if (s->timer == NULL)
         s->timer = loop_timer_new(o->loop, on_deadline, s);
     s->fetch = (struct fetch){ .origin = o,
+                               .kind = FETCH_SITEINFO,
                                .url = origin_api_url(o, &s->arena, STR("meta=siteinfo&siprop=general%7Cnamespaces%7C"
                                                                        "namespacealiases%7Cinterwikimap")),
                                .reply_bytes_max = ORIGIN_API_REPLY_BYTES_MAX,
@@ -248,6 +251,8 @@ static void tell_now(void *ctx)
     struct siteinfo_waiter *w = ctx;
     struct err_note note = { .text = "this origin has no api.php" };
     struct site *s = w->origin->site;
+    if (s != NULL && w->why != RENDER_FINE)
+        meter_remembered(w->origin->meter);
     if (s != NULL) {
         lock(s);
         note = s->note;

@@ -12,6 +12,8 @@ static void fetched(struct fetch *f, enum render_why why)
     struct transform_work *w = f->ctx;
     struct transform_request *t = w->t;
     w->begun = false;
+    if (why == RENDER_FINE)
+        fetch_count(f, why);
     t->status = f->call.status;
     t->content_type = http_call_header(&f->call, "content-type");
     t->reply = f->call.reply_body;
@@ -39,6 +41,7 @@ static struct transform_work *work_new(struct transform_request *t)
     struct origin_page page = { .title = t->title, .rev = t->rev, .path = path.p };
     w->t = t;
     w->fetch = (struct fetch){ .origin = t->origin,
+                               .kind = FETCH_TRANSFORM,
                                .url = origin_parsoid_url(t->origin, t->arena, &page),
                                .body = t->body,
                                .reply_bytes_max = t->origin->opts.reply_bytes_max,

@@ -113,6 +113,7 @@ err origins_open(struct app *app, struct app_domain *domains, struct err_note *n
         return ERR_OK;
     app->stash = pages_find(app->pages, STR(ORIGINS_STASH_NAME));
     INVARIANT(app->stash != NULL);
+    app->origin_metrics = origin_metrics_new(app->metrics);
     for (unsigned i = 0; i < app->domains_count; i++) {
         struct app_domain *d = &domains[i];
         if (d->config->origin.url == NULL)
@@ -123,6 +124,7 @@ err origins_open(struct app *app, struct app_domain *domains, struct err_note *n
             err_note_set(note, "domains.%.*s.origin: %s", STR_ARG(str_take(d->name, 80)), why.text);
             return e;
         }
+        origin_measure(d->origin, app->origin_metrics, d->name);
         d->busy_until_ns = calloc(1, sizeof *d->busy_until_ns);
         INVARIANT(d->busy_until_ns != NULL);
     }
@@ -161,6 +163,7 @@ void origins_close(struct app *app, struct app_domain *domains)
         free(domains[i].busy_until_ns);
         domains[i].busy_until_ns = NULL;
     }
+    origin_metrics_free(&app->origin_metrics);
     if (app->client != NULL)
         http_client_free(&app->client);
 }

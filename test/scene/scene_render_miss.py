@@ -144,6 +144,38 @@ def an_exact_render_that_is_gone_is_never_made_anew(binary):
 
 
 @scene
+def what_is_asked_for_of_the_past_is_never_made(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        past = [('?at=' + instant(0), {}), ('', {'Accept-Datetime': http_date(0)})]
+        with origin_server(binary, origin) as server:
+            for query, headers in past:
+                for more in ({}, NO_CACHE):
+                    problem(get(server, 'A', query=query, headers={**headers, **more}, status=404), 404, 'not_found')
+            eq(sum(origin.calls.values()), 0)
+            server.clock(advance='10s')
+            first = get(server, 'A')
+            origin.stamp = ' (the template changed)'
+            server.clock(advance='10s')
+            get(server, 'A', headers=NO_CACHE)
+            asked = sum(origin.calls.values())
+            then = [('?at=' + instant(12), {}), ('', {'Accept-Datetime': http_date(12)})]
+            for gone in (False, True):
+                if gone:
+                    origin.down()
+                for query, headers in then:
+                    for more in ({}, NO_CACHE):
+                        answer = get(server, 'A', query=query, headers={**headers, **more})
+                        eq(name_of(answer)[0], 7)
+                        check('Memento-Datetime' in answer.headers, 'it is one of the past')
+                eq(get(server, 'A', query=then[0][0]).body, first.body)
+                problem(get(server, 'A', query='?at=' + instant(1), status=404), 404, 'not_found')
+                problem(get(server, 'A', 7, tid(1), status=404), 404, 'not_found')
+                eq(get(server, 'A', *name_of(first)).body, first.body)
+            eq(sum(origin.calls.values()), asked)
+
+
+@scene
 def a_purge_of_the_latest_brings_back_no_older_revision(binary):
     with Origin() as origin:
         origin.page('A', (3, 'three'))

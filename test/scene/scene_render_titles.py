@@ -1,5 +1,7 @@
 """Goal: titles as the wiki writes them, its redirects, negotiation of the specification's version, stashing. Method: a
 server in front of a scripted origin."""
+import json
+
 from harness import check, eq, main, scene
 from origin import SPECS, Origin
 from page_help import DAY, explain, get, history, instant, page_server, path, problem
@@ -161,6 +163,42 @@ def metadata_wikitext_and_lint_come_from_the_wiki(binary):
             eq(history(server, 'A')['items'][0]['bytes'].keys(), {'html', 'data-parsoid'})
         with page_server(binary) as server:
             problem(server.request('GET', path('wikitext', 'A')), 404, 'not_found#content')
+
+
+@scene
+def metadata_of_what_is_stored_outlives_the_wiki(binary):
+    with Origin() as origin:
+        origin.page('A_b', (7, 'seven'), (8, 'eight'))
+        forgetful = ('--set', 'flight.error_base=1ms', '--set', 'flight.error_max=1ms')
+        with origin_server(binary, origin, *forgetful) as server:
+            rendered = get(server, 'A_b').headers['ETag']
+            def ask(title, rev=None, **headers):
+                named = {name.replace('_', '-'): value for name, value in headers.items()}
+                return server.request('GET', path('title', title, rev), named)
+            check(ask('A_b').headers['Warning'] is None, 'the wiki is there')
+            asked = origin.count('meta')
+            cached = ask('a%20b', Cache_Control='only-if-cached')
+            eq((cached.status, cached.headers['ETag'], cached.headers['Warning']), (200, rendered, None))
+            problem(ask('Other', Cache_Control='only-if-cached'), 504, 'not_cached')
+            problem(server.request('GET', path('wikitext', 'A_b'), {'Cache-Control': 'only-if-cached'}), 504, 'not_cached')
+            eq(origin.count('meta'), asked)
+            origin.down()
+            for title, rev in (('A_b', None), ('A_b', 8)):
+                stale = ask(title, rev)
+                eq((stale.status, stale.headers['ETag']), (200, rendered), stale.body)
+                eq(stale.headers['Cache-Status'], 'palimpsest; hit; fwd=miss; detail=stale-error')
+                eq(stale.headers['Warning'], '111 palimpsest "Revalidation Failed"')
+                item, = json.loads(stale.body)['items']
+                eq((item['title'], item['rev'], item['tid'], item['user_text'], item['timestamp']),
+                   ('A_b', 8, rendered.strip('"').split('/')[1], None, None))
+            problem(ask('A_b', 7), 502, 'origin_failed')        # no render of it is stored
+            problem(ask('Missing'), 502, 'origin_failed')
+            problem(ask('A_b', Cache_Control='stale-if-error=0'), 502, 'origin_failed')
+            problem(server.request('GET', path('wikitext', 'A_b')), 502, 'origin_failed')
+            server.restart()    # and the rules of titles are not known any more
+            eq(ask('A_b').headers['ETag'], rendered)
+            server.clock(advance='8d')
+            problem(ask('A_b'), 502, 'origin_failed')           # page.stale_if_error
 
 
 main()

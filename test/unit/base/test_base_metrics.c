@@ -45,6 +45,22 @@ static void counters_and_gauges(void **state)
     metrics_free(&m);
 }
 
+static void several_labels_stand_in_one_value(void **state)
+{
+    (void)state;
+    struct metrics *m = metrics_new("");
+    struct metric_family *asks = metrics_family(m, METRIC_COUNTER, "asks_total", "A.", "kind,outcome,domain");
+    metric_add(metric_of(asks, "render\x1f" "fine\x1f" "a\"b"), 2);
+    metric_add(metric_of(asks, "other"), 3);
+    char *text = rendered(m);
+    assert_string_equal(text, "# HELP asks_total A.\n"
+                              "# TYPE asks_total counter\n"
+                              "asks_total{kind=\"render\",outcome=\"fine\",domain=\"a\\\"b\"} 2\n"
+                              "asks_total{kind=\"other\",outcome=\"other\",domain=\"other\"} 3\n");
+    free(text);
+    metrics_free(&m);
+}
+
 static void has_line(const char *text, const char *line)
 {
     const char *at = strstr(text, line);
@@ -163,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counters_and_gauges),
+        cmocka_unit_test(several_labels_stand_in_one_value),
         cmocka_unit_test(histograms_are_cumulative_with_le_inclusive),
         cmocka_unit_test(a_histogram_without_a_label_has_only_le),
         cmocka_unit_test(series_past_the_limit_are_counted_as_other),

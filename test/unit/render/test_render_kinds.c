@@ -177,6 +177,9 @@ static void what_is_no_origin_is_refused(void **state)
         { .kind = ORIGIN_TEMPLATE, .domain = "d", .url = "http://h/{title}}" },
         { .kind = ORIGIN_TEMPLATE, .domain = "d", .url = "http://h/{title" },
         { .kind = ORIGIN_TEMPLATE, .domain = "d", .url = "http://h/{domain}" },
+        { .kind = ORIGIN_TEMPLATE, .domain = "d", .url = "http://{title}/x" },
+        { .kind = ORIGIN_TEMPLATE, .domain = "d", .url = "http://{title}.h/{title}" },
+        { .kind = ORIGIN_TEMPLATE, .domain = "d", .url = "http://h:{rev}/{title}" },
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct origin *o = NULL;

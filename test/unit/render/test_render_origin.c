@@ -5,6 +5,8 @@
 
 #include "../cmocka_all.h"
 #include "../http/echo.h"
+#include "base/buf.h"
+#include "base/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,12 +78,44 @@ static const struct told tolds[] = {
       0, RENDER_FAILED, 2 },
 };
 
+/* The sum of all lines that begin so. */
+static uint64_t sum_of(struct metrics *m, const char *begin)
+{
+    struct buf b;
+    uint64_t sum = 0, value;
+    buf_init(&b, 1 << 20);
+    metrics_render(m, &b);
+    for (str rest = buf_str(&b); rest.p != NULL;) {
+        str line = str_split(&rest, '\n');
+        size_t n = line.n;
+        while (n > 0 && line.p[n - 1] != ' ')
+            n--;
+        if (str_starts(line, str_of(begin)) && str_to_u64(str_skip(line, n), &value))
+            sum += value;
+    }
+    buf_fini(&b);
+    return sum;
+}
+
+/* Each request is counted once, whatever came of it, and nothing stays open. */
+static void assert_measured(struct metrics *m, const struct origin_stats *stats)
+{
+    assert_int_equal(sum_of(m, "origin_requests_total{"), stats->requests);
+    assert_int_equal(sum_of(m, "origin_request_seconds_count{"), stats->requests);
+    assert_int_equal(sum_of(m, "origin_retries_total{"), stats->retries);
+    assert_int_equal(sum_of(m, "origin_open_requests{"), 0);
+    assert_int_equal(sum_of(m, "origin_renders_making{") + sum_of(m, "origin_renders_waiting{"), 0);
+}
+
 static void each_answer_has_its_outcome(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(tolds); i++) {
+        struct metrics *m = metrics_new("");
+        struct origin_metrics *all = origin_metrics_new(m);
         struct stage *s = stage_new(&parsoid, REST, tolds[i].rules);
         struct wish w;
+        origin_measure(s->origin, all, STR("a.test"));
         print_message("%s\n", tolds[i].name);
         wish_begin(&w, s, "A/B_c", tolds[i].rev);
         wish_now(&w, tolds[i].why);
@@ -90,9 +124,12 @@ static void each_answer_has_its_outcome(void **state)
         origin_stats_get(s->origin, &stats);
         assert_int_equal(stats.requests + stats.retries, tolds[i].requests);
         assert_int_equal(stats.making + stats.waiting, 0);
+        assert_measured(m, &stats);
         assert_int_equal(w.r.retry_after_s, tolds[i].why == RENDER_BUSY ? 7 : 0);
         wish_end(&w);
         stage_free(s);
+        origin_metrics_free(&all);
+        metrics_free(&m);
     }
 }
 

@@ -1,0 +1,137 @@
+#include "render/measure.h"
+
+#include "base/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MEASURE_MAGIC 0x3ea50123u
+
+struct origin_metrics {
+    uint32_t magic;
+    struct metric_family *requests, *seconds, *retries, *remembered, *open, *making, *waiting;
+    unsigned domains;
+};
+
+struct meter {
+    struct origin_metrics *all;
+    char domain[METRICS_LABEL_BYTES_MAX + 1];
+    struct metric *retries, *remembered, *open, *making, *waiting;
+    struct metric *seconds[FETCH_KINDS], *outcomes[FETCH_KINDS][RENDER_WHYS];
+};
+
+static const char *const kind_names[FETCH_KINDS] = { "siteinfo", "meta", "render", "wikitext", "lint", "transform" };
+
+struct origin_metrics *origin_metrics_new(struct metrics *m)
+{
+    struct origin_metrics *all = calloc(1, sizeof *all);
+    INVARIANT(all != NULL);
+    *all = (struct origin_metrics){
+        .magic = MEASURE_MAGIC,
+        .requests = metrics_family(m, METRIC_COUNTER, "origin_requests_total",
+                                   "Requests to origins that ended, with their retries as one.", "kind,outcome,domain"),
+        .seconds = metrics_family(m, METRIC_HISTOGRAM, "origin_request_seconds",
+                                  "How long requests to origins took, with their retries.", "kind,domain"),
+        .retries = metrics_family(m, METRIC_COUNTER, "origin_retries_total",
+                                  "Tries of requests to origins beyond the first.", "domain"),
+        .remembered = metrics_family(m, METRIC_COUNTER, "origin_remembered_total",
+                                     "Requests answered by a remembered failure of the origin.", "domain"),
+        .open = metrics_family(m, METRIC_GAUGE, "origin_open_requests", "Requests to origins under way.", "domain"),
+        .making = metrics_family(m, METRIC_GAUGE, "origin_renders_making", "Renders an origin is asked for now.",
+                                 "domain"),
+        .waiting = metrics_family(m, METRIC_GAUGE, "origin_renders_waiting", "Renders that wait for their origin.",
+                                  "domain"),
+    };
+    return all;
+}
+
+void origin_metrics_free(struct origin_metrics **mp)
+{
+    struct origin_metrics *all = *mp;
+    if (all == NULL)
+        return;
+    MAGIC_CHECK(all, MEASURE_MAGIC);
+    all->magic = 0;
+    free(all);
+    *mp = NULL;
+}
+
+struct meter *meter_new(struct origin_metrics *all, str domain)
+{
+    MAGIC_CHECK(all, MEASURE_MAGIC);
+    struct meter *m = calloc(1, sizeof *m);
+    INVARIANT(m != NULL);
+    m->all = all;
+    str name = all->domains++ < ORIGIN_METRICS_DOMAINS_MAX ? str_take(domain, METRICS_LABEL_BYTES_MAX) : STR("other");
+    INVARIANT(str_to_cstr(name, m->domain, sizeof m->domain));
+    m->retries = metric_of(all->retries, m->domain);
+    m->remembered = metric_of(all->remembered, m->domain);
+    m->open = metric_of(all->open, m->domain);
+    m->making = metric_of(all->making, m->domain);
+    m->waiting = metric_of(all->waiting, m->domain);
+    return m;
+}
+
+void meter_free(struct meter **mp)
+{
+    free(*mp); /* series are the registry's */
+    *mp = NULL;
+}
+
+void meter_open(struct meter *m, int by)
+{
+    if (m != NULL)
+        metric_add(m->open, by);
+}
+
+void meter_again(struct meter *m)
+{
+    if (m != NULL)
+        metric_add(m->retries, 1);
+}
+
+void meter_remembered(struct meter *m)
+{
+    if (m != NULL)
+        metric_add(m->remembered, 1);
+}
+
+void meter_making(struct meter *m, int by)
+{
+    if (m != NULL)
+        metric_add(m->making, by);
+}
+
+void meter_waiting(struct meter *m, int by)
+{
+    if (m != NULL)
+        metric_add(m->waiting, by);
+}
+
+void meter_took(struct meter *m, enum fetch_kind kind, int64_t ns)
+{
+    char label[2 * sizeof m->domain];
+    INVARIANT(kind < FETCH_KINDS);
+    if (m == NULL)
+        return;
+    if (m->seconds[kind] == NULL) {
+        (void)snprintf(label, sizeof label, "%s%c%s", kind_names[kind], METRICS_LABEL_BREAK, m->domain); /* fits */
+        m->seconds[kind] = metric_of(m->all->seconds, label);
+    }
+    metric_observe_ns(m->seconds[kind], ns);
+}
+
+void meter_outcome(struct meter *m, enum fetch_kind kind, enum render_why why)
+{
+    char label[2 * sizeof m->domain];
+    INVARIANT(kind < FETCH_KINDS);
+    INVARIANT(why < RENDER_WHYS);
+    if (m == NULL)
+        return;
+    if (m->outcomes[kind][why] == NULL) {
+        (void)snprintf(label, sizeof label, "%s%c%s%c%s", kind_names[kind], METRICS_LABEL_BREAK, render_why_name(why),
+                       METRICS_LABEL_BREAK, m->domain); /* fits */
+        m->outcomes[kind][why] = metric_of(m->all->requests, label);
+    }
+    metric_add(m->outcomes[kind][why], 1);
+}
