@@ -6,8 +6,9 @@
  *                                                           -> answer                      \-> 404: is the page gone?
  *
  * The original is named by If-Match, else by the tid in the head of the HTML, and sent with the HTML, so that what was
- * not touched comes back as it was. Transformed wikitext that is to be kept stands in a bucket of its own, under its
- * revision + 1 (a page that does not exist yet has revision 0).
+ * not touched comes back as it was. html to html brings that render itself up to date (red links, a variant of its
+ * language), which an origin does between bundles. Transformed wikitext that is to be kept stands in a bucket of its
+ * own, under its revision + 1 (a page that does not exist yet has revision 0).
  * Invariant: from the deferral on, one of wait, job, ask, meta is under way, and the last of them answers. */
 #include "app/errors.h"
 #include "app/headers.h"
@@ -23,11 +24,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum kind { HTML_TO_WIKITEXT, WIKITEXT_TO_HTML, WIKITEXT_TO_LINT, KINDS };
+enum kind { HTML_TO_WIKITEXT, HTML_TO_HTML, WIKITEXT_TO_HTML, WIKITEXT_TO_LINT, KINDS };
 static const struct {
     const char *from, *to;
 } kinds[KINDS] = {
     [HTML_TO_WIKITEXT] = { "html", "wikitext" },
+    [HTML_TO_HTML] = { "html", "html" },
     [WIKITEXT_TO_HTML] = { "wikitext", "html" },
     [WIKITEXT_TO_LINT] = { "wikitext", "lint" },
 };
@@ -59,6 +61,7 @@ struct transform {
     /* kept */
     struct render_content parts[PARTS_MAX];
     unsigned parts_count, open;
+    str unwrapped;
     store_time began;
     struct page_put put;
 };
@@ -195,6 +198,34 @@ static void keep_done(struct loop_job *j, bool canceled)
     answer_kept(t);
 }
 
+/* ---- a bundle that is answered as HTML ---- */
+
+static err unwrap(struct transform *t)
+{
+    err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, PARTS_MAX, &t->parts_count, &t->note);
+    const struct render_content *html = part_find(t, "html");
+    if (why != ERR_OK || html == NULL)
+        return ERR_CORRUPT;
+    /* It may be edited: its head goes on naming the render that it comes from. */
+    return render_head_put(t->arena, html->raw, t->base.name.tid, &t->unwrapped) ? ERR_OK : ERR_LIMIT;
+}
+
+static void unwrap_run(struct loop_job *j)
+{
+    struct transform *t = CONTAINER_OF(j, struct transform, job);
+    t->why = unwrap(t);
+}
+
+static void unwrap_done(struct loop_job *j, bool canceled)
+{
+    struct transform *t = CONTAINER_OF(j, struct transform, job);
+    err why = canceled ? ERR_SHUTDOWN : t->why;
+    if (why != ERR_OK)
+        app_origin_fail(t->x, why, &t->note, 0);
+    else
+        answer(t, part_find(t, "html")->headers, t->unwrapped, STR_NONE);
+}
+
 /* ---- what the origin said ---- */
 
 /* Its own words, which editors show to their users. */
@@ -255,6 +286,9 @@ static void asked(struct transform_request *r, enum render_why why)
     } else if (t->fields.stash && t->kind == WIKITEXT_TO_HTML) {
         t->job = (struct loop_job){ .run = keep_run, .done = keep_done };
         loop_job_start(t->app->loop, &t->job);
+    } else if (t->kind == HTML_TO_HTML) {
+        t->job = (struct loop_job){ .run = unwrap_run, .done = unwrap_done };
+        loop_job_start(t->app->loop, &t->job);
     } else if (!headers_value_is_sane(r->content_type)) {
         app_origin_fail(t->x, ERR_UNAVAILABLE, NULL, 0);
     } else {
@@ -270,15 +304,16 @@ static str header(const struct transform *t, const char *name)
 
 static void ask_start(struct transform *t)
 {
-    bool bundle = t->kind == HTML_TO_WIKITEXT ? t->has_base : t->fields.stash && t->kind == WIKITEXT_TO_HTML;
+    bool of_bundle = (t->kind == HTML_TO_WIKITEXT && t->has_base) || t->kind == HTML_TO_HTML;
+    bool to_bundle = (t->kind == WIKITEXT_TO_HTML && t->fields.stash) || t->kind == HTML_TO_HTML;
+    bool to_html = t->kind == WIKITEXT_TO_HTML || t->kind == HTML_TO_HTML;
     t->ask = (struct transform_request){ .origin = t->target.domain->origin,
-                                         .from = bundle && t->kind == HTML_TO_WIKITEXT ? "pagebundle"
-                                                                                       : kinds[t->kind].from,
-                                         .to = bundle && t->kind == WIKITEXT_TO_HTML ? "pagebundle" : kinds[t->kind].to,
+                                         .from = of_bundle ? "pagebundle" : kinds[t->kind].from,
+                                         .to = to_bundle ? "pagebundle" : kinds[t->kind].to,
                                          .title = t->target.title,
                                          .rev = t->has_base ? t->base.name.rev : t->target.name.rev,
                                          .body = buf_str(&t->body),
-                                         .accept = t->kind == WIKITEXT_TO_HTML ? header(t, "accept") : STR_NONE,
+                                         .accept = to_html ? header(t, "accept") : STR_NONE,
                                          .accept_language = header(t, "accept-language"),
                                          .cookie = t->target.domain->config->forward_cookies ? header(t, "cookie")
                                                                                              : STR_NONE,
@@ -363,6 +398,8 @@ static void prepare_run(struct loop_job *j)
         return;
     if (t->kind == HTML_TO_WIKITEXT)
         transform_body_html(&t->body, t->fields.html, t->has_base ? &t->original : NULL);
+    else if (t->kind == HTML_TO_HTML)
+        transform_body_updates(&t->body, &t->fields, &t->original);
     else
         transform_body_wikitext(&t->body, t->fields.wikitext, t->fields.body_only);
     t->why = buf_status(&t->body);
@@ -423,6 +460,18 @@ static bool parse_path(struct transform *t)
     return true;
 }
 
+/* What is brought up to date is a render that is stored. */
+static bool parse_updates(struct transform *t)
+{
+    const struct transform_fields *f = &t->fields;
+    if (t->target.title.n == 0 || t->target.name.rev == 0)
+        return refuse(t, "bad_request#revision", "Only a stored render can be updated: title and revision are wanted.");
+    if (!f->redlinks && f->variant_target.n == 0)
+        return refuse(t, "bad_request#updates", "The field updates is missing: redlinks, or a variant.");
+    return f->html.p != NULL || http_common(t->x)->if_match.n > 0 ||
+           refuse(t, "bad_request#html", "Neither the field html nor If-Match names the render.");
+}
+
 static bool parse_body(struct transform *t)
 {
     struct err_note note = { { 0 } };
@@ -434,6 +483,8 @@ static bool parse_body(struct transform *t)
         app_fail(t->x, why, &note);
         return false;
     }
+    if (t->kind == HTML_TO_HTML)
+        return parse_updates(t);
     if (t->kind == HTML_TO_WIKITEXT)
         return f->html.p != NULL || refuse(t, "bad_request#html", "The field html is missing.");
     if (f->wikitext.p == NULL)
@@ -451,7 +502,8 @@ static bool parse_body(struct transform *t)
 static bool parse_base(struct transform *t)
 {
     str match = http_common(t->x)->if_match;
-    if (t->kind != HTML_TO_WIKITEXT || t->target.title.n == 0)
+    bool of_html = t->kind == HTML_TO_WIKITEXT || t->kind == HTML_TO_HTML;
+    if (!of_html || t->target.title.n == 0)
         return true;
     t->has_base = match.n > 0 && tag_parse(match, &t->base);
     if (match.n == 0 && t->target.name.rev > 0) {

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-enum { MEMBERS_MAX = 32, PARSOID_MEMBERS_MAX = 64 };
+enum { MEMBERS_MAX = 32, PARSOID_MEMBERS_MAX = 64, UPDATES_MEMBERS_MAX = 4 };
 
 static err refuse(struct err_note *note, const char *why)
 {
@@ -31,6 +31,46 @@ static bool parse_flag(str text, bool *out)
             return true;
         }
     return false;
+}
+
+static err bad_updates(struct err_note *note)
+{
+    return refuse(note, "updates must be {\"redlinks\": true} or {\"variant\": {\"target\": code}}");
+}
+
+/* {"target": code, "source": code}: texts that are not empty. */
+static err parse_variant(struct arena *a, str value, struct transform_fields *f, struct err_note *note)
+{
+    struct jsonread_member members[UPDATES_MEMBERS_MAX];
+    unsigned count;
+    str text;
+    err why = jsonread_members(a, value, members, UPDATES_MEMBERS_MAX, &count);
+    for (unsigned i = 0; why == ERR_OK && i < count; i++) {
+        bool target = str_eq(members[i].name, STR("target"));
+        if (!target && !str_eq(members[i].name, STR("source")))
+            return bad_updates(note);
+        why = jsonread_string(a, members[i].value, &text);
+        if (why == ERR_OK && text.n == 0)
+            return bad_updates(note);
+        if (why == ERR_OK)
+            *(target ? &f->variant_target : &f->variant_source) = text;
+    }
+    return why != ERR_OK || f->variant_target.n == 0 ? bad_updates(note) : ERR_OK;
+}
+
+/* One kind of update, as the origin takes but one. */
+static err parse_updates(struct arena *a, str text, struct transform_fields *f, struct err_note *note)
+{
+    struct jsonread_member members[UPDATES_MEMBERS_MAX];
+    unsigned count;
+    str value;
+    if (!utf8_valid(text) || !jsonread_value(text, &value) ||
+        jsonread_members(a, value, members, UPDATES_MEMBERS_MAX, &count) != ERR_OK || count != 1)
+        return bad_updates(note);
+    if (str_eq(members[0].name, STR("variant")))
+        return parse_variant(a, members[0].value, f, note);
+    f->redlinks = str_eq(members[0].name, STR("redlinks")) && str_eq(members[0].value, STR("true"));
+    return f->redlinks ? ERR_OK : bad_updates(note);
 }
 
 static err take_field(struct transform_fields *f, str name, str value, struct err_note *note)
@@ -98,6 +138,8 @@ static err parse_json(struct arena *a, str body, struct transform_fields *out, s
     if (why == ERR_BAD)
         return refuse(note, "the body must be an object, each member there once");
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
+        if (str_eq(members[i].name, STR("updates")))
+            why = parse_updates(a, members[i].value, out, note);
         if (!is_known(members[i].name))
             continue;
         why = member_text(a, members[i].value, &text);
@@ -127,7 +169,9 @@ err transform_body_parse(struct arena *a, str content_type, str body, struct tra
         if (why == ERR_NOT_FOUND)
             return refuse(note, "the body must be JSON, multipart/form-data or application/x-www-form-urlencoded");
         for (unsigned i = 0; why == ERR_OK && i < form.count; i++)
-            why = take_field(&fields, form.fields[i].name, form.fields[i].value, note);
+            why = str_eq(form.fields[i].name, STR("updates"))
+                      ? parse_updates(a, form.fields[i].value, &fields, note)
+                      : take_field(&fields, form.fields[i].name, form.fields[i].value, note);
     }
     if (why == ERR_OK)
         *out = fields;
@@ -179,21 +223,45 @@ static void put_part(struct buf *b, const char *name, const struct transform_par
     buf_put_c(b, '}');
 }
 
+static void put_original(struct buf *b, const struct transform_original *original)
+{
+    buf_put(b, STR("\"original\":{\"title\":"));
+    put_string(b, original->title);
+    if (original->rev > 0)
+        buf_printf(b, ",\"revid\":%" PRIu64, original->rev);
+    put_part(b, "html", &original->html, false);
+    put_part(b, "data-parsoid", &original->data_parsoid, true);
+    put_part(b, "wikitext", &original->wikitext, false);
+    buf_put_c(b, '}');
+}
+
 void transform_body_html(struct buf *b, str html, const struct transform_original *original)
 {
     buf_put(b, STR("{\"html\":"));
     put_string(b, html);
     if (original != NULL) {
-        buf_put(b, STR(",\"original\":{\"title\":"));
-        put_string(b, original->title);
-        if (original->rev > 0)
-            buf_printf(b, ",\"revid\":%" PRIu64, original->rev);
-        put_part(b, "html", &original->html, false);
-        put_part(b, "data-parsoid", &original->data_parsoid, true);
-        put_part(b, "wikitext", &original->wikitext, false);
-        buf_put_c(b, '}');
+        buf_put_c(b, ',');
+        put_original(b, original);
     }
     buf_put_c(b, '}');
+}
+
+void transform_body_updates(struct buf *b, const struct transform_fields *fields,
+                            const struct transform_original *original)
+{
+    buf_put_c(b, '{');
+    put_original(b, original);
+    if (fields->redlinks) {
+        buf_put(b, STR(",\"updates\":{\"redlinks\":true}}"));
+        return;
+    }
+    buf_put(b, STR(",\"updates\":{\"variant\":{\"target\":"));
+    put_string(b, fields->variant_target);
+    if (fields->variant_source.n > 0) {
+        buf_put(b, STR(",\"source\":"));
+        put_string(b, fields->variant_source);
+    }
+    buf_put(b, STR("}}}"));
 }
 
 void transform_body_wikitext(struct buf *b, str wikitext, bool body_only)

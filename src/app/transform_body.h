@@ -1,7 +1,9 @@
 /* transform_body.h - what a transform is asked with, and what the origin is asked with in turn. Pure; fuzzed.
  *
  * Bodies come as JSON, multipart/form-data or application/x-www-form-urlencoded (mediawiki.md 4):
- *   html (text, or {"body": text}), wikitext, title, body_only, stash. Other fields are ignored. */
+ *   html (text, or {"body": text}), wikitext, title, body_only, stash,
+ *   updates ({"redlinks": true}, or {"variant": {"target": code, "source": code if known}}; in forms as that text).
+ * Other fields are ignored. */
 #ifndef APP_TRANSFORM_BODY_H
 #define APP_TRANSFORM_BODY_H
 
@@ -13,6 +15,8 @@
 struct transform_fields {
     str html, wikitext, title; /* p NULL: absent */
     bool body_only, stash;
+    bool redlinks;
+    str variant_target, variant_source;
 };
 /* content_type empty: JSON. Strings are UTF-8. Fails: ERR_BAD with a note, ERR_LIMIT. */
 MUST_CHECK err transform_body_parse(struct arena *a, str content_type, str body, struct transform_fields *out,
@@ -31,6 +35,9 @@ struct transform_original {
 /* {"html": ..., "original": {...}} for pagebundle/to/wikitext, original NULL: {"html": ...} for html/to/wikitext. A
  * buffer that fails says so by itself. */
 void transform_body_html(struct buf *b, str html, const struct transform_original *original);
+/* {"original": ..., "updates": ...} for pagebundle/to/pagebundle, with the updates of these fields. */
+void transform_body_updates(struct buf *b, const struct transform_fields *fields,
+                            const struct transform_original *original);
 void transform_body_wikitext(struct buf *b, str wikitext, bool body_only);
 /* Has it ids, as a document that is to be serialised must? */
 MUST_CHECK bool transform_parsoid_has_ids(struct arena *a, str data_parsoid);

@@ -5,7 +5,7 @@ import json
 import re
 import threading
 
-from rig import TIME_UUID, Wired
+from rig import BASE, TIME_UUID, Wired
 from cli import Client
 from harness import check, eq, main, scene
 from wiki import WikiError, quote
@@ -182,6 +182,34 @@ def what_is_deleted_or_hidden_is_not_served(binary):
         check(hidden.status in (403, 404) and b'hidden text' not in hidden.body, f'{hidden.status} {hidden.body[:200]}')
         eq(wired.get(f'/page/html/To_be_hidden/{new}').status, 200)
         eq(wired.get('/page/html/To_be_deleted', {'Cache-Control': 'no-cache'}).status, 404)
+
+
+@scene
+def red_links_are_brought_up_to_date_and_older_versions_are_not_had(binary):
+    with Wired(binary) as wired:
+        def transform(to, fields, headers):
+            return wired.server.request('POST', f'{BASE}/transform/html/to/{to}/{quote(title)}/{rev}',
+                                        {'Content-Type': 'application/json', **headers}, json.dumps(fields).encode())
+        title, missing = (wired.new_title(name).replace(' ', '_') for name in ('Linking', 'Missing'))
+        source = f'See  [[{missing}]] for   more.\n\n*odd   spacing\n* here'
+        rev = wired.wiki.edit(title, source)
+        page = wired.get(f'/page/html/{quote(title)}?redirect=false')
+        check(b'class="new"' in page.body, 'the link is red')
+        wired.wiki.edit(missing, 'Here now.')
+        tag = {'If-Match': page.headers['etag']}
+        updated = transform('html', {'updates': {'redlinks': True}}, tag)
+        eq((updated.status, b'class="new"' in updated.body), (200, False), updated.body[:300])
+        eq(updated.headers['content-type'], page.headers['content-type'])
+        check(tid_of(page.headers['etag'])[1].encode() in updated.body, 'its head names the render')
+        edited = updated.body.decode().replace('odd', 'even')
+        saved = transform('wikitext', {'html': edited}, {})
+        eq((saved.status, saved.body.decode()), (200, source.replace('odd', 'even')))
+        old = {'Accept': 'text/html; profile="https://www.mediawiki.org/wiki/Specs/HTML/1.6.0"'}
+        eq(transform('html', {'updates': {'redlinks': True}}, {**tag, **old}).status, 406)  # in Parsoid's own words
+        eq(wired.get(f'/page/html/{quote(title)}?redirect=false', old).status, 406)
+        variant = transform('html', {'updates': {'variant': {'target': 'sr-el'}}}, tag)
+        eq(variant.status, 400, variant.body)   # the wiki is English
+        check(b'LanguageConversion' in variant.body, variant.body)
 
 
 @scene

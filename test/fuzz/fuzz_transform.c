@@ -25,6 +25,21 @@ static void reads_back(str html)
     buf_fini(&b);
 }
 
+static void updates_read_back(const struct transform_fields *f)
+{
+    struct buf b;
+    struct transform_original original = { .title = STR("T"), .html = { STR("text/html"), STR("") } };
+    buf_init(&b, 16 << 20);
+    transform_body_updates(&b, f, &original);
+    json_t *root = json_loadb(b.p, b.n, JSON_ALLOW_NUL, NULL);
+    INVARIANT(root != NULL);
+    const json_t *updates = json_object_get(root, "updates"), *variant = json_object_get(updates, "variant");
+    INVARIANT(json_object_size(updates) == 1);
+    INVARIANT(f->redlinks || json_string_length(json_object_get(variant, "target")) == f->variant_target.n);
+    json_decref(root);
+    buf_fini(&b);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena a;
@@ -44,6 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         INVARIANT(utf8_valid(f.html));
         reads_back(f.html);
     }
+    if (why == ERR_OK && (f.redlinks || f.variant_target.n > 0))
+        updates_read_back(&f);
     if (why == ERR_OK && f.wikitext.p != NULL)
         reads_back(f.wikitext);
     arena_fini(&a);

@@ -373,6 +373,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         json_type = {'Content-Type': 'application/json; charset=utf-8'}
         if rev and self.wiki.find(title, rev) is None:
             return 404, json_type, {'message': 'The specified revision is deleted or suppressed.', 'httpCode': 404}
+        if to in ('html', 'pagebundle') and re.search(r'Specs/\w+/[01]\.', self.headers.get('Accept', '')):
+            return 406, json_type, {'message': 'Not acceptable', 'httpCode': 406}   # it downgrades nothing it makes
+        if source == to == 'pagebundle':
+            return self.update(title, fields)
         if source == 'wikitext' and to == 'lint':
             return 200, json_type, [{'type': 'obsolete-tag', 'dsr': [0, len(fields['wikitext']), 0, 0]}]
         if source == 'wikitext' and to in ('html', 'pagebundle'):
@@ -388,3 +392,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return 200, {'Content-Type': f'text/plain; charset=utf-8; profile="{SPECS}wikitext/1.0.0"'}, \
                 (text[1] if text else html).encode()
         return 404, json_type, {'message': 'no such transform'}
+
+    def update(self, title, fields):
+        """pagebundle to pagebundle: the original with its red links or its language made new."""
+        json_type = {'Content-Type': f'application/json; charset=utf-8; profile="{SPECS}pagebundle/2.6.0"'}
+        original, updates = fields['original'], fields['updates']
+        html = original['html']['body']
+        if 'redlinks' in updates:
+            html = html.replace('</p>', ' <a class="new">red</a></p>')
+        elif title != 'Variants':
+            return 400, json_type, {'message': 'LanguageConversion is not enabled on this article.', 'httpCode': 400}
+        else:
+            html = html.replace('</p>', f' in {updates["variant"]["target"]}</p>')
+        bundle = self.bundle(title, original['revid'], html)
+        bundle['data-parsoid']['body'] = original['data-parsoid']['body']
+        return 200, json_type, bundle

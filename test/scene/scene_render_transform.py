@@ -5,8 +5,8 @@ import re
 import urllib.parse
 
 from harness import check, eq, main, scene, wait_until
-from origin import SPECS, Origin, status_of
-from page_help import get, page_server, path, problem, tid
+from origin import SPECS, Origin, bad_json, status_of
+from page_help import get, history, page_server, path, problem, tid
 from render_help import origin_server
 
 VE = {'Accept': f'text/html; charset=utf-8; profile="{SPECS}HTML/2.4.0"', 'Accept-Language': 'de',
@@ -41,6 +41,11 @@ def asked(origin):
     """(path, headers, body) of the last transform."""
     kind, where, headers, body = [call for call in origin.seen if call[0] == 'transform'][-1]
     return where, headers, json.loads(body)
+
+
+def history_of(server, title):
+    """How many renders are stored."""
+    return len(history(server, title)['items'])
 
 
 def plain(html):
@@ -180,6 +185,67 @@ def fragments_and_lint(binary):
             eq(json.loads(lint.body)[0]['dsr'], [0, 3, 0, 0])
             eq(post(server, target('html', 'wikitext', 'a%20x', 0), {'html': '<p>x</p>'}).status, 200)
             eq(asked(origin)[0], '/w/rest.php/wiki.test/v3/transform/html/to/wikitext/A_x')
+
+
+@scene
+def html_is_brought_up_to_date_from_the_render_it_came_from(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        origin.page('Variants', (8, 'zdravo'))
+        with origin_server(binary, origin) as server:
+            where = target('html', 'html', 'A', 7)
+            loaded = get(server, 'A')
+            red = {'updates': {'redlinks': True}}
+            for named in ({'html': loaded.body.decode()}, {}):   # by its head; by the tag alone
+                answer = post(server, where, {**red, **named}, {} if named else {'If-Match': loaded.headers['ETag'], **VE})
+                eq(answer.status, 200, answer.body)
+                check(b'<a class="new">red</a>' in answer.body, answer.body)
+                check('HTML/2.6.0' in answer.headers['Content-Type'], answer.headers['Content-Type'])
+                eq(answer.headers['ETag'], None)
+                asked_at, headers, body = asked(origin)
+                eq(asked_at, '/w/rest.php/wiki.test/v3/transform/pagebundle/to/pagebundle/A/7')
+                eq((body['updates'], body['original']['html']['body']), ({'redlinks': True}, loaded.body.decode()))
+                eq('html' in body, False)
+            check('pagebundle/2.4.0' in headers['accept'], headers)
+            eq(history_of(server, 'A'), 1)      # nothing of it is stored
+            edited = answer.body.decode().replace('first', 'second')
+            saved = post(server, target('html', 'wikitext', 'A', 7), {'html': edited})
+            eq(saved.status, 200)   # and it can be edited: its head names the render
+            eq(asked(origin)[2]['original']['html']['body'], loaded.body.decode())
+            get(server, 'Variants')
+            etag = get(server, 'Variants').headers['ETag']
+            variant = json.dumps({'variant': {'target': 'sr-el', 'source': 'sr-ec'}})
+            answer = post(server, target('html', 'html', 'Variants', 8), {'updates': variant}, {'If-Match': etag}, urlencoded)
+            check((answer.status, b'in sr-el' in answer.body) == (200, True), answer.body)
+            eq(asked(origin)[2]['updates'], json.loads(variant))
+            refused = post(server, where, {'updates': {'variant': {'target': 'x'}}}, {'If-Match': loaded.headers['ETag']})
+            eq(problem(refused, 400, 'bad_request#origin')['detail'], 'LanguageConversion is not enabled on this article.')
+
+
+@scene
+def what_cannot_be_brought_up_to_date_is_refused(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        with origin_server(binary, origin) as server:
+            where = target('html', 'html', 'A', 7)
+            etag = {'If-Match': get(server, 'A').headers['ETag']}
+            red = {'updates': {'redlinks': True}}
+            problem(post(server, where, {'html': 'x'}, etag), 400, 'bad_request#updates')
+            problem(post(server, where, {'updates': {'redlinks': False}}, etag), 400, 'bad_request#invalid_body')
+            problem(post(server, where, red), 400, 'bad_request#html')
+            problem(post(server, where, {**red, 'html': '<p>no head'}), 400, 'bad_request#no_etag')
+            problem(post(server, target('html', 'html', 'A'), red, etag), 400, 'bad_request#revision')
+            problem(post(server, where, red, {'If-Match': f'"7/{tid(1)}"'}), 404, 'not_found')
+            eq(origin.count('transform'), 0)
+            # It cannot give what is older than what it makes: its 406 is handed on, here and for wikitext.
+            old = {'Accept': f'text/html; profile="{SPECS}HTML/1.6.0"'}
+            refused = post(server, where, red, {**etag, **old})
+            eq(problem(refused, 406, 'not_acceptable')['detail'], 'Not acceptable')
+            problem(post(server, target('wikitext', 'html', 'A'), {'wikitext': 'x'}, old), 406, 'not_acceptable')
+            origin.fault('transform', bad_json)
+            problem(post(server, where, red, etag), 502, 'origin_failed')
+            origin.fault('transform', status_of(415))
+            problem(post(server, where, red, etag), 400, 'bad_request#origin')
 
 
 @scene

@@ -83,6 +83,16 @@ static void bodies_that_mean_nothing_are_refused(void **state)
         { "application/json", "{\"html\":\"x\",\"html\":\"y\"}" },
         { "application/json", "{\"stash\":\"yes\"}" },
         { "application/json", "{\"html\":\"\xff\"}" },
+        { "application/json", "{\"updates\":7}" },
+        { "application/json", "{\"updates\":{}}" },
+        { "application/json", "{\"updates\":{\"redlinks\":false}}" },
+        { "application/json", "{\"updates\":{\"redlinks\":true,\"variant\":{\"target\":\"sr-el\"}}}" },
+        { "application/json", "{\"updates\":{\"variant\":{}}}" },
+        { "application/json", "{\"updates\":{\"variant\":{\"target\":\"\"}}}" },
+        { "application/json", "{\"updates\":{\"variant\":{\"target\":7}}}" },
+        { "application/json", "{\"updates\":{\"variant\":{\"target\":\"x\",\"y\":\"z\"}}}" },
+        { FORM, "updates=redlinks" },
+        { FORM, "updates=%7B%22redlinks%22:true%7D&updates=%7B%22redlinks%22:true%7D" },
         { FORM, "html=%FF" },
         { FORM, "stash=maybe" },
         { FORM, "html=a&html=b" },
@@ -153,6 +163,42 @@ static void what_is_written_reads_back(void **state)
     json_decref(root);
 }
 
+static json_t *updates_written(const struct transform_original *original)
+{
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    transform_body_updates(&b, &fields, original);
+    json_t *root = written(&b);
+    assert_string_equal(text_at(json_object_get(json_object_get(root, "original"), "html"), "body"), "<p>");
+    return root;
+}
+
+static void updates_are_read_and_written(void **state)
+{
+    (void)state;
+    const struct transform_original original = { .title = STR("A"), .rev = 7,
+                                                .html = { STR("text/html"), STR("<p>") } };
+    assert_int_equal(parse("application/json", "{\"updates\":{\"redlinks\":true}}"), ERR_OK);
+    json_t *root = updates_written(&original);
+    assert_true(json_is_true(json_object_get(json_object_get(root, "updates"), "redlinks")));
+    json_decref(root);
+
+    assert_int_equal(parse(FORM, "updates=%7B%22variant%22:%7B%22target%22:%22sr-el%22%7D%7D"), ERR_OK);
+    assert_false(fields.redlinks);
+    root = updates_written(&original);
+    const json_t *variant = json_object_get(json_object_get(root, "updates"), "variant");
+    assert_string_equal(text_at(variant, "target"), "sr-el");
+    assert_int_equal(json_object_size(variant), 1);
+    json_decref(root);
+
+    assert_int_equal(parse("", "{\"updates\":{\"variant\":{\"source\":\"sr-ec\",\"target\":\"a\\\"b\"}}}"), ERR_OK);
+    root = updates_written(&original);
+    variant = json_object_get(json_object_get(root, "updates"), "variant");
+    assert_string_equal(text_at(variant, "target"), "a\"b");
+    assert_string_equal(text_at(variant, "source"), "sr-ec");
+    json_decref(root);
+}
+
 static void a_body_past_the_limit_is_said_by_the_buffer(void **state)
 {
     (void)state;
@@ -180,6 +226,7 @@ int main(void)
         cmocka_unit_test(json_and_forms_say_the_same),
         cmocka_unit_test(bodies_that_mean_nothing_are_refused),
         cmocka_unit_test(what_is_written_reads_back),
+        cmocka_unit_test(updates_are_read_and_written),
         cmocka_unit_test(a_body_past_the_limit_is_said_by_the_buffer),
         cmocka_unit_test(ids_are_asked_for),
     };
