@@ -387,6 +387,9 @@ err queues_new(const struct queues_opts *opts, struct queues **out, struct err_n
     INVARIANT(qs != NULL);
     qs->magic = QUEUES_MAGIC;
     qs->opts = *opts;
+    for (unsigned i = 0; i < opts->stores_count; i++)
+        qs->affinities[i] = opts->affinities == NULL ? 1 : opts->affinities[i];
+    qs->opts.affinities = NULL; /* the caller's, gone soon */
     memcpy(qs->boot, opts->boot, sizeof qs->boot);
     INVARIANT(pthread_rwlock_init(&qs->lock, NULL) == 0);
     INVARIANT(pthread_mutex_init(&qs->change_lock, NULL) == 0);

@@ -129,6 +129,7 @@ struct store_state {
 struct queues {
     uint32_t magic;
     struct queues_opts opts;
+    unsigned affinities[QUEUE_STORES_MAX]; /* weights of the stores */
     unsigned char boot[QUEUE_BOOT_BYTES];
     pthread_rwlock_t lock;        /* names */
     pthread_mutex_t change_lock;  /* one change of the catalogue at a time */

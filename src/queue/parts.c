@@ -21,21 +21,39 @@ static err not_saved(struct err_note *note)
     return ERR_UNAVAILABLE;
 }
 
-err queue_grow(struct queue *q, struct err_note *note)
+static err grow_on(struct queue *q, uint32_t store, struct err_note *note)
 {
-    uint32_t counts[QUEUE_STORES_MAX] = { 0 };
     if (q->parts_count >= QUEUE_PARTITIONS_MAX) {
         err_note_set(note, "partitions is invalid; cannot be greater than %d", QUEUE_PARTITIONS_MAX);
         return ERR_LIMIT;
     }
-    for (uint32_t i = 0; i < q->parts_count; i++)
-        counts[q->parts[i]->store]++;
     queue_enter(q);
     q->fresh = true;
-    queue_part_add(q, queues_store_for(q->all, counts)); /* its row comes after: an empty partition harms nobody */
+    queue_part_add(q, store); /* its row comes after: an empty partition harms nobody */
     queue_leave(q);
     queue_own_fresh(q, q->parts_count - 1);
     return queue_save(q) == ERR_OK ? ERR_OK : not_saved(note);
+}
+
+err queue_grow(struct queue *q, struct err_note *note)
+{
+    uint32_t counts[QUEUE_STORES_MAX] = { 0 };
+    for (uint32_t i = 0; i < q->parts_count; i++)
+        counts[q->parts[i]->store]++;
+    return grow_on(q, queues_store_for(q->all, counts), note);
+}
+
+static err add_part(struct queue *q, str store, struct err_note *note)
+{
+    const struct queues_opts *opts = &q->all->opts;
+    if (store.n == 0)
+        return queue_grow(q, note);
+    for (uint32_t i = 0; i < opts->stores_count; i++) {
+        if (str_eq(str_of(opts->stores[i]->name), store))
+            return grow_on(q, i, note);
+    }
+    err_note_set(note, "store is invalid; there is no store named '%.*s'", STR_ARG(str_take(store, 150)));
+    return ERR_BAD;
 }
 
 static void set_mode(struct queue *q, struct part *p, enum part_mode mode)
@@ -84,7 +102,7 @@ static err change_part(struct queue *q, const struct queue_part_change *c, struc
         return ERR_BAD;
     }
     switch (c->order) {
-    case PART_ADD: return queue_grow(q, note);
+    case PART_ADD: return add_part(q, c->store, note);
     case PART_DRAIN: return change_mode(q, c->partition, PART_DRAINING, note);
     case PART_PAUSE: return change_mode(q, c->partition, PART_PAUSED, note);
     case PART_RESUME: return change_mode(q, c->partition, PART_OPEN, note);

@@ -195,9 +195,7 @@ uint32_t queues_store_for(struct queues *qs, const uint32_t *counts)
 {
     uint32_t best = 0;
     for (uint32_t s = 1; s < qs->opts.stores_count; s++) {
-        uint64_t weight = qs->opts.affinities == NULL ? 1 : qs->opts.affinities[s];
-        uint64_t best_weight = qs->opts.affinities == NULL ? 1 : qs->opts.affinities[best];
-        if ((counts[s] + 1) * best_weight < (counts[best] + 1) * weight)
+        if ((counts[s] + 1) * (uint64_t)qs->affinities[best] < (counts[best] + 1) * (uint64_t)qs->affinities[s])
             best = s;
     }
     return best;

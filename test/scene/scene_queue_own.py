@@ -197,6 +197,22 @@ def a_partition_moves_with_its_items(binary):
 
 
 @scene
+def a_partition_is_added_where_it_is_wanted(binary):
+    with queue_server(binary, '--set', 'queue.stores=a=q-a, b=q-b') as server:
+        create(server, 'q', 1)
+        for store in ('a', 'a', ''):
+            fine(server, '/v1/partitions.add', {'queue_name': 'q', 'store': store})
+        eq([part['store'] for part in parts(server, 'q')], ['a', 'a', 'a', 'b'])
+        refused(server, '/v1/partitions.add', {'queue_name': 'q', 'store': 'none'}, 400,
+                "store is invalid; there is no store named 'none'")
+        eq(len(parts(server, 'q')), 4)
+        produce(server, 'q', 'a', 'b')
+        server.restart()
+        eq([part['store'] for part in parts(server, 'q')], ['a', 'a', 'a', 'b'])
+        eq(sum(totals(server, 'q')), 2)
+
+
+@scene
 def decisions_are_recorded(binary):
     with queue_server(binary) as server:
         create(server, 'q', 2)
