@@ -293,7 +293,7 @@ static bool delete_ids(struct delete_call *c, const Wire__StorageItemsDeleteRequ
         c->ids[i] = wire_str(m->ids[i]);
         if (ksuid_parse(c->ids[i], &id))
             continue;
-        queue_call_refuse(&c->call, "invalid storage id; '%.*s': 27 letters of base62 are wanted", STR_ARG(c->ids[i]));
+        queue_call_refuse(&c->call, "invalid storage id; '%.*s': %s", STR_ARG(c->ids[i]), ksuid_refusal(c->ids[i]));
         return false;
     }
     c->count = (unsigned)m->n_ids;

@@ -62,6 +62,13 @@ bool ksuid_parse(str text, struct ksuid *out)
     return true;
 }
 
+const char *ksuid_refusal(str text)
+{
+    return text.n != KSUID_TEXT_BYTES ? "Valid encoded KSUIDs are 27 characters"
+                                      : "Valid encoded KSUIDs are bounded by 000000000000000000000000000 and "
+                                        "aWgEPTl1tmebfsQzFP4bxwgy80V";
+}
+
 void ksuid_format(struct ksuid k, char out[KSUID_TEXT_BYTES + 1])
 {
     uint32_t w[WORDS];

@@ -18,6 +18,8 @@ struct ksuid { uint32_t seconds; uint64_t high, low; };
 
 /* 27 base62 characters, not above the greatest id. False: *out untouched. */
 MUST_CHECK bool ksuid_parse(str text, struct ksuid *out);
+/* Why text is none, in the words of segment.io's library. */
+const char *ksuid_refusal(str text);
 void ksuid_format(struct ksuid k, char out[KSUID_TEXT_BYTES + 1]);
 int ksuid_cmp(struct ksuid a, struct ksuid b); /* <0, 0, >0 */
 /* k + n over all 160 bits. Invariant: no overflow. */

@@ -196,7 +196,7 @@ err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pi
     if (why != ERR_OK)
         return why;
     if (pivot.n > 0 && !ksuid_parse(pivot, &from)) {
-        err_note_set(note, "invalid storage id; '%.*s'", STR_ARG(str_take(pivot, 100)));
+        err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(pivot, 100)), ksuid_refusal(pivot));
         return ERR_BAD;
     }
     unsigned max = limit == 0 ? 1000 : limit < LIST_ITEMS_MAX ? limit : LIST_ITEMS_MAX;

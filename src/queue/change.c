@@ -32,8 +32,8 @@ static err parse_ids(struct queue_change *c)
     for (unsigned i = 0; i < c->items_count; i++) {
         str id = c->items[i].id;
         if (!ksuid_parse(id, &own->ids[i])) {
-            err_note_set(&c->note, "invalid storage id; '%.*s': not 27 characters of base62",
-                         (int)(id.n < 100 ? id.n : 100), id.p);
+            err_note_set(&c->note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(id, 100)),
+                         ksuid_refusal(id));
             return ERR_BAD;
         }
         if (c->kind == CHANGE_EXTEND && c->items[i].extend_ns <= 0) {

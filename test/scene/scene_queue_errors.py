@@ -9,6 +9,7 @@ NAME = 'queue name is invalid; '
 TIMEOUT = 'request timeout is invalid; '
 GO = 'request timeout is invalid; time: invalid duration "foo" - expected format: 900ms, 5m or 15m'
 REQUIRED = "request timeout is required; '5m' is recommended, 15m is the maximum"
+NO_ID = 'Valid encoded KSUIDs are 27 characters'
 
 
 def item(**fields):
@@ -121,8 +122,8 @@ def complete_and_retry_are_checked(binary):
             (complete_body(ids=[UNKNOWN] * 1001), 'ids is invalid; max_complete_batch_size is 1000 but received 1001'),
             (complete_body(request_timeout='15m1s'), TIMEOUT + "maximum timeout is '15m' but '15m1s' was requested"),
             (complete_body(request_timeout=''), REQUIRED),
-            (complete_body(ids=['another']), "invalid storage id; 'another': ..."),
-            (complete_body(ids=['']), "invalid storage id; '': ..."),
+            (complete_body(ids=['another']), f"invalid storage id; 'another': {NO_ID}"),
+            (complete_body(ids=['']), f"invalid storage id; '': {NO_ID}"),
             (complete_body(ids=[UNKNOWN]), f"invalid storage id; '{UNKNOWN}' does not exist"),
             (complete_body(ids=[free['id']]), f"item(s) cannot be completed; '{free['id']}' is not marked as leased"),
             (complete_body(ids=[leased['id'], free['id']]),
@@ -132,7 +133,7 @@ def complete_and_retry_are_checked(binary):
             (retry_body(partition=65234), "partition is invalid; '65234' is not a valid partition"),
             (retry_body(items=[]), 'items is invalid; list of items cannot be empty'),
             (retry_body(items=[{'id': UNKNOWN}] * 1001), 'items is invalid; max_complete_batch_size is 1000 but received 1001'),
-            (retry_body(items=[{'id': 'another'}]), "invalid storage id; 'another': ..."),
+            (retry_body(items=[{'id': 'another'}]), f"invalid storage id; 'another': {NO_ID}"),
             (retry_body(items=[{'id': UNKNOWN}]), f"invalid storage id; '{UNKNOWN}' does not exist"),
             (retry_body(items=[{'id': leased['id']}, {'id': free['id']}]),
              f"item(s) cannot be retried; '{free['id']}' is not marked as leased"),
@@ -151,13 +152,13 @@ def storage_and_clear_are_checked(binary):
                                            "invalid clear request; one of 'queue', 'scheduled' must be true")])
         for path in ('/v1/storage/items.list', '/v1/storage/scheduled.list'):
             table(server, path, [({'queue_name': 'q', 'partition': 2}, partition),
-                                 ({'queue_name': 'q', 'pivot': 'invalid-id'}, "invalid storage id; 'invalid-id'...")])
+                                 ({'queue_name': 'q', 'pivot': 'invalid-id'}, f"invalid storage id; 'invalid-id': {NO_ID}")])
         table(server, '/v1/storage/items.import', [({'queue_name': 'q', 'partition': 2}, partition),
                                                    ({'queue_name': 'q'}, 'items is invalid; cannot be empty')])
         table(server, '/v1/storage/items.delete', [({'queue_name': 'q', 'partition': 2}, partition),
                                                    ({'queue_name': 'q'}, 'ids is invalid; cannot be empty'),
                                                    ({'queue_name': 'q', 'ids': ['invalid-id']},
-                                                    "invalid storage id; 'invalid-id'...")])
+                                                    f"invalid storage id; 'invalid-id': {NO_ID}")])
 
 
 @scene
