@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/out.h"
 #include "codec/base64.h"
+#include "codec/goduration.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 #include <unistr.h>
 
-enum { READ_BYTES = 64 << 10, PATH_BYTES = 64 };
+enum { READ_BYTES = 64 << 10, PATH_BYTES = 64, AGE_ARENA_BYTES = 4096 };
 
 /* ---- calls ---- */
 
@@ -56,16 +57,21 @@ json_t *queue_post(struct client *c, const char *name, json_t *body, const char 
     return doc;
 }
 
-json_t *queue_ask(struct client *c, const char *name, json_t *body)
+json_t *queue_ask_with(struct client *c, const char *name, json_t *body, const char *const headers[2])
 {
     struct queue_reply reply;
-    json_t *doc = queue_post(c, name, body, NULL, &reply);
+    json_t *doc = queue_post(c, name, body, headers, &reply);
     if (doc != NULL)
         return doc;
     fputs("palimpsest: ", stderr);
     out_text(stderr, str_of(reply.note.text));
     fputc('\n', stderr);
     return NULL;
+}
+
+json_t *queue_ask(struct client *c, const char *name, json_t *body)
+{
+    return queue_ask_with(c, name, body, NULL);
 }
 
 bool queue_order(struct client *c, const char *name, json_t *body)
@@ -137,6 +143,33 @@ int64_t queue_count(const json_t *doc, const char *member)
     if (json_is_string(v) && !str_to_i64(str_of(json_string_value(v)), &n))
         n = 0;
     return json_is_integer(v) ? (int64_t)json_integer_value(v) : n;
+}
+
+int64_t queue_age_ns(const json_t *doc, const char *member)
+{
+    struct arena a;
+    str why;
+    int64_t ns = 0;
+    arena_init(&a, AGE_ARENA_BYTES);
+    if (goduration_parse(str_of(queue_text(doc, member)), &ns, &a, &why) != ERR_OK)
+        ns = 0;
+    arena_fini(&a);
+    return ns;
+}
+
+void queue_number_cell(int64_t n, char out[QUEUE_CELL_BYTES])
+{
+    (void)snprintf(out, QUEUE_CELL_BYTES, "%lld", (long long)n); /* fits */
+}
+
+void queue_age_cell(int64_t ns, char out[QUEUE_CELL_BYTES])
+{
+    _Static_assert((int)QUEUE_CELL_BYTES > (int)GODURATION_BYTES_MAX, "an age is longer than a cell");
+    int64_t unit = ns < 10 * NS_PER_S ? NS_PER_MS : NS_PER_S;
+    if (ns < NS_PER_MS)
+        (void)snprintf(out, QUEUE_CELL_BYTES, "-"); /* fits */
+    else
+        goduration_format(ns - ns % unit, out);
 }
 
 bool queue_bytes(const json_t *item, const char *member, struct arena *a, str *out)

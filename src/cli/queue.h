@@ -14,6 +14,7 @@ enum {
     QUEUE_ITEM_BYTES_MAX = 64 << 20,     /* read from a file; the server has its own limit */
     QUEUE_PAGE = 1000,
     QUEUE_TEXT_BYTES = 64,
+    QUEUE_CELL_BYTES = 40,
 };
 
 /* One call. body is taken over. The answer, or NULL with its status (0: none came) and why not in note. */
@@ -21,6 +22,7 @@ struct queue_reply { long status; struct err_note note; };
 MUST_CHECK json_t *queue_post(struct client *c, const char *name, json_t *body, const char *const headers[2],
                               struct queue_reply *reply);
 /* The same, and prints what went wrong. */
+MUST_CHECK json_t *queue_ask_with(struct client *c, const char *name, json_t *body, const char *const headers[2]);
 MUST_CHECK json_t *queue_ask(struct client *c, const char *name, json_t *body);
 /* For calls whose answer says no more than that it was done. */
 bool queue_order(struct client *c, const char *name, json_t *body);
@@ -38,6 +40,11 @@ MUST_CHECK bool queue_partition(const struct cli_call *call, unsigned operand, i
 /* Of a document: a text, or "" (never NULL); a whole number, also one in a text. */
 const char *queue_text(const json_t *doc, const char *member);
 int64_t queue_count(const json_t *doc, const char *member);
+/* A Go duration, 0 when it is none. */
+int64_t queue_age_ns(const json_t *doc, const char *member);
+/* Cells of tables. An age is cut to milliseconds, from ten seconds up to seconds; none is "-". */
+void queue_number_cell(int64_t n, char out[QUEUE_CELL_BYTES]);
+void queue_age_cell(int64_t ns, char out[QUEUE_CELL_BYTES]);
 /* An item's bytes, base64 in a member; in the arena. False: it was said. */
 struct arena;
 MUST_CHECK bool queue_bytes(const json_t *item, const char *member, struct arena *a, str *out);

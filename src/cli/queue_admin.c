@@ -31,13 +31,33 @@ static bool set_given(const struct cli_call *call, json_t *info)
     return true;
 }
 
+/* Into a header: no message has a member for it. False: it was said. */
+static bool read_durability(const struct cli_call *call, char out[QUEUE_TEXT_BYTES])
+{
+    static const char *const names[] = { "sync", "interval", "none" };
+    const char *text = cli_value(call, "durability");
+    out[0] = '\0';
+    for (size_t i = 0; i < COUNT_OF(names) && text != NULL; i++) {
+        if (strcmp(text, names[i]) == 0)
+            (void)snprintf(out, QUEUE_TEXT_BYTES, "Queue-Durability: %s", text); /* fits */
+    }
+    if (text == NULL || out[0] != '\0')
+        return true;
+    cli_error("%s: --durability wants sync, interval or none, not \"%s\"", call->verb->name, text);
+    return false;
+}
+
 static enum cli_exit send_info(struct cli_call *call, struct client *c, const char *name, json_t *info)
 {
-    if (!set_given(call, info)) {
+    char durability[QUEUE_TEXT_BYTES];
+    if (!set_given(call, info) || !read_durability(call, durability)) {
         json_decref(info);
         return CLI_USAGE;
     }
-    return queue_order(c, name, info) ? CLI_OK : CLI_FAILED;
+    const char *headers[2] = { durability[0] != '\0' ? durability : NULL, NULL };
+    json_t *doc = queue_ask_with(c, name, info, headers);
+    json_decref(doc);
+    return doc != NULL ? CLI_OK : CLI_FAILED;
 }
 
 enum cli_exit verb_queue_create(struct cli_call *call)
