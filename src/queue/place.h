@@ -7,8 +7,8 @@
  *               round began; never all of them
  *   slow        writes take over PLACE_SLOW_FACTOR times the median of the eligible stores and over PLACE_SLOW_NS;
  *               not when fewer than half would be left (better slow than crowded)
- * Both compare stores with each other, so with one store they never leave anything out. Source: notes of the simulation
- * of least-loaded under degradation; peak averages after Finagle, the panic rule after Envoy.
+ * Both compare stores with each other, so with one store they never leave anything out. Source: simulation of
+ * least-loaded under degradation; averages after Finagle, without its peaks; the panic rule after Envoy.
  *
  * The load of partitions is kept in one tournament tree a store: O(log n) a change, the best of a store at once.
  * A decision depends on what it saw of each store and nothing else, so a recorded one can be decided again.
