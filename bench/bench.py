@@ -461,7 +461,8 @@ def bench_cpu(b):
     base = "/bench.test/v1/page/html/Page"
     print("| GET 20 KB | instructions a request (callgrind, user space, whole process) |\n| --- | ---: |")
     for name, path, headers in (("latest, ready", base, {}), ("latest, ready, gzip", base, {"Accept-Encoding": "gzip"}),
-                                ("latest, built for the request", base, {"X-Request-Id": "a"}),
+                                ("latest, ready, with X-Request-Id", base, {"X-Request-Id": "a"}),
+                                ("latest, built for the request", base, {"Cache-Control": "no-cache"}),
                                 ("revision, recent", base + "/1", {}), ("304", base, {"If-None-Match": "*"})):
         print("| %s | %.0f |" % (name, instructions(b, path, headers, 2000)), flush=True)
     print()

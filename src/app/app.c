@@ -35,6 +35,8 @@ void app_start(struct app *app)
     app->counters = counters_new(app->metrics, app_tables);
     app->queue_gate = queue_gate_new(app->loop, app->config->pool_threads);
     app->pace = pace_new(entropy_u64());
+    for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
+        app->ok[i] = rpc_ok_new((enum wire_encoding)i);
     pages_on_change(app->pages, forget, app->hot);
 }
 
@@ -44,6 +46,8 @@ void app_stop(struct app *app)
     queue_gate_free(&app->queue_gate);
     pace_free(&app->pace);
     counters_free(&app->counters);
+    for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
+        http_ready_unref(&app->ok[i]);
 }
 
 const struct app_domain *app_domain_find(const struct app *app, str name)

@@ -80,7 +80,7 @@ static void call_done(struct loop_job *j, bool canceled)
     else if (c->reply != NULL)
         rpc_send(c->x, c->answer);
     else
-        rpc_ok(c->x);
+        rpc_ok(c->x, c->app);
 }
 
 /* ---- on the worker ---- */

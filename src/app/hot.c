@@ -200,10 +200,10 @@ static struct entry *entry_new(uint64_t hash, struct hot_key key, const struct h
                          .mark = o->mark,
                          .valid_until = o->valid_until,
                          .variant = key.variant,
-                         .full = http_ready_ref(o->full),
+                         .full = o->full == NULL ? NULL : http_ready_ref(o->full),
                          .same = http_ready_ref(o->same),
-                         .bytes = sizeof *e + key.target.n + http_ready_bytes(o->full) +
-                                  http_ready_bytes(o->same),
+                         .bytes = sizeof *e + key.target.n + http_ready_bytes(o->same) +
+                                  (o->full == NULL ? 0 : http_ready_bytes(o->full)),
                          .target_bytes = (uint32_t)key.target.n,
                          .tag_bytes = (uint32_t)o->tag.n };
     memcpy(e->target, key.target.p, key.target.n);
@@ -298,6 +298,13 @@ static struct entry *find_good(struct app_hot *h, struct shard *s, uint64_t hash
     return NULL;
 }
 
+static struct http_ready *chosen(const struct entry *e, str if_none_match)
+{
+    str tag = { .p = e->tag, .n = e->tag_bytes };
+    bool same = if_none_match.n > 0 && http_etag_matches(if_none_match, tag, true);
+    return same ? e->same : e->full;
+}
+
 struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock,
                            str if_none_match)
 {
@@ -307,14 +314,14 @@ struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *
     struct http_ready *r = NULL;
     pthread_mutex_lock(&s->lock);
     struct entry *e = find_good(h, s, hash, key, clock);
-    if (e == NULL) {
+    struct http_ready *fits = e == NULL ? NULL : chosen(e, if_none_match);
+    if (fits == NULL) {
         s->misses++;
     } else {
         s->hits++;
-        e->touched = true;
-        str tag = { .p = e->tag, .n = e->tag_bytes };
-        bool same = if_none_match.n > 0 && http_etag_matches(if_none_match, tag, true);
-        r = http_ready_ref(same ? e->same : e->full);
+        if (!e->touched) /* all workers read it */
+            e->touched = true;
+        r = http_ready_ref(fits);
     }
     pthread_mutex_unlock(&s->lock);
     return r;

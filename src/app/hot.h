@@ -2,8 +2,8 @@
  * changed.
  *
  * An entry is the whole answer to a plain GET of one raw target in one set of accepted codings, and
- * its 304. It is good while (a) its title did not change: each title hashes to one of HOT_SLOTS
- * counters, which pages_on_change bumps on the committer, after publishing and before the
+ * its 304; the 304 alone when nobody needed more. It is good while (a) its title did not change:
+ * each title hashes to one of HOT_SLOTS counters, which pages_on_change bumps on the committer, after publishing and before the
  * acknowledgement; an entry keeps the value its maker saw BEFORE beginning the view it was made
  * from; and (b) the clock is before valid_until. Two titles of one slot only invalidate each other
  * too often. Sharded by the hash of the key; each shard is a hash table and a CLOCK ring (Corbato
@@ -46,7 +46,7 @@ struct hot_entry_opts {
     struct hot_mark mark;
     store_time valid_until;         /* NEVER: until the title changes */
     str tag;                        /* entity tag without quotes */
-    struct http_ready *full, *same; /* 200 and 304; the entry takes references of its own */
+    struct http_ready *full, *same; /* 200 (or NULL) and 304; the entry takes references of its own */
 };
 /* Was this key asked for before, not long ago? It is remembered in one of HOT_SEEN places, by its hash:
  * an answer is made ready at the second request, so that a walk over all titles costs nothing and
@@ -56,8 +56,8 @@ bool hot_wants(struct app_hot *h, struct hot_key key);
  */
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts);
 /* The ready answer with a reference for the caller, or NULL. if_none_match (empty: none) chooses
- * between 200 and 304. Reads the clock only for an entry that ends at an instant. Allocates
- * nothing. */
+ * between 200 and 304; an entry that has only the other one is a miss. Reads the clock only for an
+ * entry that ends at an instant. Allocates nothing. */
 struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *clock,
                            str if_none_match);
 

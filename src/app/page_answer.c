@@ -245,15 +245,33 @@ static store_time valid_until(const struct page_get *g)
     return store_time_add(due, -g->target.config->page.policy.historical_ttl_ns);
 }
 
+/* Nothing in it but path, codings and If-None-Match. */
+static bool is_ready_request(const struct http_exchange *x)
+{
+    const struct http_common *c = http_common(x);
+    bool only_none_match = !c->any_conditional ||
+                           (c->if_match.n == 0 && c->if_unmodified_since.n == 0 &&
+                            c->if_modified_since.n == 0 && c->if_range.n == 0 && c->range.n == 0);
+    return only_none_match && http_query_raw(x).n == 0 && c->cache_control.n == 0 &&
+           c->accept_datetime.n == 0 && !app_page_names_profile(x) &&
+           (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD);
+}
+
+static struct http_ready *ready_of(const struct answer *w)
+{
+    return http_ready_new(w->status, w->headers, w->count, w->body);
+}
+
 static bool may_be_ready(const struct page_get *g)
 {
     bool as_stored = g->how == HOW_HIT && !g->unlike && g->hops == 0;
-    return g->plain && !g->extended && as_stored && g->status == 200 && g->app->config->hot_bytes > 0 &&
-           (http_method(g->x) == HTTP_GET || http_method(g->x) == HTTP_HEAD);
+    return is_ready_request(g->x) && !g->extended && as_stored && g->app->config->hot_bytes > 0 &&
+           (g->status == 200 || g->status == 304);
 }
 
-/* Keeps a ready copy of w; returns it with a reference, NULL when there is none. */
-static struct http_ready *keep_ready(struct page_get *g, const struct answer *w)
+/* Keeps a ready copy of the 304, and of the 200 when it is at hand. Returns the one that g is answered with, with a
+ * reference; NULL when there is none. */
+static struct http_ready *keep_ready(struct page_get *g, const struct answer *full)
 {
     int variant = page_get_variant(http_common(g->x));
     if (variant < 0 || !may_be_ready(g))
@@ -267,25 +285,22 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *w)
     struct hot_entry_opts opts = { .mark = g->mark,
                                    .valid_until = valid_until(g),
                                    .tag = app_page_tag(g->render.name, text),
-                                   .full = http_ready_new(w->status, w->headers, w->count, w->body),
-                                   .same = http_ready_new(same.status, same.headers, same.count,
-                                                          same.body) };
-    if (opts.full != NULL && opts.same != NULL)
-        hot_put(g->app->hot, key, &opts);
-    if (opts.same != NULL)
-        http_ready_unref(&opts.same);
+                                   .full = full == NULL ? NULL : ready_of(full),
+                                   .same = ready_of(&same) };
+    hot_put(g->app->hot, key, &opts);
+    if (full == NULL)
+        return opts.same;
+    http_ready_unref(&opts.same);
     return opts.full;
 }
 
-static bool is_ready_request(const struct http_exchange *x)
+/* A ready answer names no request; to who named this one, it does. */
+static void send_ready(struct http_exchange *x, struct http_ready **rp)
 {
-    const struct http_common *c = http_common(x);
-    bool only_none_match = !c->any_conditional ||
-                           (c->if_match.n == 0 && c->if_unmodified_since.n == 0 &&
-                            c->if_modified_since.n == 0 && c->if_range.n == 0 && c->range.n == 0);
-    return only_none_match && http_query_raw(x).n == 0 && c->cache_control.n == 0 &&
-           c->accept_datetime.n == 0 && !app_page_names_profile(x) &&
-           (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD) && !http_has_request_id(x);
+    if (http_has_request_id(x))
+        http_reply_header(x, STR("x-request-id"), http_request_id(x));
+    http_answer_ready(x, *rp);
+    http_ready_unref(rp);
 }
 
 /* Browsers' Accept fields name none; whoever does has to be asked what it makes of the content. */
@@ -307,8 +322,7 @@ bool app_page_hot_answer(struct http_exchange *x, const struct app *app)
     struct http_ready *r = hot_get(app->hot, key, app->clock, c->if_none_match);
     if (r == NULL)
         return false;
-    http_answer_ready(x, r);
-    http_ready_unref(&r);
+    send_ready(x, &r);
     return true;
 }
 
@@ -319,12 +333,22 @@ static void answer_content(struct page_get *g)
     struct answer w = { 0 };
     build_content(g, &w);
     struct http_ready *r = keep_ready(g, &w);
-    if (r != NULL && !http_has_request_id(g->x))
-        http_answer_ready(g->x, r);
+    if (r != NULL)
+        send_ready(g->x, &r);
     else
         answer_send(g->x, &w);
-    if (r != NULL)
-        http_ready_unref(&r);
+}
+
+static void answer_same(struct page_get *g)
+{
+    struct http_ready *r = keep_ready(g, NULL);
+    if (r != NULL) {
+        send_ready(g->x, &r);
+        return;
+    }
+    struct answer w;
+    build_same(g, &w);
+    answer_send(g->x, &w);
 }
 
 static void answer_unsatisfiable(struct page_get *g)
@@ -345,11 +369,9 @@ struct http_ready *page_get_ready(struct page_get *g)
 
 void page_get_answer(struct page_get *g)
 {
-    struct answer same;
     switch (g->status) {
     case 304:
-        build_same(g, &same);
-        answer_send(g->x, &same);
+        answer_same(g);
         return;
     case 406:
         app_problem(g->x, 406, "not_acceptable", NULL,

@@ -45,7 +45,7 @@ void queue_call_end(struct queue_call *c, err why, const struct err_note *note)
 {
     leave(c, why);
     if (why == ERR_OK)
-        rpc_ok(c->x);
+        rpc_ok(c->x, c->app);
     else
         rpc_fail(c->x, why, note);
 }

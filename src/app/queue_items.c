@@ -136,7 +136,7 @@ void app_queue_produce(struct http_exchange *x, void *app)
     p->arena = http_arena(x);
     p->done = produce_done;
     http_defer(x);
-    http_on_gone(x, produce_gone, c);
+    http_on_gone_late(x, produce_gone, c);
     err why = queue_produce_start(p);
     if (why != ERR_OK)
         queue_call_end(&c->call, why, &p->note);

@@ -76,13 +76,28 @@ static enum wire_encoding reply_encoding(const struct http_exchange *x)
 
 /* ---- answers ---- */
 
-static void send(struct http_exchange *x, int status, enum wire_encoding encoding, str body)
+enum { SEND_HEADERS = 2 };
+
+static void send_headers(enum wire_encoding encoding, struct http_pair out[SEND_HEADERS])
 {
     bool json = encoding == WIRE_JSON;
-    http_reply_header(x, STR("content-type"), json ? STR("application/json") : STR("application/protobuf"));
-    http_reply_header(x, STR("x-content-type-options"), STR("nosniff"));
+    out[0] = (struct http_pair){ STR("content-type"), json ? STR("application/json") : STR("application/protobuf") };
+    out[1] = (struct http_pair){ STR("x-content-type-options"), STR("nosniff") };
+}
+
+static void add_request_id(struct http_exchange *x)
+{
     if (http_has_request_id(x))
         http_reply_header(x, STR("x-request-id"), http_request_id(x));
+}
+
+static void send(struct http_exchange *x, int status, enum wire_encoding encoding, str body)
+{
+    struct http_pair headers[SEND_HEADERS];
+    send_headers(encoding, headers);
+    for (unsigned i = 0; i < SEND_HEADERS; i++)
+        http_reply_header(x, headers[i].name, headers[i].value);
+    add_request_id(x);
     http_answer(x, status, body);
 }
 
@@ -105,11 +120,19 @@ void rpc_reply(struct http_exchange *x, const ProtobufCMessage *m)
         rpc_error(x, CODE_INTERNAL, STR("the answer needs more memory than a request may have"));
 }
 
-void rpc_ok(struct http_exchange *x)
+struct http_ready *rpc_ok_new(enum wire_encoding encoding)
 {
     static const char protobuf[] = "\x08\xc8\x01"; /* field 1 is 200 */
-    enum wire_encoding encoding = reply_encoding(x);
-    send(x, 200, encoding, encoding == WIRE_JSON ? STR("{\"code\":200}") : (str){ .p = protobuf, .n = 3 });
+    struct http_pair headers[SEND_HEADERS];
+    send_headers(encoding, headers);
+    return http_ready_new(200, headers, SEND_HEADERS,
+                          encoding == WIRE_JSON ? STR("{\"code\":200}") : (str){ .p = protobuf, .n = 3 });
+}
+
+void rpc_ok(struct http_exchange *x, const struct app *app)
+{
+    add_request_id(x);
+    http_answer_ready(x, app->ok[reply_encoding(x)]);
 }
 
 /* The message as a text that any client can read: cut, and without bytes that are no UTF-8. */

@@ -18,7 +18,9 @@ MUST_CHECK const void *rpc_read(struct http_exchange *x, const ProtobufCMessageD
 
 /* Answers 200 with the message, or with the Reply that says no more than that. */
 void rpc_reply(struct http_exchange *x, const ProtobufCMessage *m);
-void rpc_ok(struct http_exchange *x);
+void rpc_ok(struct http_exchange *x, const struct app *app);
+/* What rpc_ok sends: app's ok. Owner: caller. */
+struct http_ready *rpc_ok_new(enum wire_encoding encoding);
 /* The same in two steps, for a message whose writing takes long. */
 MUST_CHECK err rpc_encode(struct http_exchange *x, const ProtobufCMessage *m, str *body);
 void rpc_send(struct http_exchange *x, str body);

@@ -93,6 +93,15 @@ static EVP_MD_CTX *hash_begin(void)
     return h;
 }
 
+/* As hash_begin; the library looks for its code at each of those, and for none here. */
+static EVP_MD_CTX *hash_begin_as(const EVP_MD_CTX *fresh)
+{
+    EVP_MD_CTX *h = EVP_MD_CTX_new();
+    INVARIANT(h != NULL);
+    INVARIANT(EVP_MD_CTX_copy_ex(h, fresh) == 1);
+    return h;
+}
+
 static void hash_end(EVP_MD_CTX *h, unsigned char out[EVP_MAX_MD_SIZE])
 {
     INVARIANT(EVP_DigestFinal_ex(h, out, NULL) == 1);
@@ -176,7 +185,8 @@ void bundle_digests(const struct page_put_content *contents, unsigned count,
                     unsigned char digest[PAGE_DIGEST_BYTES], unsigned char plain_digest[PAGE_DIGEST_BYTES])
 {
     unsigned order[PAGE_CONTENTS_MAX] = { 0 };
-    struct both b = { .plain = hash_begin(), .rest = hash_begin() };
+    struct both b = { .plain = hash_begin() };
+    b.rest = hash_begin_as(b.plain);
     unsigned char plain[EVP_MAX_MD_SIZE];
     by_name(contents, count, order);
     for (unsigned i = 0; i < count; i++)

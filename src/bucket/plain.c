@@ -9,9 +9,16 @@ struct scan {
     void *ctx;
 };
 
+enum { SPACE = 1, NAME_END = 2 };
+static const unsigned char kinds[256] = {
+    [' '] = SPACE | NAME_END, ['\t'] = SPACE | NAME_END, ['\n'] = SPACE | NAME_END, ['\r'] = SPACE | NAME_END,
+    ['\f'] = SPACE | NAME_END, ['='] = NAME_END, ['>'] = NAME_END, ['/'] = NAME_END, ['"'] = NAME_END,
+    ['\''] = NAME_END,
+};
+
 static bool is_space(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+    return (kinds[(unsigned char)c] & SPACE) != 0;
 }
 
 static bool is_letter(char c)
@@ -34,7 +41,7 @@ static void cut(struct scan *s, size_t from, size_t until)
 
 static bool is_name_end(char c)
 {
-    return is_space(c) || c == '=' || c == '>' || c == '/' || c == '"' || c == '\'';
+    return (kinds[(unsigned char)c] & NAME_END) != 0;
 }
 
 static void skip_spaces(struct scan *s)
@@ -109,11 +116,11 @@ void bundle_plain(str html, void (*piece)(void *ctx, str bytes), void *ctx)
         s.at += str_find(from_here(&s), '<');
         if (s.at + 1 >= html.n)
             break;
-        if (str_starts(from_here(&s), STR("<!--"))) {
+        if (is_letter(html.p[s.at + 1])) {
+            scan_tag(&s);
+        } else if (html.p[s.at + 1] == '!' && str_starts(from_here(&s), STR("<!--"))) {
             s.at += 4;
             s.at += str_find_str(from_here(&s), STR("-->"));
-        } else if (is_letter(html.p[s.at + 1])) {
-            scan_tag(&s);
         } else {
             s.at++;
         }

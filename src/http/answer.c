@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* Answers. An answer is stored in the exchange and queued by the worker, with one exception: a ready
- * answer given on the worker itself is queued at once, because the library then holds its own reference. */
+ * answer given on the worker itself is queued at once, because the library then holds its own reference. A
+ * ready answer is only copied when this request's has to say more: headers of its own, Connection: close. */
 
 struct http_ready {
     uint32_t magic;
@@ -75,6 +76,8 @@ enum MHD_Result exchange_queue(struct http_exchange *x)
         return x->queue_failed ? MHD_NO : MHD_YES;
     x->stage = STAGE_SENT;
     conn_phase_set(x->conn, PHASE_SEND);
+    if (x->response == NULL) /* ready, with a reference until the exchange ends */
+        return MHD_queue_response(x->mhd, (unsigned)x->status, x->ready->response);
     enum MHD_Result done = MHD_queue_response(x->mhd, (unsigned)x->status, x->response);
     MHD_destroy_response(x->response); /* the library took its own reference */
     x->response = NULL;
@@ -155,6 +158,15 @@ static bool must_close(const struct http_exchange *x)
     return x->close || http_draining(x);
 }
 
+/* What this request's answer alone says. */
+static void response_headers(struct http_exchange *x)
+{
+    for (const struct reply_header *h = x->reply_first; h != NULL; h = h->next)
+        response_header(x->response, h->name, h->value);
+    if (must_close(x))
+        response_header(x->response, "Connection", "close");
+}
+
 void http_reply_header(struct http_exchange *x, str name, str value)
 {
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
@@ -187,10 +199,7 @@ void http_answer(struct http_exchange *x, int status, str body)
     INVARIANT(bare || body.p != NULL || body.n == 0);
     x->answer_bytes = bare ? 0 : body.n;
     x->response = response_new(body);
-    for (const struct reply_header *h = x->reply_first; h != NULL; h = h->next)
-        response_header(x->response, h->name, h->value);
-    if (must_close(x))
-        response_header(x->response, "Connection", "close");
+    response_headers(x);
     answer_stored(x);
 }
 
@@ -214,6 +223,12 @@ void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx)
         return;
     x->gone = gone;
     x->gone_ctx = ctx;
+}
+
+void http_on_gone_late(struct http_exchange *x, http_gone_fn *gone, void *ctx)
+{
+    x->gone_late = true;
+    http_on_gone(x, gone, ctx);
 }
 
 /* ---- ready answers ---- */
@@ -290,30 +305,33 @@ size_t http_ready_bytes(const struct http_ready *r)
     return r->bytes + LIBRARY_BYTES + r->count * (size_t)LIBRARY_HEADER_BYTES;
 }
 
-/* The same answer in a response of its own, for what the shared one cannot say. */
-static void ready_copy(struct http_exchange *x, struct http_ready *r)
+/* The same answer in a response of its own, which points into r's body. */
+static void ready_copy(struct http_exchange *x, const struct http_ready *r)
 {
-    x->ready = http_ready_ref(r); /* the copy points into r */
     x->response = response_new(r->body);
     for (unsigned i = 0; i < r->count; i++)
         response_header(x->response, r->headers[i].name.p, r->headers[i].value.p);
-    if (must_close(x))
-        response_header(x->response, "Connection", "close");
+    response_headers(x);
 }
 
 void http_answer_ready(struct http_exchange *x, struct http_ready *r)
 {
     MAGIC_CHECK(r, READY_MAGIC);
-    INVARIANT(x->reply_first == NULL && !x->reply_failed);
+    if (x->reply_failed) {
+        http_answer(x, 500, STR(""));
+        return;
+    }
     answer_claim(x, r->status);
-    bool bare = is_sent_bare(r->status) || x->method == HTTP_HEAD;
+    bool bare = is_sent_bare(r->status) || x->method == HTTP_HEAD, as_it_is = x->reply_first == NULL && !must_close(x);
     x->answer_bytes = bare ? 0 : r->body.n;
-    if (x->stage == STAGE_RUN && !x->deferred && !must_close(x)) {
+    if (x->stage == STAGE_RUN && !x->deferred && as_it_is) {
         x->stage = STAGE_SENT;
         conn_phase_set(x->conn, PHASE_SEND);
         x->queue_failed = MHD_queue_response(x->mhd, (unsigned)r->status, r->response) != MHD_YES;
         return;
     }
-    ready_copy(x, r);
+    x->ready = http_ready_ref(r);
+    if (!as_it_is)
+        ready_copy(x, r);
     answer_stored(x);
 }

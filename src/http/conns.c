@@ -237,6 +237,8 @@ void http_server_sweep(struct http_server *s)
         cut++;
     }
     pthread_mutex_unlock(&s->conns_lock);
+    if (s->gone != NULL)
+        gone_sweep(s->gone);
     if (cut > 0)
         log_event(s->log, LOG_DEBUG, "http.cut", LOG_INT("connections", cut));
 }

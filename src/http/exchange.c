@@ -248,17 +248,15 @@ static bool id_is_sane(str id)
 
 bool http_has_request_id(const struct http_exchange *x)
 {
-    str id;
-    return http_header(x, "x-request-id", &id) && id_is_sane(id);
+    return id_is_sane(x->common.request_id);
 }
 
 str http_request_id(struct http_exchange *x)
 {
     if (x->request_id.p != NULL)
         return x->request_id;
-    str id;
-    if (http_header(x, "x-request-id", &id) && id_is_sane(id))
-        return x->request_id = id;
+    if (http_has_request_id(x))
+        return x->request_id = x->common.request_id;
     struct http_server *s = x->conn->server;
     uint64_t z = s->ids_seed + (atomic_fetch_add(&s->ids, 1) + 1) * UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9); /* splitmix64: distinct for distinct counts */

@@ -72,6 +72,7 @@ struct http_exchange {
     atomic_bool answered;
     http_gone_fn *gone;               /* whom to tell that the client left; NULL: nobody asked */
     void *gone_ctx;
+    bool gone_late;                   /* only when it waits long */
     unsigned gone_slot;               /* under gone.c's lock; 0: not watched */
     bool resumed;                     /* counts among the server's resumed ones */
     struct http_exchange *next_paced; /* under pace_lock, while it waits to be resumed */

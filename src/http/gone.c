@@ -9,13 +9,14 @@
 
 enum { GONE_EVENTS_MAX = 64, GONE_SLOTS_FIRST = 64 };
 
-enum slot_state { SLOT_FREE, SLOT_WATCHING, SLOT_TELLING, SLOT_TOLD, SLOT_STATES };
+enum slot_state { SLOT_FREE, SLOT_LATER, SLOT_WATCHING, SLOT_TELLING, SLOT_TOLD, SLOT_STATES };
 
 struct slot {
     enum slot_state state;
     uint32_t generation;       /* of its use, so that an old event is known as one */
     unsigned next_free;        /* FREE: index + 1 of another one; 0: none */
     bool answered;             /* TELLING: resume it afterwards */
+    bool swept;                /* LATER: a sweep has seen it */
     struct http_exchange *x;
 };
 
@@ -25,13 +26,14 @@ struct gone {
     struct loop_watch *watch;
     pthread_mutex_t lock;      /* of all below */
     struct slot *slots;
-    unsigned slots_count, taken_count;
+    unsigned slots_count, taken_count, later_count;
     unsigned free_first;       /* index + 1 */
 };
 #define GONE_MAGIC 0x60e60e60u
 
 static const unsigned slot_next[SLOT_STATES] = {
-    [SLOT_FREE] = BIT(SLOT_WATCHING),
+    [SLOT_FREE] = BIT(SLOT_WATCHING) | BIT(SLOT_LATER),
+    [SLOT_LATER] = BIT(SLOT_WATCHING) | BIT(SLOT_FREE),
     [SLOT_WATCHING] = BIT(SLOT_TELLING) | BIT(SLOT_FREE),
     [SLOT_TELLING] = BIT(SLOT_TOLD) | BIT(SLOT_FREE),
     [SLOT_TOLD] = BIT(SLOT_FREE),
@@ -75,14 +77,22 @@ static struct slot *slot_take(struct gone *g)
     struct slot *s = &g->slots[g->free_first - 1];
     g->free_first = s->next_free;
     g->taken_count++;
-    slot_move(s, SLOT_WATCHING);
     return s;
+}
+
+static void later_ends(struct gone *g)
+{
+    INVARIANT(g->later_count > 0);
+    g->later_count--;
 }
 
 /* Its connection is still suspended, or it never came into the set. */
 static void slot_leave(struct gone *g, struct slot *s)
 {
-    (void)epoll_ctl(g->set, EPOLL_CTL_DEL, s->x->conn->fd, NULL); /* fails when it never came in */
+    if (s->state == SLOT_LATER)
+        later_ends(g);
+    else
+        (void)epoll_ctl(g->set, EPOLL_CTL_DEL, s->x->conn->fd, NULL); /* fails when it never came in */
     slot_move(s, SLOT_FREE);
     s->generation++;
     s->x->gone_slot = 0;
@@ -91,6 +101,15 @@ static void slot_leave(struct gone *g, struct slot *s)
     g->free_first = (unsigned)(s - g->slots) + 1;
     INVARIANT(g->taken_count > 0);
     g->taken_count--;
+}
+
+static void slot_enter(struct gone *g, struct slot *s)
+{
+    slot_move(s, SLOT_WATCHING);
+    uint64_t name = ((uint64_t)s->generation << 32) | (uint64_t)(s - g->slots);
+    struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = name };
+    if (epoll_ctl(g->set, EPOLL_CTL_ADD, s->x->conn->fd, &event) != 0)
+        slot_leave(g, s);
 }
 
 /* ---- telling; on the loop ---- */
@@ -172,13 +191,33 @@ void gone_watch(struct gone *g, struct http_exchange *x)
         return;
     }
     struct slot *s = slot_take(g);
-    unsigned index = (unsigned)(s - g->slots);
     s->x = x;
-    x->gone_slot = index + 1;
-    struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT,
-                                 .data.u64 = ((uint64_t)s->generation << 32) | index };
-    if (epoll_ctl(g->set, EPOLL_CTL_ADD, x->conn->fd, &event) != 0)
-        slot_leave(g, s);
+    x->gone_slot = (unsigned)(s - g->slots) + 1;
+    if (x->gone_late) {
+        slot_move(s, SLOT_LATER);
+        s->swept = false;
+        g->later_count++;
+    } else {
+        slot_enter(g, s);
+    }
+    unlock(g);
+}
+
+void gone_sweep(struct gone *g)
+{
+    MAGIC_CHECK(g, GONE_MAGIC);
+    lock(g);
+    for (unsigned i = 0, left = g->later_count; left > 0; i++) {
+        struct slot *s = &g->slots[i];
+        if (s->state != SLOT_LATER)
+            continue;
+        left--;
+        if (s->swept) {
+            later_ends(g);
+            slot_enter(g, s);
+        }
+        s->swept = true;
+    }
     unlock(g);
 }
 

@@ -10,6 +10,8 @@
  *   slot   FREE -> WATCHING -> TELLING -> TOLD -> FREE
  *                  WATCHING -> FREE       answered before anything happened
  *                             TELLING -> FREE   answered meanwhile: the teller resumes the connection
+ *          FREE -> LATER -> WATCHING      two sweeps have seen it: it waits long
+ *                  LATER -> FREE          answered by then, as a rule; the set was never touched
  *
  * The set is left before the connection is resumed, so its descriptor is open all the time. The lock is never held
  * over a call to a handler. */
@@ -28,6 +30,8 @@ void gone_free(struct gone **gp);
 /* x is deferred, and its handler has asked and returned. When the kernel refuses nothing will be told. Thread: x's
  * worker. */
 void gone_watch(struct gone *g, struct http_exchange *x);
+/* Enters who asked to be looked at late and still waits. Thread: one. */
+void gone_sweep(struct gone *g);
 /* x's handler asked, and x is answered now. False: the handler is being told right now, and the teller resumes x.
  * Thread: any. */
 bool gone_end(struct gone *g, struct http_exchange *x);

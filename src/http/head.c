@@ -162,6 +162,8 @@ static void take_common(struct head_pass *pass, str name, str value, str raw)
         if (named(name, "content-type")) {
             pass->types++;
             common_first(&c->content_type, value);
+        } else if (named(name, "x-request-id")) {
+            common_first(&c->request_id, value);
         }
         break;
     case 13:

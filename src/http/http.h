@@ -89,7 +89,8 @@ struct http_server_opts {
 MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_server **out, struct err_note *note);
 MUST_CHECK err http_server_start(struct http_server *s, struct err_note *note);
 uint16_t http_server_port(const struct http_server *s, unsigned listen_index);
-/* Cuts what is overdue; call every 250 ms or so. Thread: one (the loop). */
+/* Cuts what is overdue, and looks after the clients of http_on_gone_late; call every 250 ms or so. Thread: one (the
+ * loop). */
 void http_server_sweep(struct http_server *s);
 /* From here on every answer carries Connection: close, and new requests are passed to handlers with
  * http_draining(x) true. Listening goes on. */
@@ -138,6 +139,7 @@ void *http_state(const struct http_exchange *x);
 struct http_common {
     str if_match, if_none_match, if_unmodified_since, if_modified_since, if_range, range;
     str accept_encoding, accept, cache_control, authorization, content_type, accept_datetime;
+    str request_id;       /* as sent; see http_request_id */
     bool any_conditional; /* one of the first six is present */
 };
 const struct http_common *http_common(const struct http_exchange *x);
@@ -158,7 +160,8 @@ struct http_ready *http_ready_new(int status, const struct http_pair *headers, u
 struct http_ready *http_ready_ref(struct http_ready *r);
 void http_ready_unref(struct http_ready **rp);
 size_t http_ready_bytes(const struct http_ready *r);           /* memory it takes, about */
-/* Takes no reference of its own beyond the answer. http_reply_header before it is an INVARIANT. */
+/* Takes no reference of its own beyond the answer. With headers that http_reply_header added, the head is made for this
+ * answer and the body is shared. */
 void http_answer_ready(struct http_exchange *x, struct http_ready *r);
 
 /* Puts the connection to sleep; call it BEFORE handing x to whoever will answer. Handler thread only. */
@@ -172,6 +175,9 @@ void http_defer(struct http_exchange *x);
  * Thread: the handler's, after http_defer and before x is handed to whoever will answer. Costs nothing unless used. */
 typedef void http_gone_fn(struct http_exchange *x, void *ctx);
 void http_on_gone(struct http_exchange *x, http_gone_fn *gone, void *ctx);
+/* The same for what is answered within milliseconds as a rule: its client is looked at from the second
+ * http_server_sweep on, and until then it costs no system call. */
+void http_on_gone_late(struct http_exchange *x, http_gone_fn *gone, void *ctx);
 
 /* Percent-encodes into the arena all but unreserved characters (RFC 3986). */
 str http_encode(struct arena *a, str s);

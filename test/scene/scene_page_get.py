@@ -88,6 +88,32 @@ def a_304_tells_the_size_of_the_200(binary):
                 eq(get(server, 'A', headers={'Accept-Encoding': accept}).headers['Content-Length'], size)
 
 
+def hot_hits(server):
+    text = server.request('GET', '/metrics').body.decode()
+    return int(float(text.split('\npalimpsest_hot_hits_total ')[1].split()[0]))
+
+
+@scene
+def who_only_revalidates_or_names_its_requests_is_answered_from_what_is_ready(binary):
+    with page_server(binary) as server:
+        tag = f'"1/{put(server, "A", 1, TEXT)["tid"]}"'
+        size = str(len(TEXT))
+        for headers, status in (({'If-None-Match': tag}, 304), ({'X-Request-Id': 'mine'}, 200), ({'If-None-Match': '"1/x"'}, 200),
+                                ({'If-None-Match': tag, 'X-Request-Id': 'mine', 'Accept-Encoding': 'gzip'}, 304)):
+            first, before = None, hot_hits(server)
+            for i in range(5):
+                got = server.request('GET', path('html', 'A'), headers)
+                fields = {k.lower(): v for k, v in got.headers.items() if k.lower() not in ('date', 'x-request-id')}
+                eq((got.status, got.body), (status, TEXT if status == 200 else b''), f'{headers} {i}')
+                eq(fields, first or fields)
+                first = fields
+                check('X-Request-Id' not in headers or got.headers['X-Request-Id'] == 'mine', got.headers['X-Request-Id'])
+            check(hot_hits(server) - before >= 3, f'{headers}: {hot_hits(server) - before} of 5 were ready')
+        eq(get(server, 'A').headers['Content-Length'], size)
+        tag = f'"2/{put(server, "A", 2, b"new")["tid"]}"'
+        eq((get(server, 'A').body, server.request('GET', path('html', 'A'), {'If-None-Match': tag}).status), (b'new', 304))
+
+
 @scene
 def a_new_render_is_seen_by_conditional_and_plain_reads_at_once(binary):
     with page_server(binary) as server:

@@ -43,6 +43,8 @@ struct http_ready *http_ready_ref(struct http_ready *r)
 void http_ready_unref(struct http_ready **rp)
 {
     struct http_ready *r = *rp;
+    if (r == NULL)
+        return;
     *rp = NULL;
     if (atomic_fetch_sub(&r->refs, 1) != 1)
         return;
@@ -149,6 +151,30 @@ static void if_none_match_gets_the_short_answer(void **state)
     assert_int_equal(look(h, "/a", "\"0/x\", \"7/tid\""), -5);
     assert_int_equal(look(h, "/a", "*"), -5);
     assert_int_equal(look(h, "/a", "\"7/other\""), 5);
+    hot_free(&h);
+    assert_int_equal(atomic_load(&alive), 0);
+}
+
+static void the_short_answer_alone_is_a_miss_for_the_long_one(void **state)
+{
+    (void)state;
+    struct app_hot *h = hot_new(1 << 20, 1);
+    struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, STR("A")),
+                                .valid_until = STORE_TIME_NEVER,
+                                .tag = STR("7/tid"),
+                                .same = ready_new(-5, 100) };
+    hot_put(h, key_of("/a"), &o);
+    http_ready_unref(&o.same);
+    assert_int_equal(look(h, "/a", "\"7/tid\""), -5);
+    assert_int_equal(look(h, "/a", NULL), 0);
+    assert_int_equal(look(h, "/a", "\"7/other\""), 0);
+    struct hot_stats s;
+    hot_stats_get(h, &s);
+    assert_int_equal(s.hits, 1);
+    assert_int_equal(s.misses, 2);
+    keep_until(h, "/a", "A", 6, STORE_TIME_NEVER);
+    assert_int_equal(look(h, "/a", NULL), 6);
+    assert_int_equal(look(h, "/a", "*"), -6);
     hot_free(&h);
     assert_int_equal(atomic_load(&alive), 0);
 }
@@ -292,6 +318,7 @@ int main(void)
         cmocka_unit_test(entry_made_before_a_change_is_not_kept),
         cmocka_unit_test(a_key_is_wanted_at_its_second_sight),
         cmocka_unit_test(if_none_match_gets_the_short_answer),
+        cmocka_unit_test(the_short_answer_alone_is_a_miss_for_the_long_one),
         cmocka_unit_test(entry_ends_at_its_instant),
         cmocka_unit_test(variants_are_apart_and_a_new_entry_replaces),
         cmocka_unit_test(memory_is_bounded_and_what_is_hit_stays),

@@ -157,6 +157,9 @@ static bool early(struct http_exchange *x, void *app)
     if (!str_eq(http_target(x), STR("/ready")))
         return false;
     atomic_fetch_add_explicit(&e->early, 1, memory_order_relaxed);
+    str note;
+    if (http_query(x, "note", &note))
+        http_reply_header(x, STR("X-Note"), note);
     http_answer_ready(x, e->ready);
     return true;
 }
@@ -261,8 +264,12 @@ void echo_release(struct echo *e)
     memcpy(free_now, e->parked, count * sizeof free_now[0]);
     e->parked_count = 0;
     pthread_mutex_unlock(&e->lock);
-    for (unsigned i = 0; i < count; i++)
-        http_answer(free_now[i], 200, STR("parked\n"));
+    for (unsigned i = 0; i < count; i++) {
+        if (str_eq(http_query_raw(free_now[i]), STR("ready")))
+            http_answer_ready(free_now[i], e->ready);
+        else
+            http_answer(free_now[i], 200, STR("parked\n"));
+    }
 }
 
 struct echo_counts echo_counts(struct echo *e)

@@ -4,8 +4,9 @@
  *   GET  /rest/{+rest}       the rest, still encoded
  *   GET  /size/{n}           n bytes of 'x'
  *   GET  /wide/{n}           a header of n bytes
- *   GET  /park               deferred until another thread answers it (POST /release, or echo_release)
- *   GET  /ready              a ready answer, from the early hook
+ *   GET  /park               deferred until another thread answers it (POST /release, or echo_release); with ?ready by
+ *                            the ready answer
+ *   GET  /ready              a ready answer, from the early hook; ?note= adds X-Note
  *   GET  /not-modified       304 with the size that a 200 would have
  *   POST /count              length and sum of a body of at most ECHO_BODY_BYTES_MAX
  *   PUT  /forbidden          refused by the authorize hook

@@ -32,6 +32,8 @@ struct bench {
     atomic_uint told, finished, answered_at_told;
     sem_t told_now, go_on;   /* used when hold is set: the told one waits inside */
     bool hold;
+    bool late;               /* they ask by http_on_gone_late; the loop sweeps as often as is wanted */
+    atomic_uint sweeps_wanted, sweeps_done;
     atomic_bool ended;
 };
 
@@ -85,7 +87,10 @@ static void get_wait(struct http_exchange *x, void *app)
     *text = arena_copy(http_arena(x), STR("in the arena"));
     http_state_set(x, text);
     http_defer(x);
-    http_on_gone(x, told, b);
+    if (b->late)
+        http_on_gone_late(x, told, b);
+    else
+        http_on_gone(x, told, b);
     pthread_mutex_lock(&b->lock);
     INVARIANT(b->parked_count < CLIENTS_MAX);
     b->parked[b->parked_count++] = x;
@@ -129,6 +134,15 @@ static void overdue(void *ctx)
     fail_msg("nothing happened for %d ms", 2 * DEADLINE_MS);
 }
 
+static void sweep(void *ctx)
+{
+    struct bench *b = ctx;
+    if (atomic_load(&b->sweeps_done) == atomic_load(&b->sweeps_wanted))
+        return;
+    http_server_sweep(b->server);
+    atomic_fetch_add(&b->sweeps_done, 1);
+}
+
 static void bench_run(struct bench *b, void (*clients)(struct bench *b))
 {
     b->loop = loop_new(1);
@@ -151,7 +165,10 @@ static void bench_run(struct bench *b, void (*clients)(struct bench *b))
     assert_int_equal(pthread_create(&thread, NULL, clients_main, b), 0);
     struct loop_timer *watchdog = loop_timer_new(b->loop, overdue, NULL);
     loop_timer_start(watchdog, 2 * DEADLINE_MS, 0);
+    struct loop_timer *sweeper = loop_timer_new(b->loop, sweep, b);
+    loop_timer_start(sweeper, 1, 1);
     loop_run(b->loop);
+    loop_timer_free(&sweeper);
     loop_timer_free(&watchdog);
     assert_int_equal(pthread_join(thread, NULL), 0);
     http_server_free(&b->server);
@@ -216,6 +233,47 @@ static void who_leaves_is_told_of_and_answered_there(void **state)
     assert_int_equal(atomic_load(&b.told), 2);
     assert_int_equal(atomic_load(&b.answered_at_told), 2);
     assert_int_equal(atomic_load(&b.finished), 2);
+}
+
+static void sweep_once(struct bench *b)
+{
+    until(&b->sweeps_done, atomic_fetch_add(&b->sweeps_wanted, 1) + 1);
+}
+
+/* One is answered before any sweep, one when it is watched; one leaves before any sweep, one when it is watched. */
+static void clients_of_the_sweep(struct bench *b)
+{
+    struct wire_answer a;
+    int fd = ask(b);
+    until_parked(b, 1);
+    http_answer(take_any(b), 200, STR("at once\n"));
+    wire_read(fd, false, &a);
+    INVARIANT(a.status == 200);
+    close(fd);
+    int leaves = ask(b), stays = ask(b), leaves_late = ask(b);
+    until_parked(b, 4);
+    close(leaves);
+    sweep_once(b);
+    INVARIANT(atomic_load(&b->told) == 0); /* the second enters it, or the third: it may have come after the first */
+    sweep_once(b);
+    sweep_once(b);
+    until(&b->told, 1);
+    close(leaves_late);
+    until(&b->told, 2);
+    http_answer(take_any(b), 200, STR("at last\n"));
+    wire_read(stays, false, &a);
+    INVARIANT(a.status == 200);
+    close(stays);
+}
+
+static void who_asked_late_is_told_of_when_it_waits_long(void **state)
+{
+    (void)state;
+    struct bench b = { .late = true, .answer_when_told = true };
+    bench_run(&b, clients_of_the_sweep);
+    assert_int_equal(atomic_load(&b.told), 2);
+    assert_int_equal(atomic_load(&b.answered_at_told), 2);
+    assert_int_equal(atomic_load(&b.finished), 4);
 }
 
 static void clients_leave_unheard(struct bench *b)
@@ -410,6 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_is_told_of_and_answered_there),
+        cmocka_unit_test(who_asked_late_is_told_of_when_it_waits_long),
         cmocka_unit_test(who_is_told_may_leave_the_answer_to_others),
         cmocka_unit_test(who_was_answered_is_never_told_of),
         cmocka_unit_test(each_request_of_a_connection_asks_for_itself),

@@ -115,6 +115,46 @@ static void pipelined_requests_behind_a_deferred_one_wait(void **state)
     close(fd);
 }
 
+static void a_ready_answer_takes_headers_of_its_request(void **state)
+{
+    struct echo *e = *state;
+    int fd = wire_connect(echo_port(e, 0));
+    assert_true(wire_send(fd, STR("GET /ready?note=mine HTTP/1.1\r\nHost: a\r\n\r\n" READY
+                                  "HEAD /ready?note=other HTTP/1.1\r\nHost: a\r\n\r\n" READY)));
+    static const char *const notes[] = { "mine", "", "other", "" };
+    for (size_t i = 0; i < COUNT_OF(notes); i++) {
+        bool head = i == 2;
+        wire_read(fd, head, &answer);
+        assert_int_equal(answer.status, 200);
+        assert_string_equal(wire_header(&answer, "X-Note"), notes[i]);
+        assert_string_equal(wire_header(&answer, "ETag"), "\"1/2\"");
+        assert_string_equal(wire_header(&answer, "Content-Length"), "6");
+        assert_string_equal(answer.body, head ? "" : "ready\n");
+        assert_false(answer.close);
+    }
+    close(fd);
+}
+
+static void a_ready_answer_is_given_by_another_thread(void **state)
+{
+    struct echo *e = *state;
+    int fds[4];
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        fds[i] = wire_connect(echo_port(e, 0));
+        assert_true(wire_send(fds[i], STR("GET /park?ready HTTP/1.1\r\nHost: a\r\n\r\n" READY)));
+    }
+    until_parked(e, COUNT_OF(fds));
+    echo_release(e);
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        for (int times = 0; times < 2; times++) {
+            wire_read(fds[i], false, &answer);
+            assert_string_equal(wire_header(&answer, "ETag"), "\"1/2\"");
+            assert_string_equal(answer.body, "ready\n");
+        }
+        close(fds[i]);
+    }
+}
+
 static void head_answers_as_get_does_without_the_body(void **state)
 {
     struct echo *e = *state;
@@ -528,6 +568,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_connection_carries_many_requests, setup, teardown),
         cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(pipelined_requests_behind_a_deferred_one_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_ready_answer_takes_headers_of_its_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_ready_answer_is_given_by_another_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(head_answers_as_get_does_without_the_body, setup, teardown),
         cmocka_unit_test_setup_teardown(not_modified_has_the_length_of_what_it_stands_for, setup, teardown),
         cmocka_unit_test_setup_teardown(http_10_closes_unless_asked, setup, teardown),
