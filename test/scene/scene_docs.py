@@ -1,6 +1,7 @@
 """Goal: what docs/api.md shows is what the server answers.
 Method: each `$ ` line of docs/api.md is run in order on one server; what follows must be its output, with TID for
-uuids, INSTANT for times, DATE for HTTP dates, and `...` for any lines."""
+uuids, INSTANT for times, DATE for HTTP dates, of queues ID, TOKEN, AGE and N for ids, tokens, ages and microseconds, and
+`...` for any lines. Commands share a folder."""
 import pathlib
 import re
 import subprocess
@@ -28,6 +29,10 @@ def examples(text):
 
 def plain(text):
     text = re.sub(r'[0-9a-f]{8}-[0-9a-f]{4}-1[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}', 'TID', text)
+    text = re.sub(r'\b[0-9A-Za-z]{27}\b', 'ID', text)
+    text = re.sub(r'"token":"\d+"', '"token":"TOKEN"', text)
+    text = re.sub(r'"(\w+_age)":"[^"]+s"', r'"\1":"AGE"', text)
+    text = re.sub(r'(\\?"write_us\\?"):\d+', r'\1:N', text)
     text = re.sub(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z', 'INSTANT', text)
     return re.sub(r'\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT', 'DATE', text)
 
@@ -48,7 +53,7 @@ def every_example_of_the_api_is_true(binary):
     with Server(binary) as server:
         for command, want in found:
             done = subprocess.run(['sh', '-c', command.replace(SHOWN, server.url)], capture_output=True, text=True,
-                                  timeout=60, check=False)
+                                  timeout=60, check=False, cwd=server.folder)
             got = [line.rstrip() for line in plain(done.stdout).splitlines() if line.strip()]
             want = [line.rstrip() for line in want if line.strip()]
             if not matches(want, got):
