@@ -1,6 +1,7 @@
 /* index_open.c - opening LMDB, its position in the log, and blocks ahead of its last page. */
 #include "engine/index.h"
 #include "engine/lmdb_pages.h"
+#include "engine/map_guard.h"
 #include "engine/store_file.h"
 
 #include <errno.h>
@@ -210,6 +211,33 @@ static err env_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
     return file_err(rc) == ERR_FULL ? ERR_FULL : ERR_IO;
 }
 
+/* LMDB does not say where it mapped the file, but a page begins with its number. */
+static err guard(struct engine *e, struct err_note *note)
+{
+    MDB_txn *txn;
+    MDB_envinfo info;
+    const char *value;
+    uint64_t number = UINT64_MAX;
+    char path[PATH_MAX];
+    if (mdb_env_info(e->env, &info) != 0 || mdb_txn_begin(e->env, NULL, MDB_RDONLY, &txn) != 0)
+        return ERR_IO;
+    err why = index_small_get(txn, e->meta, STR("store"), RECORD_ID_BYTES, &value);
+    if (why == ERR_OK) {
+        const char *page = value - (uintptr_t)value % INDEX_PAGE_BYTES;
+        memcpy(&number, page, sizeof(number));
+        e->mapped = page - number * INDEX_PAGE_BYTES;
+    }
+    mdb_txn_abort(txn);
+    if (why != ERR_OK || number > info.me_last_pgno) {
+        e->mapped = NULL;
+        err_note_set(note, "the index does not lie where its pages say; restore the store from a backup");
+        return ERR_CORRUPT;
+    }
+    (void)snprintf(path, sizeof(path), "%s/index/data.mdb", e->dir); /* env_open has seen that it fits */
+    map_guard_add(e->mapped, info.me_mapsize, path);
+    return ERR_OK;
+}
+
 static err open_all(struct engine *e, uint64_t map_bytes, struct err_note *note)
 {
     int rc = file_open(e->faults, e->index_fd, "data.mdb", e->read_only ? O_RDONLY : O_RDWR | O_CREAT, &e->data_fd);
@@ -220,7 +248,9 @@ static err open_all(struct engine *e, uint64_t map_bytes, struct err_note *note)
     err why = check_pages(e, note);
     if (why == ERR_OK)
         why = env_open(e, map_bytes, note);
-    return why == ERR_OK ? open_tables(e, note) : why;
+    if (why == ERR_OK)
+        why = open_tables(e, note);
+    return why == ERR_OK ? guard(e, note) : why;
 }
 
 err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
@@ -239,6 +269,9 @@ err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
 
 void index_close(struct engine *e)
 {
+    if (e->mapped != NULL)
+        map_guard_remove(e->mapped);
+    e->mapped = NULL;
     if (e->env != NULL)
         mdb_env_close(e->env);
     if (e->data_fd >= 0)

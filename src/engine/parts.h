@@ -99,6 +99,7 @@ struct engine {
     mono unsynced_since;      /* the committer's: when the oldest group was written that no sync has covered */
 
     MDB_env *env;
+    const void *mapped;       /* where; NULL: not (map_guard.h) */
     MDB_dbi rows, dead, segments, meta;
     uint64_t index_pages;     /* the indexer's: blocks of data.mdb are there for so many pages */
     struct vlog_tail indexed; /* under index: where LMDB stands */
