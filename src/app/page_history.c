@@ -7,11 +7,12 @@
 #include "app/title.h"
 #include "app/token.h"
 #include "base/date.h"
+#include "base/log.h"
 
 struct listing {
     struct http_exchange *x;
-    struct buf out;
-    unsigned limit, count;
+    struct buf out, damaged; /* damaged: the items of rows that cannot be read */
+    unsigned limit, count, damaged_count;
     bool more;
     str last; /* title of the last item, in the arena */
     struct page_name last_name;
@@ -20,7 +21,60 @@ struct listing {
 static void listing_begin(struct listing *l)
 {
     buf_init(&l->out, LISTING_BYTES_MAX);
+    buf_init(&l->damaged, LISTING_BYTES_MAX);
     buf_put(&l->out, STR("{\"items\":["));
+}
+
+/* {"title":...,"rev":...,"tid":...}, each null when it cannot be read */
+static void put_damaged(struct buf *b, struct arena *a, str title, const struct page_name *name)
+{
+    bool named = name != NULL && name->rev != 0;
+    buf_put(b, STR("{\"title\":"));
+    buf_put(b, title.n > 0 ? app_json_string(a, title) : STR("null"));
+    buf_put_c(b, ',');
+    if (named)
+        pagejson_name(b, *name);
+    else
+        buf_put(b, STR("\"rev\":null,\"tid\":null"));
+    buf_put_c(b, '}');
+}
+
+/* A row that is stored and cannot be read takes nobody else's place, and the page it stands on says so. */
+static bool listing_damaged(void *ctx, str title, const struct page_name *name)
+{
+    struct listing *l = ctx;
+    l->more = l->count == l->limit;
+    if (l->more)
+        return false;
+    if (l->damaged_count++ > 0)
+        buf_put_c(&l->damaged, ',');
+    put_damaged(&l->damaged, http_arena(l->x), title, name);
+    return true;
+}
+
+/* Ends the items. */
+static void listing_end(struct listing *l)
+{
+    buf_put_c(&l->out, ']');
+    if (l->damaged_count == 0)
+        return;
+    l->out.failed = l->out.failed || l->damaged.failed;
+    buf_put(&l->out, STR(",\"damaged\":["));
+    buf_put(&l->out, buf_str(&l->damaged));
+    buf_put_c(&l->out, ']');
+}
+
+static void listing_fini(struct listing *l)
+{
+    buf_fini(&l->damaged);
+    buf_fini(&l->out);
+}
+
+static void tell_damage(const struct app *a, const struct page_target *t, unsigned count)
+{
+    if (count > 0)
+        log_event(a->log, LOG_ERROR, "page.damaged", LOG_STR("domain", t->domain->name), LOG_STR("title", t->title),
+                  LOG_INT("rows", count), LOG_CSTR("what", "left out of a listing; palimpsest check names all damage"));
 }
 
 /* Room for one more item? Sets more when not. */
@@ -43,9 +97,10 @@ static bool bad_token(struct http_exchange *x)
 
 /* ---- history ---- */
 
-static bool history_item(void *ctx, const struct page_render *r)
+static bool history_item(void *ctx, str title, const struct page_render *r)
 {
     struct listing *l = ctx;
+    (void)title; /* the one that was asked for */
     if (!listing_next(l))
         return false;
     buf_put_c(&l->out, '{');
@@ -95,23 +150,24 @@ void app_page_get_history(struct http_exchange *x, void *app)
     }
     listing_begin(&l);
     struct engine_view *v = engine_view_begin(a->engine);
-    err why = page_history(t.bucket, v, t.domain->number, t.title, page.p == NULL ? NULL : &after,
-                           history_item, &l);
+    const struct page_each each = { .render = history_item, .damaged = listing_damaged, .ctx = &l };
+    err why = page_history(t.bucket, v, t.domain->number, t.title, page.p == NULL ? NULL : &after, &each);
     engine_view_end(&v);
+    tell_damage(a, &t, l.damaged_count);
     if (why != ERR_OK && why != ERR_NOT_FOUND) {
         app_fail(x, why, NULL);
-    } else if (l.count == 0 && page.p == NULL) {
+    } else if (l.count == 0 && l.damaged_count == 0 && page.p == NULL) {
         answer_no_history(x, a, &t);
     } else {
         str next =
             l.more ? token_of_render(http_arena(x), l.last_name.rev, l.last_name.tid) : STR_NONE;
-        buf_put_c(&l.out, ']');
+        listing_end(&l);
         if (next.n > 0)
             buf_printf(&l.out, ",\"next\":\"%.*s\"", STR_ARG(next));
         buf_put_c(&l.out, '}');
         app_page_answer_buf(x, 200, &l.out, STR_NONE);
     }
-    buf_fini(&l.out);
+    listing_fini(&l);
 }
 
 /* ---- explain ---- */
@@ -178,7 +234,13 @@ static void put_explanation(struct buf *b, struct arena *a, const struct page_ta
         put_hold(b, "hold", e->held ? e->render.hold_until : STORE_TIME_ZERO, &first);
         put_hold(b, "request", e->requested ? e->render.requested_until : STORE_TIME_ZERO, &first);
     }
-    buf_put(b, STR("]}"));
+    buf_put_c(b, ']');
+    if (e->passed > 0) {
+        buf_put(b, STR(",\"damaged\":["));
+        put_damaged(b, a, t->title, &e->passed_name);
+        buf_put_c(b, ']');
+    }
+    buf_put_c(b, '}');
 }
 
 void app_page_get_explanation(struct http_exchange *x, void *app)
@@ -192,6 +254,7 @@ void app_page_get_explanation(struct http_exchange *x, void *app)
     struct engine_view *v = engine_view_begin(a->engine);
     err why = page_explain(t.bucket, v, &which, &e);
     engine_view_end(&v);
+    tell_damage(a, &t, e.passed);
     if (why != ERR_OK && why != ERR_NOT_FOUND) {
         app_fail(x, why, NULL);
         return;
@@ -233,10 +296,12 @@ void app_page_get_titles(struct http_exchange *x, void *app)
     }
     listing_begin(&l);
     struct engine_view *v = engine_view_begin(a->engine);
-    err why = page_titles(t.bucket, v, t.domain->number, after, title_item, &l);
+    const struct page_each each = { .render = title_item, .damaged = listing_damaged, .ctx = &l };
+    err why = page_titles(t.bucket, v, t.domain->number, after, &each);
     engine_view_end(&v);
+    tell_damage(a, &t, l.damaged_count);
     str next = l.more ? token_of_title(http_arena(x), l.last) : STR_NONE;
-    buf_put_c(&l.out, ']');
+    listing_end(&l);
     if (next.n > 0)
         buf_printf(&l.out, ",\"next\":\"%.*s\",\"_links\":{\"next\":{\"href\":\"?page=%.*s\"}}",
                    STR_ARG(next), STR_ARG(next));
@@ -245,7 +310,7 @@ void app_page_get_titles(struct http_exchange *x, void *app)
         app_page_answer_buf(x, 200, &l.out, STR_NONE);
     else
         app_fail(x, why, NULL);
-    buf_fini(&l.out);
+    listing_fini(&l);
 }
 
 /* What RESTBase says of a title, with null for what only a wiki knows. */

@@ -468,6 +468,7 @@ void pages_stats_get(struct pages *p, struct pages_stats *out)
         .extended = atomic_load(&p->extended), .overdue_ns_max = atomic_load(&p->overdue_ns_max),
         .superseded = atomic_load(&p->superseded), .puts = atomic_load(&p->puts),
         .duplicates = atomic_load(&p->duplicates), .replanned = atomic_load(&p->replanned),
+        .damaged = atomic_load(&p->damaged),
     };
 }
 

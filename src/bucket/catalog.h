@@ -35,7 +35,7 @@ struct pages {
     unsigned count;
     void (*changed)(void *ctx, uint16_t bucket, uint32_t domain, str title);
     void *changed_ctx;
-    _Atomic uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned;
+    _Atomic uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned, damaged;
 };
 #define PAGES_MAGIC 0xb0c4e702u
 

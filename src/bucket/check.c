@@ -44,14 +44,24 @@ static void check_due_row(struct check *c, store_time due, enum page_due_kind ki
         damage(c, "its due row is missing", name);
 }
 
+static bool damaged_row(void *ctx, str title, const struct page_name *name)
+{
+    (void)title; /* damage() says it */
+    damage(ctx, "its row is damaged", name);
+    return true;
+}
+
 /* Renders of one title; returns how many rows it has looked at. */
 static unsigned check_renders(struct check *c, struct look *k)
 {
+    const struct page_each each = { .damaged = damaged_row, .ctx = c };
+    struct look_damage passed = { .each = &each };
     struct look_walk w;
     struct page_row row;
     struct page_key key;
     unsigned rows = 0, alive = 0;
     err e;
+    k->damage = &passed;
     look_walk_open(&w, k, look_first, look_last, false);
     while ((e = look_walk_next(&w, &row)) == ERR_OK) {
         const struct page_name name = row.r.name;
@@ -71,9 +81,10 @@ static unsigned check_renders(struct check *c, struct look *k)
             damage(c, "it is superseded by a lesser render", &name);
     }
     look_walk_close(&w);
+    k->damage = NULL;
     if (e != ERR_NOT_FOUND)
-        damage(c, "a row of it is damaged", NULL);
-    return rows;
+        damage(c, "more rows of it are damaged than are told", NULL);
+    return rows + passed.count;
 }
 
 static unsigned check_ledger(struct check *c, struct look *k)

@@ -1,5 +1,26 @@
 #include "bucket/look.h"
 
+static bool passed(void *ctx, str title, const struct page_name *name)
+{
+    struct page_explanation *x = ctx;
+    (void)title; /* the one that was asked for */
+    if (x->passed++ == 0 && name != NULL)
+        x->passed_name = *name;
+    return true;
+}
+
+static err find(const struct look *title, const struct page_which *w, struct page_row *row, struct page_explanation *x)
+{
+    const struct page_each each = { .damaged = passed, .ctx = x };
+    struct look_damage damage = { .each = &each };
+    struct look k = *title;
+    k.damage = &damage;
+    err e = look_find(&k, w, row, &x->trace);
+    if (e != ERR_NOT_FOUND || x->passed == 0)
+        return e;
+    return ERR_CORRUPT; /* all there is */
+}
+
 err page_explain(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
                  struct page_explanation *out)
 {
@@ -10,7 +31,7 @@ err page_explain(struct page_bucket *b, struct engine_view *v, const struct page
     err e = ERR_NOT_FOUND;
     if (w->title.n >= 1 && w->title.n <= PAGE_TITLE_BYTES_MAX) {
         page_key_title(&k.title, b->number, w->domain, w->title);
-        e = look_find(&k, w, &row, &x.trace);
+        e = find(&k, w, &row, &x);
     }
     if (e != ERR_OK && e != ERR_GONE && e != ERR_NOT_FOUND)
         return e;

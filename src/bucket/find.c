@@ -24,7 +24,8 @@ static err gone_or_never(const struct look *k, struct page_name low, struct page
 static err find_latest(const struct look *k, struct page_row *out, struct page_trace *trace)
 {
     err e = look_newest_alive(k, look_first, look_last, out);
-    if (e == ERR_OK && is_never(out->r.superseded_at))
+    bool passed = k->damage != NULL && k->damage->count > 0; /* the latest may be one of those */
+    if (e == ERR_OK && (passed || is_never(out->r.superseded_at)))
         return ERR_OK;
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
@@ -47,6 +48,12 @@ static err find_exact(const struct look *k, struct page_name name, struct page_r
 
 /* ---- what was served at an instant ---- */
 
+/* Counts one row or revision looked at. */
+static err step(unsigned *steps, err e)
+{
+    return e == ERR_OK && ++*steps > PAGE_AT_STEPS_MAX ? ERR_LIMIT : e;
+}
+
 static bool served_at(store_time stored, store_time superseded, store_time at)
 {
     return !store_time_before(at, stored) && store_time_before(at, superseded);
@@ -58,9 +65,10 @@ static err served_trace(const struct look *k, store_time at, struct page_trace *
     struct page_row row;
     struct look_walk w;
     bool has_gone = false;
+    unsigned steps = 0;
     err e;
     look_walk_open(&w, k, look_first, look_last, false);
-    while (!has_gone && (e = look_walk_next(&w, &row)) == ERR_OK) {
+    while (!has_gone && (e = step(&steps, look_walk_next(&w, &row))) == ERR_OK) {
         if (look_alive(k, &row) || !served_at(row.r.stored_at, row.r.superseded_at, at))
             continue;
         look_trace_of(k, &row, &gone);
@@ -89,9 +97,10 @@ static err find_served_at(const struct look *k, store_time at, struct page_row *
 {
     struct look_walk w;
     bool found = false;
+    unsigned steps = 0;
     err e;
     look_walk_open(&w, k, look_first, look_last, false);
-    while ((e = look_walk_alive(&w, out)) == ERR_OK) {
+    while ((e = step(&steps, look_walk_alive(&w, out))) == ERR_OK) {
         bool was_latest = store_time_before(out->r.stored_at, out->r.superseded_at);
         found = served_at(out->r.stored_at, out->r.superseded_at, at);
         if (found || (was_latest && !store_time_before(at, out->r.stored_at)))
@@ -159,8 +168,9 @@ static err find_current_at(const struct look *k, store_time at, struct page_row 
 {
     uint64_t rev = (uint64_t)PAGE_REV_MAX + 1;
     store_time oldest;
+    unsigned steps = 0;
     for (;;) {
-        err e = next_rev(k, rev, &rev);
+        err e = step(&steps, next_rev(k, rev, &rev));
         if (e == ERR_OK)
             e = oldest_known(k, rev, &oldest);
         if (e != ERR_OK)
@@ -195,9 +205,7 @@ static bool title_fits(str title)
 static void look_init(struct look *k, struct page_bucket *b, struct engine_view *v, uint32_t domain, str title)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    k->bucket = b;
-    k->view = v;
-    k->now = clock_store(b->pages->clock);
+    *k = (struct look){ .bucket = b, .view = v, .now = clock_store(b->pages->clock) };
     page_key_title(&k->title, b->number, domain, title);
 }
 
@@ -221,24 +229,26 @@ bool page_wants_extension(const struct page_bucket *b, const struct page_render 
 }
 
 err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
-                 const struct page_name *after, bool (*each)(void *ctx, const struct page_render *r), void *ctx)
+                 const struct page_name *after, const struct page_each *each)
 {
+    struct look_damage damage = { .each = each };
     struct look k;
     struct look_walk w;
     struct page_row row;
     if (!title_fits(title))
         return ERR_OK;
     look_init(&k, b, v, domain, title);
+    k.damage = &damage;
     look_walk_open(&w, &k, look_first, after == NULL ? look_last : *after, false);
     err e;
     while ((e = look_walk_alive(&w, &row)) == ERR_OK) {
         if (after != NULL && page_name_cmp(row.r.name, *after) == 0)
             continue;
-        if (!each(ctx, &row.r))
+        if (!each->render(each->ctx, title, &row.r))
             break;
     }
     look_walk_close(&w);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
+    return e == ERR_NOT_FOUND || damage.stopped ? ERR_OK : e;
 }
 
 /* The exclusive bound behind every key of the title whose prefix this is. */
@@ -249,8 +259,7 @@ static void title_end_key(struct page_key *k)
 
 struct titles {
     struct page_bucket *bucket;
-    bool (*each)(void *ctx, str title, const struct page_render *latest);
-    void *ctx;
+    struct look_damage damage;
     bool more;
 };
 
@@ -264,24 +273,41 @@ static err titles_row(struct titles *t, struct engine_view *v, const struct engi
     char title[PAGE_TITLE_BYTES_MAX];
     if (!page_key_parse(found->key, &parts) || parts.title.n > sizeof(title))
         return ERR_CORRUPT;
-    look_init(&k, t->bucket, v, parts.domain, parts.title);
     memcpy(title, parts.title.p, parts.title.n);
+    look_init(&k, t->bucket, v, parts.domain, (str){ .p = title, .n = parts.title.n });
     err e = look_decode(&k, parts.name, found, &row);
     if (e != ERR_OK || !look_alive(&k, &row))
         return e;
     if (is_never(row.r.superseded_at))
-        t->more = t->each(t->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);
+        t->more = t->damage.each->render(t->damage.each->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);
     title_end_key(&k.title);
     engine_cursor_seek(c, page_key_str(&k.title));
     return ERR_OK;
 }
 
+/* The next row. After a damaged one, which may have been the latest, the title's next rows are looked at: one that
+ * is superseded is not listed, and the walk never seeks to where a damaged key says. */
+static err titles_next(struct titles *t, struct engine_view *v, struct engine_cursor *c)
+{
+    struct look k = { .bucket = t->bucket, .damage = &t->damage };
+    struct engine_row found;
+    struct page_key key;
+    err e = engine_cursor_next(c, &found);
+    if (e != ERR_OK && e != ERR_CORRUPT)
+        return e;
+    key.n = found.key.n <= PAGE_KEY_BYTES_MAX ? found.key.n : 0;
+    if (key.n > 0)
+        memcpy(key.p, found.key.p, key.n);
+    if (e == ERR_OK)
+        e = titles_row(t, v, &found, c);
+    return e == ERR_CORRUPT && look_passes(&k, page_key_str(&key)) ? ERR_OK : e;
+}
+
 err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
-                bool (*each)(void *ctx, str title, const struct page_render *latest), void *ctx)
+                const struct page_each *each)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    struct titles t = { .bucket = b, .each = each, .ctx = ctx, .more = true };
-    struct engine_row found;
+    struct titles t = { .bucket = b, .damage = { .each = each }, .more = true };
     struct page_key from, until;
     char end[PAGE_BOUND_BYTES_MAX];
     page_key_title(&from, b->number, domain, STR("x"));
@@ -297,13 +323,10 @@ err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, s
                                         .until = engine_prefix_end(page_key_str(&until), end) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     err e = ERR_OK;
-    while (e == ERR_OK && t.more) {
-        e = engine_cursor_next(c, &found);
-        if (e == ERR_OK)
-            e = titles_row(&t, v, &found, c);
-    }
+    while (e == ERR_OK && t.more)
+        e = titles_next(&t, v, c);
     engine_cursor_close(&c);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
+    return e == ERR_NOT_FOUND || t.damage.stopped ? ERR_OK : e;
 }
 
 /* ---- bytes ---- */

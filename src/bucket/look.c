@@ -1,5 +1,7 @@
 #include "bucket/look.h"
 
+#include <string.h>
+
 const struct page_name look_first = { .rev = 0 };
 const struct page_name look_last = { .rev = UINT64_MAX, .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
 
@@ -98,16 +100,40 @@ void look_walk_open(struct look_walk *w, const struct look *k, struct page_name 
     *w = (struct look_walk){ .look = k, .cursor = look_names_open(k, SPACE_RENDER, low, high, rising) };
 }
 
+bool look_passes(const struct look *k, str key)
+{
+    struct look_damage *d = k->damage;
+    struct page_key_parts parts;
+    if (d == NULL || d->each->damaged == NULL || d->count == PAGE_DAMAGED_MAX || key.n == 0)
+        return false;
+    bool named = page_key_parse(key, &parts) && parts.name.rev >= 1 && parts.name.rev <= PAGE_REV_MAX
+                 && parts.name.tid.ticks <= TID_TICKS_MAX;
+    d->stopped = !d->each->damaged(d->each->ctx, named ? parts.title : STR(""), named ? &parts.name : NULL);
+    if (d->stopped)
+        return false;
+    d->count++;
+    atomic_fetch_add(&k->bucket->pages->damaged, 1);
+    return true;
+}
+
 err look_walk_next(struct look_walk *w, struct page_row *out)
 {
     struct engine_row found;
     struct page_key_parts parts;
-    err e = engine_cursor_next(w->cursor, &found);
-    if (e != ERR_OK)
-        return e;
-    if (!page_key_parse(found.key, &parts))
-        return ERR_CORRUPT;
-    return look_decode(w->look, parts.name, &found, out);
+    struct page_key key;
+    for (;;) {
+        err e = engine_cursor_next(w->cursor, &found);
+        if (e != ERR_OK && e != ERR_CORRUPT)
+            return e;
+        key.n = found.key.n <= PAGE_KEY_BYTES_MAX ? found.key.n : 0;
+        if (key.n > 0)
+            memcpy(key.p, found.key.p, key.n);
+        if (e == ERR_OK)
+            e = !page_key_parse(page_key_str(&key), &parts) ? ERR_CORRUPT
+                                                            : look_decode(w->look, parts.name, &found, out);
+        if (e != ERR_CORRUPT || !look_passes(w->look, page_key_str(&key)))
+            return e;
+    }
 }
 
 err look_walk_alive(struct look_walk *w, struct page_row *out)

@@ -8,16 +8,26 @@
 
 #include "bucket/catalog.h"
 
+/* Who is told of damaged rows that walks go past. */
+struct look_damage {
+    const struct page_each *each;
+    unsigned count;
+    bool stopped;               /* each said so: the walk ended with ERR_CORRUPT for it */
+};
 struct look {
     struct page_bucket *bucket;
     struct engine_view *view;
     store_time now;
     struct page_key title;      /* the prefix */
+    struct look_damage *damage; /* NULL: a damaged row ends a walk with ERR_CORRUPT */
 };
 static inline bool look_alive(const struct look *k, const struct page_row *row)
 {
     return store_time_before(k->now, row->r.due_at);
 }
+
+/* Has a damaged row (its key; empty: unreadable) been told, so that a walk may go on behind it? */
+MUST_CHECK bool look_passes(const struct look *k, str key);
 
 /* The row of this name, gone or not. ERR_NOT_FOUND, ERR_CORRUPT, ERR_IO. */
 MUST_CHECK err look_get(const struct look *k, struct page_name name, struct page_row *out);

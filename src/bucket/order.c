@@ -1,12 +1,13 @@
 /* order.c - what somebody asks for one render or title: extend, stash, hold, release, purge.
  *
  * A purge deletes at most PURGE_BATCH renders an update, oldest first, so that the latest stays until the last
- * one; the fence is in the first, and what is put after it is spared. */
+ * one; the fence is in the first, and what is put after it is spared. A release ends at most RELEASE_BATCH holds an
+ * update, newest first. */
 #include "bucket/title.h"
 
 #include <string.h>
 
-enum { PURGE_BATCH = 2048, PURGE_CHUNK = 128 }; /* a render purged writes up to 6 rows */
+enum { RELEASE_BATCH = 1024, PURGE_BATCH = 2048, PURGE_CHUNK = 128 }; /* a render purged writes up to 6 rows */
 
 static const struct page_policy *policy_of(const struct page_order *o)
 {
@@ -63,9 +64,9 @@ static err pin(struct page_order *o, struct title *t)
 
 static err release_all(struct page_order *o, struct title *t, uint64_t rev)
 {
-    struct page_name low = page_name_low(rev), high = page_name_high(rev);
+    struct page_name low = page_name_low(rev), high = o->phase == 0 ? page_name_high(rev) : o->from;
     struct page_row row;
-    for (;;) { /* a walk is not kept open over its own writes */
+    for (unsigned ended = 0; ended < RELEASE_BATCH; ended++) { /* a walk is not kept open over its own writes */
         struct look_walk w;
         look_walk_open(&w, &t->look, low, high, false);
         err e;
@@ -83,11 +84,16 @@ static err release_all(struct page_order *o, struct title *t, uint64_t rev)
             o->render = row.r;
         high = row.r.name;
     }
+    o->more = true;
+    o->next_from = high;
+    return ERR_OK;
 }
 
 static err release(struct page_order *o, struct title *t)
 {
     struct page_row row;
+    if (o->phase > 0)
+        return release_all(o, t, o->render.name.rev);
     err e = find_ordered(o, t, &row);
     if (e != ERR_OK)
         return e;

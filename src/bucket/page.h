@@ -21,16 +21,14 @@
 #include "engine/engine.h"
 
 enum {
-    PAGE_TITLE_BYTES_MAX = 440,
-    PAGE_CONTENTS_MAX = 16,
-    PAGE_CONTENT_NAME_BYTES_MAX = 32,
-    PAGE_HEADERS_MAX = 32,             /* of one content */
-    PAGE_HEADERS_BYTES_MAX = 8192,
-    PAGE_LEDGER_ROWS_MAX = 10000,      /* of one title */
-    PAGE_LEDGER_DROP = 128,            /* the lowest, forgotten together when there would be more */
-    PAGE_CULL_BATCH = 256,             /* rows of one cull update */
+    PAGE_TITLE_BYTES_MAX = 440, PAGE_CONTENTS_MAX = 16, PAGE_CONTENT_NAME_BYTES_MAX = 32,
+    PAGE_HEADERS_MAX = 32, PAGE_HEADERS_BYTES_MAX = 8192, /* of one content */
+    PAGE_LEDGER_ROWS_MAX = 10000,      /* of one title; beyond, the PAGE_LEDGER_DROP lowest are forgotten together */
+    PAGE_LEDGER_DROP = 128, PAGE_CULL_BATCH = 256, /* rows of one cull update */
     PAGE_FENCES_MAX = 64,              /* of one title; more become one for the whole title */
     PAGE_POLICY_COUNT_MAX = 1000,      /* of policies latest and interval: a put looks at so many rows at most */
+    PAGE_AT_STEPS_MAX = 100000,        /* rows (SERVED_AT) or revisions (CURRENT_AT) looked at for one answer */
+    PAGE_DAMAGED_MAX = 1000,           /* damaged rows one listing goes past */
 };
 #define PAGE_REV_MAX INT64_MAX
 #define PAGE_TID_AHEAD_NS (5 * NS_PER_S) /* a tid further in the future is refused */
@@ -42,8 +40,7 @@ struct page_policy {
     enum page_policy_kind kind;
     int64_t grace_ttl_ns;      /* app_ttl, latest, interval: after it stops being kept */
     int64_t historical_ttl_ns; /* from the last request that named it */
-    int64_t stash_ttl_ns;
-    int64_t ledger_ttl_ns;
+    int64_t stash_ttl_ns, ledger_ttl_ns;
     uint32_t count;            /* latest: renders kept of one revision; interval: of each interval of one revision */
     int64_t interval_ns;
     int64_t ttl_ns;            /* ttl: from the put, superseded or not */
@@ -62,7 +59,7 @@ struct page_bucket_opts {
     unsigned contents_count;
 };
 
-struct pages;         /* all page buckets of a store */
+struct pages; /* all page buckets of a store */
 struct page_bucket;
 /* Loads the catalog, creates missing buckets; a bucket whose policy changed is planned anew in the background by
  * pages_upkeep. seed: of minted tids. The engine is started; blocks. A changed policy judges what is stored as of the
@@ -126,18 +123,25 @@ struct page_which {
 };
 /* ERR_OK and *out; ERR_GONE and *trace (may be NULL; the newest of what was asked for); ERR_NOT_FOUND; ERR_CORRUPT;
  * ERR_IO. Under policy ttl the latest may run out before renders put late: then there is none. Cost: a few seeks;
- * SERVED_AT and CURRENT_AT walk the title's renders down to the instant. */
+ * SERVED_AT and CURRENT_AT walk the title's renders down to the instant: ERR_LIMIT beyond PAGE_AT_STEPS_MAX. */
 MUST_CHECK err page_find(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
                          struct page_render *out, struct page_trace *trace);
 /* Must a read that names this revision extend its life first (then call page_extend)? */
 bool page_wants_extension(const struct page_bucket *b, const struct page_render *r, store_time now);
 
-/* Renders of a title, newest first, strictly after *after (NULL: all); until each returns false. None past due. */
+/* What a listing tells, until one returns false. A row that cannot be read is gone past and told to damaged: title
+ * empty and name NULL when its key cannot be read either. damaged NULL, or PAGE_DAMAGED_MAX of them: ERR_CORRUPT. */
+struct page_each {
+    bool (*render)(void *ctx, str title, const struct page_render *r);
+    bool (*damaged)(void *ctx, str title, const struct page_name *name);
+    void *ctx;
+};
+/* Renders of a title, newest first, strictly after *after (NULL: all). None past due. */
 MUST_CHECK err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
-    const struct page_name *after, bool (*each)(void *ctx, const struct page_render *r), void *ctx);
-/* Titles of a domain in key order, after the given one. */
+                            const struct page_name *after, const struct page_each *each);
+/* Titles of a domain in key order, after the given one, each with its latest. */
 MUST_CHECK err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
-                           bool (*each)(void *ctx, str title, const struct page_render *latest), void *ctx);
+                           const struct page_each *each);
 
 struct page_explanation {
     struct page_render render;   /* when stored */
@@ -145,6 +149,8 @@ struct page_explanation {
     enum page_state state;       /* UNKNOWN: neither */
     const char *reason;          /* a sentence, static */
     bool stashed, held, requested;
+    unsigned passed;             /* newer renders gone past because they are damaged (not when EXACT: ERR_CORRUPT) */
+    struct page_name passed_name; /* the newest; rev 0: unreadable */
 };
 MUST_CHECK err page_explain(struct page_bucket *b, struct engine_view *v, const struct page_which *w,
                             struct page_explanation *out);
@@ -163,11 +169,8 @@ typedef bool page_allow_fn(const void *ctx, const struct page_render *latest);
 struct page_put_content { str name, headers, raw; };  /* headers: "name: value\n" lines, sane ones only */
 struct page_put {
     /* in; borrowed until done */
-    uint32_t domain;
-    str title;
-    uint64_t rev;
-    bool has_tid;
-    struct tid tid;
+    uint32_t domain; str title; uint64_t rev;
+    bool has_tid; struct tid tid;
     unsigned contents_count;
     struct page_put_content contents[PAGE_CONTENTS_MAX];
     int64_t stash_ns;           /* > 0: pin at once */
@@ -177,8 +180,7 @@ struct page_put {
     const void *allow_ctx;
     mono deadline;
     struct arena *arena;        /* for the frames; the caller's */
-    void (*done)(struct page_put *p, err why);
-    void *ctx;
+    void (*done)(struct page_put *p, err why); void *ctx;
     /* out: ERR_OK; else ERR_CONFLICT, ERR_GONE (trace), ERR_BAD, and what the engine says */
     struct page_name stored;
     bool latest, applied, created; /* created: 201, else 200 */
@@ -187,8 +189,7 @@ struct page_put {
     /* the module's */
     struct page_bucket *bucket;
     struct engine_update update;
-    str bundle;
-    struct page_render row;
+    str bundle; struct page_render row;
     unsigned char digest[16], plain_digest[16];
     bool changed, superseded;
 };
@@ -203,8 +204,7 @@ enum page_order_kind { ORDER_EXTEND, ORDER_STASH, ORDER_HOLD, ORDER_RELEASE, ORD
 struct page_order {
     /* in */
     enum page_order_kind kind;
-    uint32_t domain;
-    str title;
+    uint32_t domain; str title;
     bool has_rev, has_tid;      /* PURGE: what is named; else without tid the newest of the revision (RELEASE: all) */
     struct page_name name;
     store_time until;           /* HOLD */
@@ -227,8 +227,7 @@ struct page_order {
     bool changed, extended, more, settling;
     uint64_t purged_now;
     store_time fenced_at;
-    struct page_name from, next_from; /* purge: what is below was looked at; one of many rows runs as several
-                                         updates, the fence in the first */
+    struct page_name from, next_from; /* PURGE, RELEASE of many rows: several updates; where the next goes on */
 };
 void page_order_start(struct page_bucket *b, struct page_order *o);
 
@@ -236,7 +235,8 @@ void page_order_start(struct page_bucket *b, struct page_order *o);
 /* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch. *more: there is more to
  * do now; *next: when the next row falls due (NEVER: none). Blocks until on disk: a pool job. */
 MUST_CHECK err pages_upkeep(struct pages *p, bool *more, store_time *next);
-struct pages_stats { uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned; };
+struct pages_stats { uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned,
+                     damaged; /* rows listings went past */ };
 void pages_stats_get(struct pages *p, struct pages_stats *out);
 
 /* Told, on the engine's thread, of every title that changed, after it is on disk and before done. One listener. */

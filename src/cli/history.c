@@ -83,6 +83,8 @@ enum cli_exit verb_history(struct cli_call *call)
     bool any = doc != NULL;
     while (doc != NULL) {
         take_items(&c, table, json_object_get(doc, "items"));
+        if (out_damaged(doc))
+            code = CLI_FAILED;
         const char *next = json_string_value(json_object_get(doc, "next"));
         json_t *page = next != NULL ? ask_page(&c, call, next) : NULL;
         if (next != NULL && page == NULL)
@@ -135,6 +137,7 @@ enum cli_exit verb_explain(struct cli_call *call)
         json_object_foreach(doc, key, value)
             print_value(key, value);
     }
+    code = out_damaged(doc) ? CLI_FAILED : CLI_OK;
     json_decref(doc);
-    return CLI_OK;
+    return code;
 }

@@ -66,7 +66,8 @@ enum cli_exit verb_ls(struct cli_call *call)
     str prefix = call->operands_count > 0 ? str_of(call->operands[0]) : STR("");
     json_t *doc = NULL;
     bool more = true;
-    while (code == CLI_OK && more) {
+    bool asked = true;
+    while (asked && more) {
         struct buf path;
         buf_init(&path, 16384);
         list_path(&c, &path, json_string_value(json_object_get(doc, "next")));
@@ -74,10 +75,13 @@ enum cli_exit verb_ls(struct cli_call *call)
         buf_fini(&path);
         json_decref(doc);
         doc = page;
-        if (doc == NULL)
+        asked = doc != NULL;
+        if (!asked)
             code = CLI_FAILED;
         const json_t *items = json_object_get(doc, "items");
         print_items(&c, items, prefix);
+        if (out_damaged(doc))
+            code = CLI_FAILED; /* at the end: what is whole is listed */
         more = json_object_get(doc, "next") != NULL && !past(items, prefix);
     }
     json_decref(doc);

@@ -183,6 +183,24 @@ void out_pair(FILE *to, const char *name, str value)
     fputc('\n', to);
 }
 
+bool out_damaged(const json_t *listing)
+{
+    const json_t *rows = json_object_get(listing, "damaged");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i), *title = json_object_get(row, "title");
+        const json_t *rev = json_object_get(row, "rev");
+        fputs("palimpsest: damaged on the server, left out: ", stderr);
+        if (json_is_string(title))
+            out_text(stderr, (str){ .p = json_string_value(title), .n = json_string_length(title) });
+        else
+            fputs("a row whose name cannot be read", stderr);
+        if (json_is_integer(rev))
+            fprintf(stderr, " revision %lld", (long long)json_integer_value(rev));
+        fputc('\n', stderr);
+    }
+    return json_array_size(rows) > 0;
+}
+
 void out_json(FILE *to, const json_t *value)
 {
     (void)json_dumpf(value, to, JSON_COMPACT | JSON_ENCODE_ANY); /* a failed write is found when stdout is flushed */

@@ -37,6 +37,9 @@ void out_pair(FILE *to, const char *name, str value);
 /* One JSON document and a newline. */
 void out_json(FILE *to, const json_t *value);
 
+/* Tells on stderr what a listing of the server left out because it is damaged there. True: something. */
+bool out_damaged(const json_t *listing);
+
 /* "3.4 MB": powers of 1000, one digit. */
 enum { OUT_SIZE_BYTES = 24 };
 void out_size(uint64_t bytes, char text[OUT_SIZE_BYTES]);

@@ -88,7 +88,8 @@ struct engine_range {
     bool reversed;
 };
 struct engine_cursor *engine_cursor_open(struct engine_view *v, const struct engine_range *range);
-/* ERR_NOT_FOUND at the end. */
+/* ERR_NOT_FOUND at the end. ERR_CORRUPT: a row fails its sum; out->key is what its key looks like (which may be what is
+ * damaged), and the next call goes on behind it. An empty out->key: the index itself cannot be read. */
 MUST_CHECK err engine_cursor_next(struct engine_cursor *c, struct engine_row *out);
 /* Goes on at the first key >= key (reversed: <= key); used to skip. */
 void engine_cursor_seek(struct engine_cursor *c, str key);

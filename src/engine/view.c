@@ -386,6 +386,8 @@ static err take(struct engine_cursor *c, str key, bool *deleted, struct engine_r
         row_of_node(first, out);
     else
         why = index_row_decode(key, c->value, out);
+    if (why != ERR_OK)
+        *out = (struct engine_row){ .key = str_skip(key, 1) };
     if (in_lmdb)
         lmdb_move(c, c->reversed ? MDB_PREV : MDB_NEXT);
     return why;
@@ -398,6 +400,7 @@ err engine_cursor_next(struct engine_cursor *c, struct engine_row *out)
     for (;;) {
         if (c->failed != 0) {
             c->failed = 0;
+            out->key = STR_NONE;
             return ERR_CORRUPT;
         }
         str key = next_key(c);
@@ -406,12 +409,10 @@ err engine_cursor_next(struct engine_cursor *c, struct engine_row *out)
         bool deleted = false;
         struct engine_row row;
         err why = take(c, key, &deleted, &row);
-        if (why != ERR_OK)
-            return why;
         if (deleted)
             continue;
         *out = row;
-        return ERR_OK;
+        return why;
     }
 }
 

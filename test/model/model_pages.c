@@ -151,9 +151,10 @@ static void compare_find(struct model *m, struct engine_view *v, unsigned title,
 
 struct history { const struct model *m; unsigned title; const struct ref_render *next; };
 
-static bool compare_item(void *ctx, const struct page_render *r)
+static bool compare_item(void *ctx, str of, const struct page_render *r)
 {
     struct history *h = ctx;
+    (void)of; /* page_history tells its own */
     if (h->next == NULL)
         differ(h->m, "history goes on with %llu, should be over", (unsigned long long)r->name.rev);
     compare_times(h->m, r, h->next);
@@ -165,7 +166,8 @@ static void compare_title(struct model *m, struct engine_view *v, unsigned title
 {
     struct ref_title *t = &m->s->titles[title];
     struct history h = { .m = m, .title = title, .next = ref_next(&m->s->ref, t, NULL) };
-    err e = page_history(m->bucket, v, m->domain, str_of(title_names[title]), NULL, compare_item, &h);
+    const struct page_each each = { .render = compare_item, .ctx = &h };
+    err e = page_history(m->bucket, v, m->domain, str_of(title_names[title]), NULL, &each);
     if (e != ERR_OK || h.next != NULL)
         differ(m, "history of title %u is too short", title);
     compare_find(m, v, title, SELECT_LATEST, (struct page_name){ 0 }, STORE_TIME_ZERO);

@@ -67,9 +67,10 @@ static void *reader(void *ctx)
 
 struct tally { unsigned count, latest; uint64_t rev; };
 
-static bool tally_item(void *ctx, const struct page_render *r)
+static bool tally_item(void *ctx, str title, const struct page_render *r)
 {
     struct tally *t = ctx;
+    INVARIANT(title.n > 0);
     bool is_latest = r->superseded_at.ns == INT64_MAX;
     INVARIANT(t->count++ == 0 || r->name.rev < t->rev);
     INVARIANT(is_latest || r->superseded_by.rev > r->name.rev);
@@ -104,7 +105,8 @@ static void round_of(struct race *r, unsigned number)
     INVARIANT(latest(r, &render) == ERR_OK);
     INVARIANT(render.name.rev == WRITERS);
     struct engine_view *v = engine_view_begin(r->store.engine);
-    INVARIANT(page_history(r->bucket, v, r->domain, str_of(r->title), NULL, tally_item, &t) == ERR_OK);
+    const struct page_each each = { .render = tally_item, .ctx = &t };
+    INVARIANT(page_history(r->bucket, v, r->domain, str_of(r->title), NULL, &each) == ERR_OK);
     engine_view_end(&v);
     INVARIANT(t.count == WRITERS);
     INVARIANT(t.latest == 1);

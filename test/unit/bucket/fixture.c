@@ -117,8 +117,9 @@ void assert_name(struct page_name a, struct page_name b)
     assert_int_equal(tid_cmp(a.tid, b.tid), 0);
 }
 
-static bool count_render(void *ctx, const struct page_render *r)
+static bool count_render(void *ctx, str title, const struct page_render *r)
 {
+    assert_true(str_eq(title, STR("T")));
     assert_true(r->contents_count > 0);
     ++*(unsigned *)ctx;
     return true;
@@ -127,8 +128,9 @@ static bool count_render(void *ctx, const struct page_render *r)
 unsigned fix_history(struct fixture *f)
 {
     unsigned n = 0;
+    const struct page_each each = { .render = count_render, .ctx = &n };
     struct engine_view *v = engine_view_begin(f->engine);
-    assert_int_equal(page_history(f->bucket, v, f->domain, STR("T"), NULL, count_render, &n), ERR_OK);
+    assert_int_equal(page_history(f->bucket, v, f->domain, STR("T"), NULL, &each), ERR_OK);
     engine_view_end(&v);
     return n;
 }

@@ -394,6 +394,28 @@ static void many_fences_become_one(void **state)
     fixture_free(f);
 }
 
+static void release_of_very_many_takes_several_updates(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_ALL));
+    enum { RENDERS = 2500 };
+    struct page_order o = { 0 };
+    fake_clock_advance(&f->clock, RENDERS * NS_PER_S);
+    for (int i = 0; i < RENDERS; i++) {
+        struct page_name name = fix_put(f, 1, i);
+        o.until.ns = T0 + 30 * HOUR;
+        assert_int_equal(fix_order(f, ORDER_HOLD, name, &o), ERR_OK);
+    }
+    assert_int_equal(fix_order(f, ORDER_RELEASE, (struct page_name){ .rev = 1 }, &o), ERR_OK);
+    assert_int_equal(o.phase, 2);
+    assert_int_equal(o.render.hold_until.ns, 0);
+    for (int i = 0; i < RENDERS; i += 100) {
+        const struct page_name name = { .rev = 1, .tid = tid_at(T0 + i * NS_PER_S, 1) };
+        assert_int_equal(fix_exact(f, name).hold_until.ns, 0);
+    }
+    fixture_free(f);
+}
+
 static void pins_hold_until_they_are_released(void **state)
 {
     (void)state; /* unused */
@@ -499,6 +521,7 @@ int main(void)
         cmocka_unit_test(purge_fences_and_promotes),
         cmocka_unit_test(purge_of_very_many_takes_several_updates),
         cmocka_unit_test(many_fences_become_one),
+        cmocka_unit_test(release_of_very_many_takes_several_updates),
         cmocka_unit_test(pins_hold_until_they_are_released),
         cmocka_unit_test(extension_is_written_only_when_less_is_left),
         cmocka_unit_test(culled_render_put_again_lives_a_full_grace),
