@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { VALUE_HEADERS_MAX = 128, GZIP_TRAILER_BYTES = 4 };
+enum { VALUE_HEADERS_MAX = 128, GZIP_TRAILER_BYTES = 4, READ_SCANS_MAX = 16 };
 
 static bool refuse(struct http_exchange *x, int status, const char *type, const char *detail)
 {
@@ -126,7 +126,7 @@ static err read_try(struct value_request *r, bool now)
     struct table_get g = { .table = r->table, .predicates = r->predicates, .limit = 1 };
     struct table_reader reader = { .tables = r->app->tables, .arena = http_arena(r->x), .now = now, .each = take_row,
                                    .ctx = r, .note = &r->note };
-    str next;
+    str next = STR_NONE;
     g.predicates_count = value_predicates(r);
     g.proj = key_only;
     g.proj_count = r->with_body ? 0 : COUNT_OF(key_only);
@@ -135,7 +135,14 @@ static err read_try(struct value_request *r, bool now)
     r->row = (struct value_row){ .found = false };
     r->why = ERR_OK;
     reader.view = engine_view_begin(r->app->engine);
-    err why = tables_get(&reader, r->domain->number, &g, &next);
+    err why = ERR_OK;
+    unsigned scans = 0;
+    do { /* one get gives up after TABLE_SCAN_ROWS_MAX rows, expired ones mostly, and says where to go on */
+        why = scans++ == READ_SCANS_MAX ? ERR_LIMIT : tables_get(&reader, r->domain->number, &g, &next);
+        g.next = next;
+        if (why == ERR_OK && now && !r->row.found && next.n > 0)
+            why = ERR_AGAIN; /* that long: on the pool */
+    } while (why == ERR_OK && !r->row.found && next.n > 0);
     engine_view_end(&reader.view);
     return why == ERR_OK ? r->why : why;
 }

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistr.h>
 
+/* Nanoseconds of a later one pass 63 bits. The server refuses what is more than seconds ahead of its clock. */
+#define COMMIT_TIME_S_MAX (INT64_MAX / NS_PER_S)
+
 struct import_git {
     struct import im;
     const char *repository, *ref, *match;
@@ -35,7 +38,8 @@ static uint64_t oid_number(const char *oid)
 
 static struct tid commit_tid(const struct git_commit *c)
 {
-    store_time at = { .ns = c->time_s * NS_PER_S };
+    int64_t s = c->time_s < -COMMIT_TIME_S_MAX ? -COMMIT_TIME_S_MAX : c->time_s;
+    store_time at = { .ns = (s > COMMIT_TIME_S_MAX ? COMMIT_TIME_S_MAX : s) * NS_PER_S };
     return tid_make(tid_ticks(at), oid_number(c->oid));
 }
 
@@ -178,7 +182,7 @@ static void print_result(const struct import_git *g)
     printf("%zu commits: %llu revisions stored, %llu already there", g->history.count, (unsigned long long)n.stored,
            (unsigned long long)n.already);
     if (before > 0)
-        printf(", %llu passed over as imported before", (unsigned long long)before);
+        printf(", %llu passed over: stored or refused before", (unsigned long long)before);
     if (n.refused > 0)
         printf(", %llu refused", (unsigned long long)n.refused);
     if (g->binary > 0)

@@ -132,7 +132,7 @@ static void print_result(const struct import_xml *x)
     printf("%llu pages: %llu revisions stored, %llu already there", (unsigned long long)x->pages,
            (unsigned long long)n.stored, (unsigned long long)n.already);
     if (before > 0)
-        printf(", %llu passed over as imported before", (unsigned long long)before);
+        printf(", %llu passed over: stored or refused before", (unsigned long long)before);
     if (n.refused > 0)
         printf(", %llu refused", (unsigned long long)n.refused);
     if (x->no_text > 0)

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <yaml.h>
 
-enum { PAIRS_MAX = CONFIG_DOMAINS_MAX + 64, SEQUENCE_MAX = CONFIG_DOMAINS_MAX, NAME_BYTES_MAX = 512 };
+enum { PAIRS_MAX = CONFIG_DOMAINS_MAX + 64, SEQUENCE_MAX = CONFIG_DOMAINS_MAX, NAME_BYTES_MAX = 512,
+       YAML_DEPTH_MAX = 32 };
 
 struct yaml_walk {
     struct options *o;
@@ -257,6 +258,30 @@ static err parse_failed(const yaml_parser_t *p, const char *file, struct err_not
     return option_fail(from, STR_NONE, note, "not YAML: %s", p->problem != NULL ? p->problem : "cannot be parsed");
 }
 
+/* libyaml's time and memory grow with the depth of brackets, the first with its square. */
+static err check_depth(str text, const char *file, struct err_note *note)
+{
+    yaml_parser_t parser;
+    yaml_event_t event;
+    unsigned depth = 0;
+    bool over = false;
+    err why = ERR_OK;
+    INVARIANT(yaml_parser_initialize(&parser) == 1);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
+    while (!over && why == ERR_OK && yaml_parser_parse(&parser, &event) != 0) { /* the loader tells what is wrong */
+        bool begins = event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
+        bool ends = event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
+        struct options_from from = { .file = file, .line = (unsigned)event.start_mark.line + 1 };
+        over = event.type == YAML_STREAM_END_EVENT;
+        yaml_event_delete(&event);
+        depth = begins ? depth + 1 : ends && depth > 0 ? depth - 1 : depth;
+        if (depth > YAML_DEPTH_MAX)
+            why = option_fail(from, STR_NONE, note, "nested deeper than %d", YAML_DEPTH_MAX);
+    }
+    yaml_parser_delete(&parser);
+    return why;
+}
+
 err options_yaml(struct options *o, str text, const char *file_name, struct err_note *note)
 {
     /* Origins outlive this call. */
@@ -265,11 +290,13 @@ err options_yaml(struct options *o, str text, const char *file_name, struct err_
         err_note_set(note, "the configuration is too long");
         return ERR_LIMIT;
     }
+    err why = check_depth(text, file, note);
+    if (why != ERR_OK)
+        return why;
     yaml_parser_t parser;
     INVARIANT(yaml_parser_initialize(&parser) == 1);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
     yaml_document_t doc;
-    err why;
     if (yaml_parser_load(&parser, &doc) == 0) {
         why = parse_failed(&parser, file, note);
     } else {

@@ -206,6 +206,12 @@ static void a_wrong_file_is_one_line_with_file_line_and_option(void **state)
     yaml_wrong("data: a\ndata: b\n", "f.yaml:2: data: is there twice, first on line 1");
     yaml_wrong("- a\n", "f.yaml:1: expected NAME: VALUE");
     yaml_wrong("data: [a\n", "f.yaml:2: not YAML: did not find expected ',' or ']'");
+    char deep[200001] = "", in_line[200001] = ""; /* too deep is said at once, however deep */
+    memset(deep, '[', sizeof(deep) - 1);
+    yaml_wrong(deep, "f.yaml:1: nested deeper than 32");
+    for (size_t i = 0; i + 2 < sizeof(in_line); i += 2)
+        memcpy(in_line + i, "- ", 2);
+    yaml_wrong(in_line, "f.yaml:1: nested deeper than 32");
     yaml_wrong("a: 1\n---\nb: 1\n", "f.yaml:1: a: there is no such option");
     yaml_wrong("data: 1\n---\ndata: 1\n", "f.yaml: more than one document");
     yaml_wrong("listen: localhost\n", "f.yaml:1: listen: \"localhost\" is no numeric ADDR:PORT or [ADDR]:PORT");
