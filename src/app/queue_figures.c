@@ -7,6 +7,8 @@
 #include "app/queue_routes.h"
 #include "base/date.h"
 
+#include <string.h>
+
 enum { QUEUES_MAX = 256, PARTITIONS_MAX = 2048, FIGURES_ARENA_BYTES = 64 << 20 };
 
 /* ---- health ---- */
@@ -127,6 +129,30 @@ static void put_queue(struct figures *f, struct queues *queues, str name)
     arena_reset(&f->arena);
 }
 
+static void put_store_states(struct queues *queues, struct buf *out)
+{
+    static const char *const states[] = { "available", "suspect", "error" };
+    struct queue_store_stats s;
+    buf_put(out, STR("# TYPE palimpsest_queue_store_state gauge\n"));
+    for (unsigned i = 0; queues_store(queues, i, &s); i++)
+        for (size_t k = 0; k < COUNT_OF(states); k++)
+            buf_printf(out, "palimpsest_queue_store_state{store=\"%s\",state=\"%s\"} %d\n", s.name, states[k],
+                       strcmp(s.state, states[k]) == 0);
+}
+
+static void put_stores(struct queues *queues, struct buf *out)
+{
+    struct queue_store_stats s;
+    put_store_states(queues, out);
+    buf_put(out, STR("# TYPE palimpsest_queue_store_failures counter\n"));
+    for (unsigned i = 0; queues_store(queues, i, &s); i++)
+        buf_printf(out, "palimpsest_queue_store_failures{store=\"%s\"} %llu\n", s.name, (unsigned long long)s.failures);
+    buf_put(out, STR("# TYPE palimpsest_queue_store_write_us gauge\n"));
+    for (unsigned i = 0; queues_store(queues, i, &s); i++)
+        buf_printf(out, "palimpsest_queue_store_write_us{store=\"%s\"} %lld\n", s.name,
+                   (long long)(s.write_ns * 1000 / NS_PER_MS));
+}
+
 void queue_figures_render(struct queues *queues, struct buf *out)
 {
     struct figures f = { .partitions = 0 };
@@ -145,6 +171,7 @@ void queue_figures_render(struct queues *queues, struct buf *out)
         buf_put(out, buf_str(&f.out[i]));
         buf_fini(&f.out[i]);
     }
+    put_stores(queues, out);
     arena_fini(&f.arena);
     arena_fini(&names);
 }

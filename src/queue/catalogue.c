@@ -2,7 +2,9 @@
 
 #include "base/buf.h"
 #include "engine/engine.h"
+#include "queue/store.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -109,7 +111,7 @@ static str key_of(char kind, uint32_t number, char key[KEY_BYTES])
 {
     key[0] = kind;
     put_be32(key + 1, number);
-    return (str){ .p = key, .n = kind == 'n' ? 1 : KEY_BYTES };
+    return (str){ .p = key, .n = kind == 'n' || kind == 'i' ? 1 : KEY_BYTES };
 }
 
 static err read_row(struct engine *e, const struct engine_row *r, struct arena *a, struct catalogue_row *out)
@@ -144,6 +146,8 @@ err catalogue_load(struct engine *e, uint32_t *next_number,
             *next_number = get_be32(r.value.p);
             continue;
         }
+        if (kind == 'i' && r.key.n == 1)
+            continue;
         why = kind == 'q' || kind == 'd' ? read_row(e, &r, &a, &row) : ERR_CORRUPT;
         if (why == ERR_OK)
             why = each(ctx, &row, kind == 'd');
@@ -200,4 +204,34 @@ err catalogue_delete(struct engine *e, const struct catalogue_row *row)
 err catalogue_forget(struct engine *e, uint32_t number)
 {
     return change(e, NULL, &(struct change){ .remove = 'd', .number = number });
+}
+
+/* ---- the deployment ---- */
+
+static err deployment_read(struct engine *e, char out[QUEUE_DEPLOYMENT_MADE_BYTES])
+{
+    struct engine_row r;
+    char key[KEY_BYTES];
+    struct engine_view *v = engine_view_begin(e);
+    err why = engine_get(v, SPACE_QUEUE, key_of('i', 0, key), &r);
+    if (why == ERR_OK && (r.value.n != QUEUE_DEPLOYMENT_MADE_BYTES - 1 || !str_to_cstr(r.value, out, r.value.n + 1)))
+        why = ERR_CORRUPT;
+    engine_view_end(&v);
+    return why;
+}
+
+static err deployment_decide(struct engine_txn *t, void *ctx)
+{
+    char key[KEY_BYTES];
+    return engine_txn_put(t, SPACE_QUEUE, key_of('i', 0, key), str_of(ctx), STR_NONE);
+}
+
+err queue_deployment(struct engine *e, uint64_t high, uint64_t low, char out[QUEUE_DEPLOYMENT_MADE_BYTES])
+{
+    err why = deployment_read(e, out);
+    if (why != ERR_NOT_FOUND)
+        return why;
+    (void)snprintf(out, QUEUE_DEPLOYMENT_MADE_BYTES, "%016llx%016llx", (unsigned long long)high,
+                   (unsigned long long)low); /* 32 digits */
+    return engine_update_wait(e, deployment_decide, out);
 }

@@ -420,6 +420,8 @@ static void copied(struct queue *q, struct queue_lease_request *r)
         own->count = 0;
         if (own->fetch_why == ERR_CORRUPT || own->fetch_why == ERR_IO)
             part_refuse(p);
+        else if (own->fetch_why == ERR_UNAVAILABLE)
+            stores_written(q->all, own->store_index, ERR_UNAVAILABLE, 0, false);
         finish(q, r);
     } else if (own->req.state == REQ_FETCHING) {
         trim(r, p);
@@ -457,7 +459,7 @@ void lease_fetch_all(struct queue *q, struct list *fetches)
         own->fetch_why = read_bodies(req_lease(&own->req), true);
         if (own->fetch_why == ERR_AGAIN) {
             own->job = (struct loop_job){ .run = read_run, .done = read_done };
-            loop_job_start(q->all->opts.loop, &own->job);
+            stores_job_start(q->all, own->store_index, &own->job);
         } else {
             list_append(&here, n);
         }

@@ -63,7 +63,7 @@ static struct drop_job *drop_new(struct queues *qs, uint32_t number, uint32_t co
 static void drop_start(struct drop_job *d)
 {
     (void)atomic_fetch_add(&d->all->jobs, 1);
-    loop_job_start(d->all->opts.loop, &d->job);
+    loop_job_start_in(d->all->opts.loop, &d->all->drops, &d->job);
 }
 
 void queue_drop(struct queue *q)

@@ -483,7 +483,7 @@ static void start(struct part *p, enum job_kind kind)
     }
     q->busy++;
     queue_ref(q);
-    loop_job_start(q->all->opts.loop, &j->job);
+    stores_job_start(q->all, j->store_index, &j->job);
 }
 
 static bool is_idle(const struct part *p)

@@ -94,7 +94,7 @@ void part_look(struct part *p, struct queue_change *c)
     own->store_index = p->store;
     own->place = (struct queue_part){ .queue = p->queue->number, .partition = p->number };
     own->job = (struct loop_job){ .run = look_run, .done = look_done };
-    loop_job_start(p->queue->all->opts.loop, &own->job);
+    stores_job_start(p->queue->all, own->store_index, &own->job);
 }
 
 struct qitem *looked_item(struct part *p, const struct looked *l)

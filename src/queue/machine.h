@@ -118,6 +118,7 @@ struct queue {
 struct store_state {
     struct health health;
     pthread_rwlock_t gate;        /* read: a call on the store; write: recovery */
+    struct loop_lane lane;        /* jobs that read from it */
     struct loop_job job;
     struct queues *all;
     uint32_t index;
@@ -140,6 +141,7 @@ struct queues {
     atomic_bool draining;        /* set by the loop; jobs look */
     pthread_mutex_t health_lock;
     struct store_state stores[QUEUE_STORES_MAX];
+    struct loop_lane drops;       /* jobs that drop partitions, of all stores: one at a time */
     pthread_mutex_t timers_lock;
     struct heap due, wait;
     mono probe_at;                /* the stores are looked at then */

@@ -523,7 +523,7 @@ void move_begin(struct part *p)
     for (struct list *n; (n = list_take(&p->dying)) != NULL;) {
         struct move *m = CONTAINER_OF(n, struct move, link);
         m->job = (struct loop_job){ .run = move_run, .done = move_done };
-        loop_job_start(p->queue->all->opts.loop, &m->job);
+        stores_job_start(p->queue->all, m->store_index, &m->job);
     }
 }
 

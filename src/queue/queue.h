@@ -213,6 +213,14 @@ MUST_CHECK err queue_reload(struct queue *q, struct err_note *note);
 MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
                              struct err_note *note);
 
+/* How store number index does; false: there are not so many. Thread: any; never blocks. name: as long as the store is. */
+struct queue_store_stats {
+    const char *name, *state;    /* "available", "suspect", "error" */
+    uint64_t failures;           /* writes, reads and probes, so far */
+    int64_t write_ns;            /* a write takes about so long */
+};
+bool queues_store(struct queues *qs, unsigned index, struct queue_store_stats *out);
+
 enum queue_part_order { PART_ADD, PART_DRAIN, PART_PAUSE, PART_RESUME, PART_MOVE };
 struct queue_part_change { enum queue_part_order order; uint32_t partition; str store; };
 MUST_CHECK err queue_part_change(struct queue *q, const struct queue_part_change *c, struct err_note *note);

@@ -181,6 +181,7 @@ struct queue_store_ops {
 struct queue_store {
     const struct queue_store_ops *ops;
     const char *name;
+    unsigned jobs_max; /* jobs that read from it at once: each may hold a thread as long as it does not answer; 0: any */
 };
 
 /* The local kind, on an engine that the caller keeps (the main one) or that this store opens in dir. */
@@ -208,15 +209,28 @@ MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, cons
  * epoch; another process gets a partition from own only when the owner's connection has gone, ERR_UNAVAILABLE until
  * then. own of several may have taken some when it fails: own them again. Writes are sent by jobs of the pool, so close
  * while the loop runs; a pool thread waits at most write_timeout_ms for one. A server that is away when this is
- * called is no error: the store is unavailable until recover. ERR_BAD: the URL, or tables of another version;
- * ERR_DENIED: user or password. */
+ * called is no error: the store is unavailable until recover.
+ *   A database (the schema its user has first) belongs to the deployment that used it first: partitions are known by
+ * numbers of a catalogue, so those of another mean other queues. Another deployment is refused, at open or at recover.
+ * Who is to stand by, or to take over what is there, has the same catalogue or makes the same queues in the same order,
+ * and goes by the same name.
+ *   ERR_BAD: the URL, the deployment, a database of another one, tables of another version; ERR_DENIED: user or
+ * password. */
+/* Threads of the pool that one of them holds at most while it does not answer: it reads on three, writes on one, is
+ * probed or recovered on one, drops partitions on one. A pool that has so many more for each of them is left to the others. */
+enum { QUEUE_PG_THREADS = 6 };
+enum { QUEUE_DEPLOYMENT_BYTES_MAX = 64, QUEUE_DEPLOYMENT_MADE_BYTES = 33 };
 struct loop;
 struct queue_pg_opts {
     const char *name, *url;
+    const char *deployment; /* whose the database is: letters, digits, . _ - */
     struct loop *loop;
     struct clock *clock;
     int64_t write_timeout_ms;
 };
+/* The name of the deployment whose catalogue is in e: made of high and low when there is none, and kept. Blocks.
+ * ERR_CORRUPT, ERR_IO, ERR_FULL. */
+MUST_CHECK err queue_deployment(struct engine *e, uint64_t high, uint64_t low, char out[QUEUE_DEPLOYMENT_MADE_BYTES]);
 MUST_CHECK err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note);
 
 #endif

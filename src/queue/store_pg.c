@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1, OWN_STATEMENTS_MAX = 16, SCHEMA_LOCK = 0x71756575 };
+enum { FORMAT_VERSION = 1, OWN_STATEMENTS_MAX = 16, SCHEMA_LOCK = 0x71756575, SCHEMA_ARENA_BYTES_MAX = 64 << 10 };
 
 struct store_pg *store_pg_of(struct queue_store *q)
 {
@@ -33,24 +33,36 @@ err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
     return pg_open(&opts, store_pg_deadline(s), out, note);
 }
 
+static uint64_t missed(struct store_pg *s, unsigned more)
+{
+    pthread_mutex_lock(&s->lock);
+    s->missed += more;
+    uint64_t count = s->missed;
+    pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
 err store_pg_reader(struct store_pg *s, struct pg_reader **out)
 {
     unsigned i = 0;
+    uint64_t before = missed(s, 0);
     while (i < PG_READERS && pthread_mutex_trylock(&s->readers[i].lock) != 0)
         i++;
     struct pg_reader *r = &s->readers[i % PG_READERS];
     if (i == PG_READERS)
         pthread_mutex_lock(&r->lock); /* each ends at its deadline */
     pthread_mutex_lock(&s->lock);
-    bool failed = s->failed;
+    bool failed = s->failed || (i == PG_READERS && s->missed != before); /* else who waits waits that long once more */
     pthread_mutex_unlock(&s->lock);
     err why = failed ? ERR_UNAVAILABLE : ERR_OK;
     if (why == ERR_OK && r->conn == NULL)
         why = store_pg_connect(s, &r->conn, NULL);
     if (why != ERR_OK) {
+        (void)missed(s, failed ? 0 : 1);
         pthread_mutex_unlock(&r->lock);
         return ERR_UNAVAILABLE;
     }
+    r->store = s;
     *out = r;
     return ERR_OK;
 }
@@ -59,8 +71,10 @@ void store_pg_reader_back(struct pg_reader **rp)
 {
     struct pg_reader *r = *rp;
     *rp = NULL;
-    if (r->conn != NULL && pg_broken(r->conn))
+    if (r->conn != NULL && pg_broken(r->conn)) {
         pg_close(&r->conn);
+        (void)missed(r->store, 1);
+    }
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -112,8 +126,9 @@ static const char *const SCHEMA[] = {
     ("CREATE TABLE IF NOT EXISTS queue_part (queue int8, partition int4, epoch int8 NOT NULL, owner int8 NOT NULL,"
      " boot bytea NOT NULL, PRIMARY KEY (queue, partition)) WITH (fillfactor = 50)"),
     "INSERT INTO queue_store SELECT 1, 0 WHERE NOT EXISTS (SELECT FROM queue_store)",
-    "SELECT version FROM queue_store",
+    "CREATE TABLE IF NOT EXISTS queue_deployment (name bytea NOT NULL)",
 };
+#define DEPLOYMENT_SQL "INSERT INTO queue_deployment SELECT $1 WHERE NOT EXISTS (SELECT FROM queue_deployment)"
 
 #define VACUUM "autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.1"
 static const char *const FAMILY[] = {
@@ -136,28 +151,51 @@ static const char *const FAMILY[] = {
 };
 static const char *const FAMILY_TABLES[] = { "{b}", "{s}", "{e}", "{l}", "{k}", "{r}" };
 
+/* Is it of our version, and ours? */
+static err schema_check(struct store_pg *s, const struct pg_rows *found, struct err_note *note)
+{
+    if (pg_rows_count(found) != 1 || pg_i64(found, 0, 0) != FORMAT_VERSION) {
+        err_note_set(note, "store %s: the queues of its database are of another version", s->name);
+        return ERR_BAD;
+    }
+    str owner = pg_bytes(found, 0, 1);
+    if (str_eq(owner, str_of(s->deployment)))
+        return ERR_OK;
+    err_note_set(note, "store %s: its database belongs to the deployment '%.*s', this one is '%s'; to stand by for it or"
+                 " to take over what is there, set queue.deployment to its name", s->name,
+                 STR_ARG(str_take(owner, QUEUE_DEPLOYMENT_BYTES_MAX)), s->deployment);
+    return ERR_BAD;
+}
+
 static err schema_make(struct store_pg *s, struct pg *c, struct err_note *note)
 {
-    struct pg_statement list[1 + COUNT_OF(SCHEMA)];
+    struct pg_statement list[3 + COUNT_OF(SCHEMA)];
     struct pg_rows *rows[COUNT_OF(list)];
     struct pg_outcome out;
+    struct pg_params params;
+    struct arena a;
     char text[64];
+    size_t count = 0;
+    arena_init(&a, SCHEMA_ARENA_BYTES_MAX);
+    pg_params_init(&params, &a);
+    pg_put_bytes(&params, str_of(s->deployment));
+    INVARIANT(!params.failed);
     (void)snprintf(text, sizeof(text), "SELECT pg_advisory_xact_lock(%d)", SCHEMA_LOCK); /* two may begin at once */
-    list[0] = (struct pg_statement){ .sql = text };
+    list[count++] = (struct pg_statement){ .sql = text };
     for (size_t i = 0; i < COUNT_OF(SCHEMA); i++)
-        list[i + 1] = (struct pg_statement){ .sql = SCHEMA[i] };
-    pg_run(c, list, COUNT_OF(list), store_pg_deadline(s), rows, &out);
+        list[count++] = (struct pg_statement){ .sql = SCHEMA[i] };
+    list[count++] = (struct pg_statement){ .sql = DEPLOYMENT_SQL, .params = &params };
+    list[count++] = (struct pg_statement){ .sql = "SELECT version, name FROM queue_store, queue_deployment" };
+    pg_run(c, list, (unsigned)count, store_pg_deadline(s), rows, &out);
+    arena_fini(&a);
     if (out.why != ERR_OK) {
         err_note_set(note, "%s", out.note.text);
         return out.why == ERR_DENIED ? ERR_DENIED : ERR_UNAVAILABLE;
     }
-    struct pg_rows *last = rows[COUNT_OF(list) - 1];
-    bool known = pg_rows_count(last) == 1 && pg_i64(last, 0, 0) == FORMAT_VERSION;
-    for (size_t i = 0; i < COUNT_OF(list); i++)
+    err why = schema_check(s, rows[count - 1], note);
+    for (size_t i = 0; i < count; i++)
         pg_rows_free(&rows[i]);
-    if (!known)
-        err_note_set(note, "the queues of this database are of another version");
-    return known ? ERR_OK : ERR_BAD;
+    return why;
 }
 
 /* Says that this process lives. While an earlier connection of it lingers its lock does the same. */
@@ -438,6 +476,7 @@ static void store_pg_close(struct queue_store **qp)
     pthread_cond_destroy(&s->idle);
     free(s->name);
     free(s->url);
+    free(s->deployment);
     s->magic = 0;
     free(s);
 }
@@ -459,9 +498,22 @@ static const struct queue_store_ops pg_ops = {
     .close = store_pg_close,
 };
 
+static err deployment_check(const char *name, struct err_note *note)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t n = strlen(name);
+    if (n > 0 && n <= QUEUE_DEPLOYMENT_BYTES_MAX && strspn(name, allowed) == n)
+        return ERR_OK;
+    err_note_set(note, "queue.deployment: a name of at most %d letters, digits, . _ - is wanted",
+                 QUEUE_DEPLOYMENT_BYTES_MAX);
+    return ERR_BAD;
+}
+
 err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note)
 {
     err why = pg_url_check(opts->url, note);
+    if (why == ERR_OK)
+        why = deployment_check(opts->deployment, note);
     if (why != ERR_OK)
         return why;
     struct store_pg *s = calloc(1, sizeof(*s));
@@ -470,14 +522,15 @@ err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, st
         .magic = STORE_PG_MAGIC,
         .name = strdup(opts->name),
         .url = strdup(opts->url),
+        .deployment = strdup(opts->deployment),
         .loop = opts->loop,
         .clock = opts->clock,
         .timeout_ms = opts->write_timeout_ms,
         .owner = (int64_t)(entropy_u64() >> 1),
         .job = { .run = store_pg_job_run, .done = store_pg_job_done },
     };
-    INVARIANT(s->name != NULL && s->url != NULL);
-    s->store = (struct queue_store){ .ops = &pg_ops, .name = s->name };
+    INVARIANT(s->name != NULL && s->url != NULL && s->deployment != NULL);
+    s->store = (struct queue_store){ .ops = &pg_ops, .name = s->name, .jobs_max = PG_READERS };
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->idle, NULL);
     for (unsigned i = 0; i < PG_READERS; i++)

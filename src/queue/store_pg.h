@@ -7,6 +7,7 @@
  *
  * Tables, in the schema that the URL's user has first:
  *   queue_store (version, beats)                        one row
+ *   queue_deployment (name)                             one row: whose tables these are
  *   queue_part  (queue, partition, epoch, owner, boot)  a row a partition; every write locks it with its epoch
  * and for each partition its own, so that dropping it is dropping them (Q queue, P partition):
  *   queue_Q_P_b batches: (first, count, created, expire, aside, order_key, size, bytes)     never updated
@@ -35,15 +36,17 @@ enum {
     PG_WAITING_MAX = 65536,        /* writes */
 };
 
+struct store_pg;
 struct pg_reader {
     pthread_mutex_t lock;
+    struct store_pg *store;        /* set while somebody has it */
     struct pg *conn;               /* NULL: not connected */
 };
 
 struct store_pg {
     uint32_t magic;
     struct queue_store store;
-    char *name, *url;
+    char *name, *url, *deployment;
     struct loop *loop;
     struct clock *clock;
     int64_t timeout_ms;
@@ -56,6 +59,7 @@ struct store_pg {
     unsigned waiting;
     bool running;                  /* the job is on its way, or at work */
     bool failed;                   /* nothing is sent until recover */
+    uint64_t missed;               /* times a reader's connection broke, or could not be had */
     struct loop_job job;
 
     struct pg *conn;               /* the job's; recover's while it does not run */
@@ -68,7 +72,8 @@ mono store_pg_deadline(const struct store_pg *s);
 /* Connects as a reader does. */
 MUST_CHECK err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note);
 
-/* A reader's connection, alone, until given back; connects when it has to. ERR_UNAVAILABLE. */
+/* A reader's connection, alone, until given back; connects when it has to. Waits for those that have them, until one
+ * of them misses its deadline. ERR_UNAVAILABLE. */
 MUST_CHECK err store_pg_reader(struct store_pg *s, struct pg_reader **out);
 void store_pg_reader_back(struct pg_reader **rp);
 

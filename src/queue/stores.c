@@ -29,6 +29,18 @@ void stores_look(struct queues *all, struct place_store *out)
     unlock(all);
 }
 
+bool queues_store(struct queues *all, unsigned index, struct queue_store_stats *out)
+{
+    if (index >= all->opts.stores_count)
+        return false;
+    lock(all);
+    const struct health *h = &all->stores[index].health;
+    *out = (struct queue_store_stats){ .name = all->opts.stores[index]->name, .state = place_status_name(h->status),
+                                       .failures = h->failures_total, .write_ns = h->write_ns };
+    unlock(all);
+    return true;
+}
+
 void stores_in_flight(struct queues *all, uint32_t store, int n)
 {
     lock(all);
@@ -67,6 +79,11 @@ void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns)
     bool turned = health_overdue(&all->stores[store].health, clock_mono(all->opts.clock), took_ns);
     unlock(all);
     changed(all, store, turned);
+}
+
+void stores_job_start(struct queues *all, uint32_t store, struct loop_job *j)
+{
+    loop_job_start_in(all->opts.loop, &all->stores[store].lane, j);
 }
 
 /* ---- probes ---- */
@@ -140,8 +157,10 @@ mono stores_probe(struct queues *all, mono now)
 void stores_init(struct queues *all)
 {
     INVARIANT(pthread_mutex_init(&all->health_lock, NULL) == 0);
+    all->drops.running_max = 1;
     for (unsigned i = 0; i < all->opts.stores_count; i++) {
-        all->stores[i] = (struct store_state){ .all = all, .index = i };
+        all->stores[i] = (struct store_state){ .all = all, .index = i,
+                                               .lane.running_max = all->opts.stores[i]->jobs_max };
         INVARIANT(pthread_rwlock_init(&all->stores[i].gate, NULL) == 0);
     }
 }

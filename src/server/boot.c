@@ -199,7 +199,7 @@ static void run_upkeep(struct app *app)
 
 static err open_origins(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    s->app.loop = loop_new(s->config->pool_threads);
+    s->app.loop = loop_new(server_pool_threads(s->config));
     err why = origins_open(&s->app, s->domains, note);
     *status = SERVER_USAGE;
     return why;

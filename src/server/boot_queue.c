@@ -58,8 +58,26 @@ static err store_open(struct server *s, const struct config_store *store, struct
     if (store->url == NULL)
         return dir_open(s, store, out, note);
     struct queue_pg_opts opts = { .name = store->name, .url = store->url, .loop = s->app.loop, .clock = s->app.clock,
-                                  .write_timeout_ms = s->config->queue.write_timeout_ms };
+                                  .write_timeout_ms = s->config->queue.write_timeout_ms,
+                                  .deployment = s->config->queue.deployment };
+    char made[QUEUE_DEPLOYMENT_MADE_BYTES];
+    bool named = opts.deployment != NULL && opts.deployment[0] != '\0';
+    err why = named ? ERR_OK : queue_deployment(s->app.engine, entropy_u64(), entropy_u64(), made);
+    if (why != ERR_OK) {
+        err_note_set(note, "queue.stores: %s: the name of this deployment cannot be had: %s", store->name, err_name(why));
+        return why;
+    }
+    if (!named)
+        opts.deployment = made;
     return queue_pg_open(&opts, out, note);
+}
+
+unsigned server_pool_threads(const struct config *c)
+{
+    unsigned threads = c->pool_threads;
+    for (unsigned i = 0; i < c->queue.stores_count; i++)
+        threads += c->queue.stores[i].url == NULL ? 0 : QUEUE_PG_THREADS;
+    return threads;
 }
 
 static err stores_open(struct server *s, struct err_note *note)

@@ -37,18 +37,24 @@ static void *run_loop(void *loop)
     return NULL;
 }
 
-static struct queue_store *store_new(struct fixture *f)
+static err store_try(struct fixture *f, const char *deployment, struct queue_store **out, struct err_note *note)
 {
-    struct queue_store *s = NULL;
-    struct err_note note = { .text = "" };
     struct queue_pg_opts opts = {
         .name = "p",
         .url = f->server.url,
+        .deployment = deployment,
         .loop = f->loop,
         .clock = sysclock_clock(f->sysclock),
         .write_timeout_ms = f->timeout_ms,
     };
-    if (queue_pg_open(&opts, &s, &note) != ERR_OK)
+    return queue_pg_open(&opts, out, note);
+}
+
+static struct queue_store *store_new(struct fixture *f)
+{
+    struct queue_store *s = NULL;
+    struct err_note note = { .text = "" };
+    if (store_try(f, "test", &s, &note) != ERR_OK)
         fail_msg("%s", note.text);
     return s;
 }
@@ -275,7 +281,78 @@ static void a_store_that_is_away_at_start_is_recovered(void **state)
     s->ops->close(&s);
 }
 
+/* ---- whose database it is ---- */
+
+static void a_database_of_another_deployment_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_part p = { .queue = 810, .partition = 0 };
+    struct queue_part_record r;
+    struct err_note note = { .text = "" };
+    struct queue_store *s = store_new(f);
+    s->ops->close(&s);
+    assert_int_equal(store_try(f, "other", &s, &note), ERR_BAD);
+    assert_null(s);
+    assert_non_null(strstr(note.text, "belongs to the deployment 'test'"));
+    assert_non_null(strstr(note.text, "queue.deployment"));
+    pg_server_kill(&f->server);
+    assert_int_equal(store_try(f, "other", &s, &note), ERR_OK); /* nobody knows yet */
+    pg_server_start(&f->server);
+    err why = ERR_UNAVAILABLE;
+    for (int tries = 0; why == ERR_UNAVAILABLE; tries++) {
+        assert_true(tries < RECOVER_TRIES);
+        why = s->ops->recover(s, &note);
+    }
+    assert_int_equal(why, ERR_BAD);
+    assert_non_null(strstr(note.text, "'other'"));
+    assert_int_equal(own_one(s, p, &r), ERR_UNAVAILABLE);
+    s->ops->close(&s);
+}
+
+static void names_of_deployments_have_limits(void **state)
+{
+    static const char *const bad[] = { "", "a b", "a'b", "\xc3\xa4", "a/b",
+        "0123456789012345678901234567890123456789012345678901234567890123x" };
+    struct queue_store *s = NULL;
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct err_note note = { .text = "" };
+        assert_int_equal(store_try(*state, bad[i], &s, &note), ERR_BAD);
+        assert_non_null(strstr(note.text, "queue.deployment"));
+    }
+}
+
 /* ---- many at once, and beside a snapshot ---- */
+
+enum { READERS = 30, WAITS_MAX = 5 };
+static void *beat(void *store)
+{
+    struct queue_store *s = store;
+    return s->ops->heartbeat(s, (mono){ .ns = 0 }) == ERR_UNAVAILABLE ? store : NULL;
+}
+
+/* Many want one of few connections to a server that does not answer: one deadline for all, not one after the other. */
+static void who_waits_for_a_connection_waits_for_one_deadline(void **state)
+{
+    struct fixture *f = *state;
+    struct clock *clock = sysclock_clock(f->sysclock);
+    pthread_t threads[READERS];
+    f->timeout_ms = STOPPED_TIMEOUT_MS;
+    struct queue_store *s = store_new(f);
+    f->timeout_ms = WRITE_TIMEOUT_MS;
+    pg_server_pause(&f->server, true);
+    mono before = clock_mono(clock);
+    for (unsigned i = 0; i < READERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, beat, s), 0);
+    for (unsigned i = 0; i < READERS; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        assert_ptr_equal(failed, s);
+    }
+    int64_t waited_ms = (clock_mono(clock).ns - before.ns) / NS_PER_MS;
+    pg_server_pause(&f->server, false);
+    assert_true(waited_ms < WAITS_MAX * STOPPED_TIMEOUT_MS); /* one after the other would be twice that */
+    s->ops->close(&s);
+}
 
 enum { MANY = 200 };
 struct many {
@@ -471,6 +548,9 @@ int main(void)
         cmocka_unit_test(a_killed_server_leaves_writes_whole),
         cmocka_unit_test(a_stopped_server_is_given_up_in_time),
         cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),
+        cmocka_unit_test(a_database_of_another_deployment_is_refused),
+        cmocka_unit_test(names_of_deployments_have_limits),
+        cmocka_unit_test(who_waits_for_a_connection_waits_for_one_deadline),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

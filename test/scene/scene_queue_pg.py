@@ -1,0 +1,311 @@
+"""Goal: queues on PostgreSQL lose nothing that was acknowledged and give nothing twice, whichever store is killed, stopped
+or slow; the others go on; the figures say which store is in which state.
+Method: one server, one queue over a folder and two clusters, the second behind a proxy that can be slow. Every payload is
+unique; what was acknowledged, leased and completed is counted. Nothing is measured: a fault lasts until so much work was
+done beside it.
+"""
+import base64
+import collections
+import concurrent.futures
+import pathlib
+import re
+import socket
+import sys
+import threading
+import time
+
+from harness import Server, check, eq, main, scene, wait_until
+from queue_help import call, complete, create, fine, lease, produce, stats, totals
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+from pg_cluster import Cluster  # pylint: disable=wrong-import-position
+
+WAIT = 90             # for whatever has to come about on a busy machine
+REQUEST = '45s'       # request_timeout of a produce: longer than any fault here
+PACE = 0.02           # between two produces of one producer
+
+
+def clusters(count):
+    """So many, made at once."""
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        made = [pool.submit(Cluster, options=('fsync=off', 'shared_buffers=16MB')) for _ in range(count)]
+    try:
+        return [one.result() for one in made]
+    except BaseException:
+        for one in made:
+            if one.exception() is None:
+                one.result().end()
+        raise
+
+
+class Proxy:
+    """Passes bytes on to a port; delay: seconds that each piece takes in each direction."""
+
+    def __init__(self, port):
+        self.target, self.delay = port, 0.0
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(('127.0.0.1', self.target))
+            except OSError:
+                client.close()
+                continue
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+
+    def _pass(self, source, sink):
+        try:
+            while piece := source.recv(65536):
+                time.sleep(self.delay)
+                sink.sendall(piece)
+        except OSError:
+            pass
+        for one in (source, sink):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def end(self):
+        self.listener.close()
+
+
+# ---- what the figures say
+
+def figures(server, name):
+    """{store: value} of a figure of stores; of the state: the one that is 1."""
+    text = server.request('GET', '/metrics').body.decode()
+    found = re.findall(rf'^palimpsest_queue_store_{name}{{store="([^"]*)"(?:,state="([^"]*)")?}} (\d+)$', text, re.M)
+    check(found, f'no figure {name} of stores')
+    return {store: state or int(value) for store, state, value in found if not state or value == '1'}
+
+
+def wait_state(server, store, well):
+    wait_until(lambda: (figures(server, 'state')[store] == 'available') == well,
+               f'store {store} is {"well" if well else "in trouble"}', WAIT)
+
+
+# ---- load
+
+class Load:
+    """Producers and consumers, and what they know."""
+
+    def __init__(self, server, producers=12, consumers=3):
+        # More producers than requests that one store may hold in flight: what it holds is known when it is back.
+        self.server, self.lock = server, threading.Lock()
+        self.over, self.empty = threading.Event(), threading.Event()
+        self.acknowledged, self.unsure, self.failed = set(), set(), []
+        self.leased, self.completed = collections.Counter(), collections.Counter()
+        self.producers = self._begin(self._produce, producers)
+        self.consumers = self._begin(self._consume, consumers)
+
+    def _begin(self, work, count):
+        def guarded(number):
+            try:
+                work(number)
+            except Exception as error:  # pylint: disable=broad-except
+                self._fail(f'{work.__name__} {number}: {error}')
+        threads = [threading.Thread(target=guarded, args=(i,), daemon=True) for i in range(count)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _fail(self, what):
+        with self.lock:
+            self.failed.append(what)
+
+    def _produce(self, number):
+        count = 0
+        while not self.over.wait(PACE):
+            names = [f'{number}-{count}-{i}' for i in range(1 + count % 3)]
+            count += 1
+            got = call(self.server, '/v1/queue.produce', {'queue_name': 'q', 'request_timeout': REQUEST,
+                                                          'items': [{'utf8': name} for name in names]})
+            with self.lock:
+                if got.status == 200:
+                    self.acknowledged.update(names)
+                elif got.status == 454 and 'the outcome is unknown' in got.body['message']:
+                    self.unsure.update(names)
+                else:
+                    self.failed.append(f'a produce got {got.status}: {got.body}')
+
+    def _consume(self, number):
+        while not self.empty.is_set():
+            got = call(self.server, '/v1/queue.lease', {'queue_name': 'q', 'batch_size': 10, 'request_timeout': '500ms',
+                                                        'client_id': f'consumer-{number}'})
+            if got.status == 454:
+                self.empty.wait(0.01)
+                continue
+            eq(got.status, 200, f'a lease: {got.body}')
+            names = [base64.b64decode(item['bytes']).decode() for item in got.body['items']]
+            with self.lock:
+                self.leased.update(names)
+            self._complete(got.body.get('partition', 0), [item['id'] for item in got.body['items']])
+            with self.lock:
+                self.completed.update(names)
+
+    def _complete(self, partition, ids):
+        """Asks until it is known. After an unknown outcome "does not exist" means that it was done."""
+        unsure, deadline = False, time.monotonic() + WAIT
+        while True:
+            got = call(self.server, '/v1/queue.complete', {'queue_name': 'q', 'partition': partition, 'ids': ids,
+                                                           'request_timeout': '10s'})
+            if got.status == 200 or (unsure and got.status == 400 and 'does not exist' in got.body['message']):
+                return
+            check(got.status == 454, f'a complete got {got.status}: {got.body}')
+            check(time.monotonic() < deadline, f'a complete is never done: {got.body}')
+            unsure = True
+            time.sleep(0.02)
+
+    def progress(self, consumers=True, count=150):
+        """Waits until so many items more were acknowledged, and completed: the consumers may all have something of a
+        store that is away."""
+        with self.lock:
+            acknowledged, completed = len(self.acknowledged) + count, len(self.completed) + count
+        wait_until(lambda: self.failed or len(self.acknowledged) >= acknowledged, f'{count} items produced', WAIT)
+        wait_until(lambda: self.failed or not consumers or len(self.completed) >= completed, f'{count} items had', WAIT)
+        eq(self.failed, [])
+
+    def end(self):
+        """Stops producing, waits until everything was consumed, compares."""
+        self.over.set()
+        for thread in self.producers:
+            thread.join(WAIT)
+        wait_until(lambda: self.failed or sum(totals(self.server, 'q')) == 0, 'the queue is empty', WAIT)
+        self.empty.set()
+        for thread in self.consumers:
+            thread.join(WAIT)
+        eq(self.failed, [])
+        eq(sorted(self.acknowledged - set(self.completed))[:10], [], 'acknowledged and lost')
+        eq(sorted(set(self.completed) - self.acknowledged - self.unsure)[:10], [], 'had and never produced')
+        eq([name for name, times in self.completed.items() if times > 1][:10], [], 'completed twice')
+        eq([name for name, times in self.leased.items() if times > 1][:10], [], 'leased twice')
+
+    def abandon(self):
+        self.over.set()
+        self.empty.set()
+
+
+@scene
+def two_clusters_and_a_folder_are_killed_stopped_and_slow(binary):
+    first, second = clusters(2)
+    proxy = Proxy(second.port)
+    load = None
+    try:
+        slow_url = second.url.replace(f':{second.port}/', f':{proxy.port}/')
+        with Server(binary, '--set', f'queue.stores=a=q-a, b={first.url}, c={slow_url}', '--set', 'queue.write_timeout=2s',
+                    '--set', 'queue.lease_durability=sync') as server:
+            create(server, 'q', 6, lease_timeout='1h')
+            eq(set(figures(server, 'state').values()), {'available'})
+            load = Load(server)
+            load.progress()
+
+            first.kill()
+            wait_state(server, 'b', False)
+            load.progress(consumers=False)
+            eq(figures(server, 'state')['a'], 'available', 'the folder')
+            check(figures(server, 'state')['b'] != 'available', 'a killed store is well')
+            first.start()
+            wait_state(server, 'b', True)
+            load.progress()
+
+            second.pause()
+            wait_state(server, 'c', False)
+            load.progress(consumers=False)
+            check(figures(server, 'state')['c'] != 'available', 'a stopped store is well')
+            second.pause(False)
+            wait_state(server, 'c', True)
+            load.progress()
+
+            proxy.delay = 0.1
+            wait_until(lambda: figures(server, 'write_us')['c'] >= 200_000, 'store c is seen to be slow', WAIT)
+            load.progress(consumers=False)
+            proxy.delay = 0.0
+            wait_until(lambda: figures(server, 'write_us')['c'] < 200_000, 'store c is seen to be fast again', WAIT)
+            load.progress()
+
+            before = figures(server, 'failures')
+            load.end()
+            check(before['b'] > 0 and before['c'] > 0, f'failures were counted: {before}')
+    finally:
+        if load is not None:
+            load.abandon()
+        proxy.end()
+        first.end()
+        second.end()
+
+
+@scene
+def a_stopped_store_leaves_the_pool_to_the_others(binary):
+    """As many calls as there are wait for a store that does not answer; what needs the pool beside it goes on."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        with Server(binary, '--set', f'queue.stores=b={cluster.url}, a=q-a', '--set', 'queue.write_timeout=3m',
+                    '--set', 'pool_threads=2') as server:
+            create(server, 'q')
+            for i in range(24):
+                produce(server, 'q', f'{i}')
+            server.restart()   # nothing of them is in memory
+            wait_until(lambda: totals(server, 'q') == [24], 'all is there again')
+            cluster.pause()
+            try:
+                with concurrent.futures.ThreadPoolExecutor(24) as pool:
+                    later = [pool.submit(lease, server, 'q', 1, f'c{i}', '2m') for i in range(24)]
+                    wait_until(lambda: stats(server, 'q').get('lease_waiting', 0) == 24, 'all wait')
+                    eq(server.request('PUT', '/localhost/v1/page/html/A/1', body=b'x', timeout=60).status, 201)
+                    fine(server, '/v1/queues.list', {})
+                    check(not any(one.done() for one in later), 'the store is stopped')
+                    cluster.pause(False)
+                    got = sorted(int(item['bytes']) for one in later for item in one.result()[1])
+                    eq(got, list(range(24)))
+            finally:
+                cluster.pause(False)
+
+
+@scene
+def a_database_belongs_to_one_deployment(binary):
+    """Who comes with another data folder is refused by name and takes over when told to, with what lies there."""
+    def stores(cluster, *more):
+        return ('--set', f'queue.stores=b={cluster.url}', *more)
+
+    def refusal(server, *args):
+        try:
+            server.start(*args)
+        except AssertionError as error:
+            return str(error)
+        raise AssertionError('it was not refused')
+
+    with Cluster(options=('fsync=off',)) as cluster:
+        with Server(binary, *stores(cluster)) as old:
+            create(old, 'q')
+            produce(old, 'q', 'kept')
+            old.restart()
+            eq(totals(old, 'q'), [1], 'the same folder is no stranger')
+            with Server(binary) as other:
+                other.sigterm()
+                why = refusal(other, *stores(cluster))
+                [owner] = re.findall(r"belongs to the deployment '([0-9a-f]{32})'", why)
+                check('exit 3' in why and 'queue.deployment' in why, why)
+                other.start(*stores(cluster, '--set', f'queue.deployment={owner}'))
+                create(other, 'q')
+                got = call(other, '/v1/queue.lease', {'queue_name': 'q', 'batch_size': 1, 'client_id': 'c',
+                                                      'request_timeout': '100ms'})
+                eq(got.status, 454, 'the other lives')
+                produce(old, 'q', 'more')
+                old.kill9()
+                seen = []
+                for _ in range(2):
+                    partition, [item] = lease(other, 'q')
+                    seen.append(item['bytes'])
+                    complete(other, 'q', [item], partition)
+                eq(seen, [b'kept', b'more'])
+
+
+main()
