@@ -301,6 +301,20 @@ static void go_on(struct page_get *g)
         read_start(g);
 }
 
+/* A purge came between the making of what was waited for and this look. */
+static bool was_purged_unread(const struct page_get *g)
+{
+    return g->made && !g->remade && g->why == ERR_GONE && g->trace.state == PAGE_PURGED;
+}
+
+static void make_once_more(struct page_get *g)
+{
+    g->remade = true;
+    g->made = false;
+    g->which = page_target_which(&g->target);
+    page_miss_start(g);
+}
+
 void page_get_next(struct page_get *g)
 {
     bool hidden = g->named && g->why == ERR_GONE && g->trace.state == PAGE_SUPPRESSED;
@@ -312,7 +326,9 @@ void page_get_next(struct page_get *g)
         page_miss_start(g);
         return;
     case FOUND_NOTHING:
-        if (!g->made && !hidden && page_miss_can(g))
+        if (was_purged_unread(g))
+            make_once_more(g);
+        else if (!g->made && !hidden && page_miss_can(g))
             page_miss_start(g);
         else
             answer_missing(g);

@@ -53,6 +53,7 @@ struct page_get {
     bool plain;      /* nothing in the request but path and codings: a ready answer will do */
     bool extended;   /* the answer waited for a longer life */
     bool made;       /* by the flight this waited for */
+    bool remade;     /* that was purged before it could be read, and is made once more */
     bool settled;    /* the title is as the wiki writes it */
     bool unlike;     /* the client wrote the title in another way, and is not redirected */
     unsigned hops;   /* redirects followed */

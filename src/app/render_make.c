@@ -35,6 +35,7 @@ struct make {
     struct page_target target;       /* its strings are in the arena */
     struct page_which which;
     bool fresh, asking, canceled;
+    bool purged;                     /* a purge came in between: what is made now began after it */
     bool arrived;                    /* ask was filled by another server, whose name it has */
     struct tid tid;                  /* then */
     unsigned tries;
@@ -127,6 +128,7 @@ static void finish(struct make *m)
                   LOG_STR("title", m->target.title), LOG_INT("rev", m->target.name.rev),
                   LOG_CSTR("why", err_name(m->why)), LOG_CSTR("note", m->note.text));
     struct flight_value *value = m->why == ERR_OK ? &m->value->v : NULL;
+    m->value = NULL; /* it is the flight's; another lease may make us start once more */
     flight_finish(m->flight, m->why, value, m->keep, &m->note);
 }
 
@@ -143,10 +145,12 @@ static void ask_start(struct make *m);
 static void begin_again(struct make *m)
 {
     m->why = ERR_OK;
+    m->purged = true;
     if (m->canceled) {
         fail(m, ERR_SHUTDOWN, NULL);
         finish(m);
     } else if (m->tries >= MAKE_TRIES_MAX) {
+        m->keep = false; /* no fault of the origin's: who asks next begins anew */
         fail(m, ERR_AGAIN, m->note.text[0] != 0 ? NULL : "it was purged while it was made");
         finish(m);
     } else {
@@ -230,12 +234,14 @@ static err fill_contents(struct make *m, struct page_put *put)
     return put->contents_count > 0 ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Across servers the fence orders renders of one key, as the lease did (notes flights.md 2.5). */
+/* Across servers the fence orders renders of one key, as the lease did (notes flights.md 2.5); but it is older than a
+ * purge that came under that lease. */
 static store_time instant_of(const struct make *m)
 {
     int64_t fence_ns = (int64_t)flight_fence(m->flight) * 1000;
     int64_t off = fence_ns - m->began.ns;
-    return fence_ns > 0 && off < FENCE_OFF_NS && off > -FENCE_OFF_NS ? (store_time){ .ns = fence_ns } : m->began;
+    bool fits = fence_ns > 0 && off < FENCE_OFF_NS && off > -FENCE_OFF_NS && !m->purged;
+    return fits ? (store_time){ .ns = fence_ns } : m->began;
 }
 
 static err mint(struct make *m, uint64_t rev, struct tid *tid)
@@ -249,6 +255,8 @@ static err mint(struct make *m, uint64_t rev, struct tid *tid)
     which.name.rev = rev;
     struct engine_view *v = engine_view_begin(m->app->engine);
     err why = page_mint(m->target.bucket, v, &which, instant_of(m), entropy_u64(), tid);
+    if (why == ERR_GONE) /* the lease is older than a purge that the making need not be */
+        why = page_mint(m->target.bucket, v, &which, m->began, entropy_u64(), tid);
     engine_view_end(&v);
     return why;
 }
@@ -366,11 +374,22 @@ static void look_done(struct loop_job *j, bool canceled)
 
 /* ---- the flight's calls, on the loop ---- */
 
+/* It may have run before, under a lease that was lost. */
+static void begin(struct make *m, struct flight *f)
+{
+    INVARIANT(m->value == NULL);
+    m->flight = f;
+    m->why = ERR_OK;
+    m->keep = m->arrived = m->purged = false;
+    m->note.text[0] = 0;
+    m->tries = 0;
+}
+
 static void make_start(struct flight *f, void *ctx)
 {
     struct make *m = ctx;
     MAGIC_CHECK(m, MAKE_MAGIC);
-    m->flight = f;
+    begin(m, f);
     if (m->fresh) {
         ask_start(m);
         return;
@@ -408,7 +427,7 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
 {
     struct make *m = ctx;
     struct render_travel t;
-    m->flight = f;
+    begin(m, f);
     m->began = clock_store(m->app->clock);
     str bytes = arena_copy(&m->arena, a->bytes);
     if (bytes.p == NULL || render_travel_get(bytes, &t) != ERR_OK) {
@@ -452,7 +471,7 @@ static struct make *make_new(const struct page_get *g, bool fresh)
 
 err render_make_join(struct page_get *g, bool fresh, struct flight_waiter *w)
 {
-    str key = arena_printf(g->arena, "%s %.*s %llu %.*s", g->target.config->page.name,
+    str key = arena_printf(g->arena, "render %s %.*s %llu %.*s", g->target.config->page.name,
                            STR_ARG(g->target.domain->name),
                            (unsigned long long)(g->target.has_rev ? g->target.name.rev : 0), STR_ARG(g->target.title));
     struct make *m = key.p == NULL ? NULL : make_new(g, fresh);

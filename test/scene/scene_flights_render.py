@@ -50,10 +50,10 @@ def a_missing_render_is_made_once_for_all(binary):
 
 
 @contextlib.contextmanager
-def _thread(server):
+def _thread(server, path='A'):
     pool = concurrent.futures.ThreadPoolExecutor(1)
     try:
-        yield pool.submit(_get, server)
+        yield pool.submit(_get, server, path)
     finally:
         pool.shutdown()
 
@@ -109,11 +109,49 @@ def a_purge_goes_to_all(binary):
         eq(c.servers[0].request('DELETE', '/localhost/v1/page/all/A').status, 204)
 
         def anew(server):
-            """A render that was under way when the purge came is refused, and the next one is made a moment later."""
             answer = _get(server)
-            return answer.status == 200 and answer.headers['ETag'] != tag
+            eq(answer.status, 200, str(answer.body))
+            return answer.headers['ETag'] != tag
         for server in c.servers:
             wait_until(lambda server=server: anew(server), 'purged here, and made anew', 60)
+
+
+@scene
+def a_purge_of_what_is_being_made_costs_nobody_an_answer(binary):
+    """Of the leader's server and of another's: the purge is older than the render that is answered, and younger than the
+    lease it began under."""
+    with _wiki(binary, 2) as (origin, c):
+        for purger, title in ((0, 'B'), (1, 'C')):
+            origin.page(title, (11 + purger, 'old'), (21 + purger, 'new'))
+            _same([_get(server, f'{title}/{11 + purger}') for server in c.servers])   # what a purge takes, to be seen
+            purged = [c.metric(n, 'pages_purged_total') for n in (0, 1)]
+            with origin.gate('render') as gate:
+                futures = []
+                for n, server in enumerate(c.servers):
+                    futures.append(c.stack.enter_context(_thread(server, title)))
+                    wait_until(lambda n=n: c.metric(n, 'flight_waiters') == 1, 'it waits')
+                wait_until(lambda: gate.waiting == 1, 'it is being made')
+                eq(c.servers[purger].request('DELETE', f'/localhost/v1/page/all/{title}').status, 204)
+                wait_until(lambda: all(c.metric(n, 'pages_purged_total') > purged[n] for n in (0, 1)), 'both have heard of it')
+                gate.open()
+                answers = [future.result(60) for future in futures]
+            for answer in answers:
+                eq(answer.status, 200, str(answer.body))
+            for server, answer in zip(c.servers, answers):
+                eq(_get(server, title).headers['ETag'], answer.headers['ETag'], 'and is stored')
+
+
+@scene
+def a_purge_at_any_moment_costs_nobody_an_answer(binary):
+    with _wiki(binary, 2) as (origin, c), concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for n in range(40):
+            origin.page(f'T{n}', (100 + n, 'text'))
+            headers = {'Cache-Control': 'max-age=60'} if n % 4 < 2 else None   # whose answer is not made for all
+            gets = [pool.submit(_get, server, f'T{n}', headers) for server in c.servers]
+            purge = pool.submit(c.servers[n % 2].request, 'DELETE', f'/localhost/v1/page/all/T{n}')
+            eq(purge.result(60).status, 204)
+            for answer in (future.result(60) for future in gets):
+                eq(answer.status, 200, f'{n}: {answer.body}')
 
 
 @scene
