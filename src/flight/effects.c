@@ -156,14 +156,29 @@ mono flight_core_wake(const struct flight_core *c)
     return at;
 }
 
+static struct flight_seen look_at(const struct flight *f, mono now)
+{
+    static const char *const names[FLIGHT_STATES] = {
+        [FLIGHT_AFTER] = "queued", [FLIGHT_QUEUED] = "queued", [FLIGHT_MAKING] = "making",
+        [FLIGHT_STOPPING] = "stopping", [FLIGHT_ENDED] = "ended",
+    };
+    struct flight_seen s = { .key = flight_key(f),
+                             .label = f->maker.label,
+                             .id = f->maker.travels ? f->maker.share.id : NULL,
+                             .state = names[f->state],
+                             .waiters = f->waiters.count,
+                             .age_ms = (now.ns - f->born.ns) / NS_PER_MS,
+                             .making = f->state == FLIGHT_MAKING || f->state == FLIGHT_STOPPING };
+    if (f->state == FLIGHT_MAKING && f->share != NULL)
+        share_look(f->share, &s);
+    return s;
+}
+
 void flight_core_each(const struct flight_core *c, mono now, bool (*each)(void *ctx, const struct flight_seen *s),
                       void *ctx)
 {
     for (const struct flight *f = c->all; f != NULL; f = f->next) {
-        struct flight_seen s = { .key = flight_key(f),
-                                 .waiters = f->waiters.count,
-                                 .age_ms = (now.ns - f->born.ns) / NS_PER_MS,
-                                 .making = f->state == FLIGHT_MAKING || f->state == FLIGHT_STOPPING };
+        struct flight_seen s = look_at(f, now);
         if (f->state != FLIGHT_ENDED && !each(ctx, &s))
             return;
     }

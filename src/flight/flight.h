@@ -87,6 +87,9 @@ struct flight_share {
     err (*encode)(const struct flight_value *v, struct buf *out, void *ctx);
     /* A value made elsewhere: take it in and call flight_finish exactly once, from any thread, inside too. */
     void (*accept)(struct flight *f, const struct flight_arrival *a, void *ctx);
+    /* A fresh value of before that this server holds, borrowed until the next call of the maker: given back when Redis
+     * has lost it or has an older one. False: none; NULL: never. Loop thread. */
+    bool (*held)(struct flight_arrival *out, void *ctx);
 };
 /* How a missing value is made. start: begin it, then call flight_finish exactly once, from any thread, inside start
  * too. cancel: nobody wants it any more or its time is up: finish soon; NULL: it cannot be stopped; it may
@@ -101,6 +104,7 @@ struct flight_maker {
     bool fresh;     /* join only a flight that begins from here on (no-cache): one already in the air began too early;
                        the new one begins when that has ended */
     bool travels;   /* share is filled in */
+    str label;      /* what is made, for people; borrowed until release; may be empty */
     struct flight_share share;
 };
 /* The fence of the lease under which it is made, in microseconds of Redis's clock: orders values of one key across
@@ -135,8 +139,18 @@ MUST_CHECK err flight_join(struct flights *fs, str key, const struct flight_make
 /* The waiter's client has gone: true: done will not be called; false: it is being called or was. */
 bool flight_leave(struct flights *fs, struct flight_waiter *w);
 
-struct flight_seen { str key; uint64_t waiters; int64_t age_ms; bool making; }; /* making: begun, not yet ended */
-/* For "flight ls": inside the lock, in no order; until each returns false. */
+/* state: queued, making, stopping; across servers instead of making: joining, waiting, leading, publishing, alone. */
+struct flight_seen {
+    str key, label;
+    const unsigned char *id;   /* its flight_share_id; NULL: it does not travel */
+    const char *state;
+    str token;                 /* of the lease it is made under, here or elsewhere: FENCE.NODE; empty: none known */
+    uint64_t waiters;          /* here */
+    int64_t age_ms;
+    bool making;               /* begun, not yet ended */
+};
+/* For "flight ls": inside the lock, in no order; until each returns false. What is seen is borrowed inside each.
+ * Thread: the loop's. */
 void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct flight_seen *s), void *ctx);
 struct flight_stats {
     uint64_t flights, waiters, making;   /* now; waiters: until done is called */

@@ -220,6 +220,29 @@ static void remember_since(struct share_call *c, const struct redis_reply *r, un
         return; /* stays -1 */
 }
 
+static void join(struct share_call *c);
+
+/* Gives back what the maker holds, when it is newer than that, and joins again. Once for a call. */
+static bool offer_held(struct share_call *c, uint64_t fence)
+{
+    const struct flight_maker *m = flight_maker_of(c->flight);
+    struct flight_arrival a;
+    if (c->offered || m->share.held == NULL || !m->share.held(&a, m->ctx) || share_fence_of(a.version) <= fence)
+        return false;
+    c->offered = true;
+    flight_shared_offer(c->shared, m->share.id, &a);
+    join(c);
+    return true;
+}
+
+static void got_gone(struct share_call *c)
+{
+    if (offer_held(c, 0))
+        return;
+    c->offered = true; /* it was dropped meanwhile */
+    join(c);
+}
+
 static void joined(struct share_call *c, const struct redis_reply *r)
 {
     struct flight_shared *s = c->shared;
@@ -236,6 +259,8 @@ static void joined(struct share_call *c, const struct redis_reply *r)
         remember_since(c, r, 3);
         got_wait(c, r);
     } else if ((str_eq(kind, STR("HIT")) || str_eq(kind, STR("STALE"))) && news_of_value(r, &n)) {
+        if (offer_held(c, n.fence))
+            return;
         bool hit = kind.n == 3;
         s->stats.hits += hit;
         s->stats.stale += !hit;
@@ -247,6 +272,8 @@ static void joined(struct share_call *c, const struct redis_reply *r)
         if (str_starts(redis_text(redis_at(r, 1)), STR(SHARE_CLASS_NOT_SHARED)))
             n.event = SHARE_NO_REDIS;
         deliver(c, &n);
+    } else if (str_eq(kind, STR("GONE"))) {
+        got_gone(c);
     } else if (str_eq(kind, STR("NONE"))) {
         step(c, SHARE_NO_REDIS); /* the maker says what that means */
     } else {
@@ -266,6 +293,13 @@ static void join_done(void *ctx, err why, const struct redis_reply *reply, const
     reply_over(c);
 }
 
+static bool holds(const struct share_call *c)
+{
+    const struct flight_maker *m = flight_maker_of(c->flight);
+    struct flight_arrival a;
+    return !c->offered && m->share.held != NULL && m->share.held(&a, m->ctx);
+}
+
 static void join(struct share_call *c)
 {
     struct flight_shared *s = c->shared;
@@ -275,7 +309,7 @@ static void join(struct share_call *c)
     int n = snprintf(early, sizeof early, "%.6f", soon);
     str args[] = { str_of(s->node), number(s->opts.lease_ms, lease), number(2 * s->opts.lease_ms, lease_max),
                    number(s->opts.make_timeout_ms, gen), { .p = early, .n = (size_t)n }, str_of(c->since),
-                   m->share.look ? STR("2") : m->share.peek ? STR("1") : STR("0") };
+                   m->share.look ? STR("2") : m->share.peek ? STR("1") : STR("0"), holds(c) ? STR("1") : STR("0") };
     s->stats.joins++;
     free(c->kept);
     c->kept = NULL;
@@ -461,6 +495,13 @@ void share_start(struct flight_shared *s, struct flight *f)
     s->stats.calls++;
     flight_call_set(f, c);
     act(c, share_begin(&c->machine));
+}
+
+void share_look(const struct share_call *c, struct flight_seen *s)
+{
+    MAGIC_CHECK(c, SHARE_CALL_MAGIC);
+    s->state = share_state_name(c->machine.state);
+    s->token = str_of(c->token);
 }
 
 void share_cancel(struct share_call *c)

@@ -36,6 +36,7 @@ struct share_call {
     char token[FLIGHT_TOKEN_BYTES_MAX + 1];  /* of our lease, or of the one we wait for */
     uint64_t fence;
     char since[24];               /* for JOIN; empty: any value will do */
+    bool offered;                 /* what the maker holds was given back, or it holds none */
     bool waited_out;              /* the next JOIN is because a lease ran out */
     mono began, make_began;
     char *kept;                   /* a push that came before the answer to JOIN; NULL: none */

@@ -28,6 +28,7 @@ static const char join[] = COMMON
     "local idle = not live and eu <= now\n"
     "local soon = early > 0 and idle and now + num(h[14]) * early >= fu\n"
     "local peek = ARGV[7] ~= '0'\n"
+    "if ARGV[8] == '1' and not h[12] then return {'GONE', '', ''} end\n"
     "if will_do and now < fu and (peek or not soon) then return value('HIT', h, soon) end\n"
     "if since == '' and h[1] and now < su and (peek or not idle) then return value('STALE', h, idle) end\n"
     "if ARGV[7] == '2' then return {'NONE', '', ''} end\n"
@@ -117,7 +118,8 @@ static const char drop[] = COMMON
     "return text(fence)\n";
 
 static const char offer[] = COMMON
-    "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end\n"
+    "local h = redis.call('HMGET', KEYS[1], 'f', 'val')\n"
+    "if h[1] and (not h[2] or num(h[1]) >= num(string.match(ARGV[1], '^%d+'))) then return 0 end\n"
     "local fresh, stale, age = num(ARGV[2]), num(ARGV[3]), num(ARGV[4])\n"
     "redis.call('HSET', KEYS[1], 'val', ARGV[6], 'ver', ARGV[1], 'k', ARGV[5], 'fu', text(now + fresh),\n"
     "  'su', text(now + stale), 'at', text(now - age), 'vb', text(now - age), 'd', '0',\n"

@@ -21,19 +21,21 @@
 #include "redis/redis.h"
 
 /* Arguments, in order (all text):
- *   JOIN   node lease_ms lease_max_ms gen_ms early since peek
+ *   JOIN   node lease_ms lease_max_ms gen_ms early since peek holds
  *          early: -ln(random) * beta, 0 never early (XFetch); since: empty; -1: nothing made so far will do; else the
  *          instant of an earlier JOIN: only what was begun after it will do; peek 1: a usable value is answered with
- *          refresh 1 where 0 would have granted; peek 2: and nobody is waited for or granted, NONE is said instead
+ *          refresh 1 where 0 would have granted; peek 2: and nobody is waited for or granted, NONE is said instead;
+ *          holds 1: who asks has a value of before, and is told GONE when there is no record
  *       -> HIT ver fresh stale age kind value refresh | STALE (the same) | ERR class left | WAIT token left now
- *        | GRANT token now
+ *        | GRANT token now | GONE
  *   PUT    token kind payload fresh_ms stale_ms d_ms gen_ms push_max id neg_base neg_max jitter
  *          kind V, R, E (payload: class); jitter: 0.8 to 1.2
  *       -> OK left | LOST [ver fresh stale age kind value refresh]
  *   RENEW  token lease_ms gen_ms -> 1 | 0
  *   ABORT  token id gen_ms neg_base -> 1 | 0
  *   DROP   id gen_ms -> fence
- *   OFFER  ver fresh_ms stale_ms age_ms kind value gen_ms -> 1 | 0   a value of before, if there is no record */
+ *   OFFER  ver fresh_ms stale_ms age_ms kind value gen_ms -> 1 | 0   a value of before: in place of none or of an
+ *          older one, unless a lease was given or a drop came after it was made */
 enum share_script { SHARE_JOIN, SHARE_PUT, SHARE_RENEW, SHARE_ABORT, SHARE_DROP, SHARE_OFFER, SHARE_SCRIPTS };
 extern const struct redis_script share_scripts[SHARE_SCRIPTS];
 

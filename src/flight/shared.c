@@ -29,6 +29,7 @@ static const struct {
     ROW(pushes_lost, "Values found by a timer whose push never came."),
     ROW(renewals_failed, "Leases that could not be renewed."),
     ROW(drops, "Keys dropped by this server."),
+    ROW(offers, "Values of before given back to Redis."),
     ROW(alone, "Computations made without Redis."),
     ROW(not_shared, "Values too large to travel, made here as well."),
 #undef ROW
@@ -181,6 +182,7 @@ void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const
     int64_t numbers[] = { a->fresh_ms, a->stale_ms, a->age_ms, s->opts.make_timeout_ms };
     for (unsigned i = 0; i < COUNT_OF(numbers); i++)
         (void)snprintf(n[i], sizeof n[i], "%lld", (long long)numbers[i]); /* fits */
+    s->stats.offers++;
     share_id_text(id, text);
     (void)snprintf(key, sizeof key, "pal:f:{%s}", text); /* fits */
     str args[] = { a->version, str_of(n[0]), str_of(n[1]), str_of(n[2]), STR("V"), a->bytes, str_of(n[3]) };
@@ -278,15 +280,4 @@ void flight_shared_stats_get(const struct flight_shared *s, struct flight_shared
 {
     *out = s->stats;
     redis_stats_get(s->redis, &out->redis);
-}
-
-void flight_shared_each(struct flight_shared *s, bool (*each)(void *ctx, const struct flight_shared_seen *c), void *ctx)
-{
-    mono now = clock_mono(s->opts.clock);
-    for (const struct share_call *c = s->all; c != NULL; c = c->next) {
-        struct flight_shared_seen seen = { .key = flight_key(c->flight), .state = share_state_name(c->machine.state),
-                                           .token = str_of(c->token), .age_ms = (now.ns - c->began.ns) / NS_PER_MS };
-        if (!each(ctx, &seen))
-            return;
-    }
 }

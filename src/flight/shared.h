@@ -54,19 +54,16 @@ void flight_share_id(const str *parts, unsigned count, unsigned char out[FLIGHT_
 void flight_shared_drop(struct flight_shared *s, const unsigned char *id, void (*done)(void *ctx, err why), void *ctx);
 /* text to the told of every connected server, this one too; lost when Redis is away. Thread: any. */
 void flight_shared_tell(struct flight_shared *s, str text);
-/* A value of before, for a record that is gone: whoever comes to another server late gets the same. */
+/* A value of before, for a record that is gone or holds an older one: whoever comes to another server late gets the
+ * same. */
 void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const struct flight_arrival *a);
 
 struct flight_shared_stats {
     uint64_t joins, hits, stale, errors, waits, grants; /* JOIN by answer */
-    uint64_t takeovers, puts, puts_lost, pushes, pushes_lost, renewals_failed, drops, alone, not_shared;
+    uint64_t takeovers, puts, puts_lost, pushes, pushes_lost, renewals_failed, drops, offers, alone, not_shared;
     uint64_t calls;                                     /* now */
     struct redis_stats redis;
 };
 void flight_shared_stats_get(const struct flight_shared *s, struct flight_shared_stats *out);
-/* For "flight ls" over the servers: what this one takes part in; until each returns false. */
-struct flight_shared_seen { str key; const char *state; str token; int64_t age_ms; };
-void flight_shared_each(struct flight_shared *s, bool (*each)(void *ctx, const struct flight_shared_seen *c),
-                        void *ctx);
 
 #endif

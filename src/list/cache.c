@@ -12,7 +12,8 @@ struct entry {
     struct entry *newer, *older;
     unsigned char id[FLIGHT_ID_BYTES];
     struct list_value *value;
-    mono until;
+    mono until;        /* answered before it */
+    uint32_t cuts;     /* there had been when it came: held while there are no more */
     size_t bytes;
 };
 
@@ -24,6 +25,7 @@ struct list_cache {
     struct entry *newest, *oldest;
     struct entry *chains[CACHE_CHAINS];
     uint32_t marks[CACHE_MARKS];
+    uint32_t cuts;
 };
 
 struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed)
@@ -119,11 +121,17 @@ void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark
             take_out(c, old);
         while (c->bytes + bytes > c->bytes_max)
             take_out(c, c->oldest);
+        e->cuts = c->cuts;
         add(c, e);
     }
     pthread_mutex_unlock(&c->lock);
     if (!fits)
         free(e);
+}
+
+static bool is_held(const struct list_cache *c, const struct entry *e, mono now)
+{
+    return e->cuts == c->cuts && list_fresh_ms(e->value, now) > 0;
 }
 
 struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now)
@@ -134,11 +142,31 @@ struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id,
     if (e != NULL && e->until.ns > now.ns) {
         v = e->value;
         (void)flight_value_ref(&v->v); /* the caller's */
-    } else if (e != NULL) {
+    } else if (e != NULL && !is_held(c, e, now)) {
         take_out(c, e);
     }
     pthread_mutex_unlock(&c->lock);
     return v;
+}
+
+struct list_value *list_cache_held(struct list_cache *c, const unsigned char *id, mono now)
+{
+    struct list_value *v = NULL;
+    pthread_mutex_lock(&c->lock);
+    struct entry *e = *link_of(c, id);
+    if (e != NULL && is_held(c, e, now)) {
+        v = e->value;
+        (void)flight_value_ref(&v->v); /* the caller's */
+    }
+    pthread_mutex_unlock(&c->lock);
+    return v;
+}
+
+void list_cache_cut(struct list_cache *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->cuts++;
+    pthread_mutex_unlock(&c->lock);
 }
 
 void list_cache_drop(struct list_cache *c, const unsigned char *id)
@@ -151,13 +179,15 @@ void list_cache_drop(struct list_cache *c, const unsigned char *id)
     pthread_mutex_unlock(&c->lock);
 }
 
-unsigned list_cache_all(struct list_cache *c, struct list_cached *out, unsigned max)
+unsigned list_cache_all(struct list_cache *c, mono now, struct list_cached *out, unsigned max)
 {
     unsigned count = 0;
     pthread_mutex_lock(&c->lock);
-    for (struct entry *e = c->newest; e != NULL && count < max; e = e->older, count++) {
+    for (struct entry *e = c->newest; e != NULL && count < max; e = e->older) {
+        if (!is_held(c, e, now))
+            continue;
         memcpy(out[count].id, e->id, FLIGHT_ID_BYTES);
-        out[count].value = e->value;
+        out[count++].value = e->value;
         (void)flight_value_ref(&e->value->v); /* the caller's */
     }
     pthread_mutex_unlock(&c->lock);

@@ -1,6 +1,9 @@
-/* cache.h - lists this server has seen, by id, for a short while. Private to list.
+/* cache.h - lists this server has seen, by id. Private to list.
  *
- * A drop must not be undone by a list that was on its way: whoever asks takes a mark before, and what comes with an
+ * A list is answered from here until the instant its putter names, and held beyond that while it is fresh: to be given
+ * back to a Redis that lost it. What is held was valid as long as every drop was heard of: list_cache_cut says
+ * that some may have been missed, and ends the holding of all that is here.
+ *   A drop must not be undone by a list that was on its way: whoever asks takes a mark before, and what comes with an
  * old mark is not kept. In bytes_max; the oldest go first. Thread: any. */
 #ifndef LIST_CACHE_H
 #define LIST_CACHE_H
@@ -14,12 +17,14 @@ void list_cache_free(struct list_cache **cp);
 uint32_t list_cache_mark(struct list_cache *c, const unsigned char *id);
 /* In place of what is there; not when the mark is old, or now is not before until. */
 void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until);
-/* With a reference; NULL. */
+/* With a reference; NULL. get: may be answered; held: is fresh and may be given back. */
 struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now);
+struct list_value *list_cache_held(struct list_cache *c, const unsigned char *id, mono now);
+void list_cache_cut(struct list_cache *c);
 void list_cache_drop(struct list_cache *c, const unsigned char *id);
-/* Copies of references to all that is there, newest first; at most max. The caller releases them. */
+/* Copies of references to all that is held, newest first; at most max. The caller releases them. */
 struct list_cached { unsigned char id[FLIGHT_ID_BYTES]; struct list_value *value; };
-unsigned list_cache_all(struct list_cache *c, struct list_cached *out, unsigned max);
+unsigned list_cache_all(struct list_cache *c, mono now, struct list_cached *out, unsigned max);
 void list_cache_size(struct list_cache *c, uint64_t *count, uint64_t *bytes);
 
 #endif

@@ -79,6 +79,13 @@ static void keep(struct lists *l, const unsigned char *id, uint32_t mark, struct
     list_cache_put(l->cache, id, mark, v, mono_add_ms(v->at, ms));
 }
 
+struct flight_arrival list_arrival(const struct list_value *v, mono now)
+{
+    int64_t gone = (now.ns - v->at.ns) / NS_PER_MS;
+    return (struct flight_arrival){ .bytes = v->json, .version = str_of(v->version), .fresh_ms = v->fresh_ms - gone,
+                                    .stale_ms = v->stale_ms - gone, .age_ms = v->age_ms + gone };
+}
+
 /* ---- behind the answer ---- */
 
 struct refresh {
@@ -112,6 +119,7 @@ static void refresh(struct lists *l, const struct list_request *r)
     f->waiter.deadline = mono_add_ms(clock_mono(l->opts.clock), 2 * r->bucket->make_timeout_ms);
     struct flight_maker m = list_maker(l, &again);
     m.share.peek = false;
+    m.share.held = NULL; /* a new one is wanted */
     l->refreshes++;
     if (flight_join(l->opts.flights, key_of(REFRESHES, r->id, key), &m, &f->waiter) != ERR_OK)
         free(f); /* too much is in the air: the next reader asks again */
@@ -200,22 +208,21 @@ void lists_dropped(struct lists *l, const unsigned char *id)
     list_cache_drop(l->cache, id);
 }
 
-/* Redis came back empty: whoever of a display comes late to another server is to see the list that was shown. */
+/* Redis came back empty: whoever of a display comes late to another server is to see the list that was shown. When it
+ * is the same one as before, lists were dropped perhaps that we still hold. */
 void lists_redis(struct lists *l, bool up, bool fresh)
 {
+    if (up && !fresh)
+        list_cache_cut(l->cache);
     if (!up || !fresh)
         return;
     struct list_cached *all = calloc(OFFERS_MAX, sizeof *all);
     INVARIANT(all != NULL);
     mono now = clock_mono(l->opts.clock);
-    unsigned count = list_cache_all(l->cache, all, OFFERS_MAX);
+    unsigned count = list_cache_all(l->cache, now, all, OFFERS_MAX);
     for (unsigned i = 0; i < count; i++) {
-        const struct list_value *v = all[i].value;
-        int64_t gone = (now.ns - v->at.ns) / NS_PER_MS;
-        struct flight_arrival a = { .bytes = v->json, .version = str_of(v->version), .fresh_ms = v->fresh_ms - gone,
-                                    .stale_ms = v->stale_ms - gone, .age_ms = v->age_ms + gone };
-        if (a.fresh_ms > 0)
-            flight_shared_offer(l->opts.shared, all[i].id, &a);
+        struct flight_arrival a = list_arrival(all[i].value, now);
+        flight_shared_offer(l->opts.shared, all[i].id, &a);
         struct flight_value *value = &all[i].value->v;
         flight_value_unref(&value);
     }

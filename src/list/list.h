@@ -6,8 +6,10 @@
  * is the token of the flight that made it (flight/shared.h), so that equal versions mean equal bytes everywhere. It is
  * fresh for ttl from when it was made, reading does not prolong it; then stale for stale_ttl: answered while one
  * server makes the next, or when making it fails.
- *   Each server keeps what it has seen for CACHE_MS at most (for its whole life when it was made without Redis), in
- * bytes_max; a drop empties that on every connected server.
+ *   Each server answers from what it has seen for CACHE_MS at most (for its whole life when it was made without Redis),
+ * and holds it while it is fresh, in bytes_max: a Redis that lost it, by a restart or by eviction, is given it back by
+ * whoever is asked for it, so that late requests see the same list. A drop empties that on every connected server;
+ * one that was cut off lets go of what it held, since it may have missed a drop.
  * Source: the article on coalescing in Redis; contract after notes flights.md 3.
  * Thread: any, but new, stop and free: the loop's. */
 #ifndef LIST_LIST_H

@@ -21,6 +21,9 @@ struct lists {
 MUST_CHECK err list_value_parse(const struct list_bucket_opts *b, str json, struct list_value **out,
                                 struct err_note *note);
 
+/* What v is now, for other servers; borrowed from it. */
+struct flight_arrival list_arrival(const struct list_value *v, mono now);
+
 /* make.c. How the list of a request is made; the maker owns copies of all it needs. */
 struct flight_maker list_maker(struct lists *l, const struct list_request *r);
 

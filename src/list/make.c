@@ -18,6 +18,9 @@ struct list_make {
     char budget[NUMBER_BYTES];
     bool calling, only_cached;
     str url, display;
+    unsigned char id[FLIGHT_ID_BYTES];
+    uint32_t mark;                /* of the cache, when it was asked for */
+    struct list_value *held;      /* a reference, or NULL */
     struct arena arena;           /* of the texts and of the reply */
 };
 
@@ -56,6 +59,8 @@ static void take_reply(struct list_make *m)
     v->fresh_ms = m->bucket->ttl_ms;
     v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
     l->made++;
+    if (l->opts.shared == NULL) /* whoever asked may have left, and nobody else has it */
+        list_cache_put(l->cache, m->id, m->mark, v, mono_add_ms(v->at, v->stale_ms));
     flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
 }
 
@@ -108,11 +113,33 @@ static void make_cancel(struct flight *f, void *ctx)
         http_call_cancel(m->lists->opts.client, &m->call);
 }
 
+static void let_go(struct list_make *m)
+{
+    if (m->held == NULL)
+        return;
+    struct flight_value *value = &m->held->v;
+    flight_value_unref(&value);
+    m->held = NULL;
+}
+
 static void make_release(void *ctx)
 {
     struct list_make *m = ctx;
+    let_go(m);
     arena_fini(&m->arena);
     free(m);
+}
+
+static bool make_held(struct flight_arrival *out, void *ctx)
+{
+    struct list_make *m = ctx;
+    mono now = clock_mono(m->lists->opts.clock);
+    let_go(m);
+    m->held = list_cache_held(m->lists->cache, m->id, now);
+    if (m->held == NULL)
+        return false;
+    *out = list_arrival(m->held, now);
+    return true;
 }
 
 static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
@@ -167,12 +194,17 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
     arena_init(&m->arena, ARENA_BYTES_MAX);
     m->url = url_of(&m->arena, b, r);
     m->display = arena_copy(&m->arena, r->display);
+    memcpy(m->id, r->id, sizeof m->id);
+    m->mark = list_cache_mark(l->cache, m->id);
+    str label = arena_printf(&m->arena, "list %.*s %s %.*s", STR_ARG(r->domain), b->name,
+                             STR_ARG(r->display.n > 0 ? r->display : STR("*")));
     INVARIANT(m->url.p != NULL); /* LIST_PARAMS_MAX and LIST_VALUE_BYTES_MAX are far below the arena's */
     struct flight_maker maker = {
         .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m, .keep_idle = true,
-        .fresh = r->no_cache, .travels = true,
+        .fresh = r->no_cache, .travels = true, .label = label,
         .share = { .fresh_ms = b->ttl_ms, .stale_ms = b->stale_ttl_ms, .early = 1.0, .peek = true,
-                   .look = r->only_cached, .not_alone = b->fail_alone, .encode = make_encode, .accept = make_accept },
+                   .look = r->only_cached, .not_alone = b->fail_alone, .encode = make_encode, .accept = make_accept,
+                   .held = r->no_cache ? NULL : make_held },
     };
     memcpy(maker.share.id, r->id, sizeof maker.share.id);
     return maker;

@@ -98,6 +98,46 @@ def no_cache_wants_the_buckets_permission(binary):
 
 
 @scene
+def what_is_public_may_be_kept_by_shared_caches(binary):
+    for public, word in (('false', 'private'), ('true', 'public')):
+        with Cluster(binary, 1, options={'public': public}) as c:
+            for path in ('/d/1', '/d', '/d/2'):
+                answer = c.get(0, path)
+                eq(answer.status, 200)
+                eq(answer.headers['Cache-Control'].split(',')[0], word, path)
+            eq(c.get(0, '/d/1', {'If-None-Match': c.get(0, '/d/1').headers['ETag']}).headers['Cache-Control']
+               .split(',')[0], word, '304')
+            c.generator.status = 500
+            for path, status in (('/d/6', 404), ('/d/0', 400), ('/e/1', 502)):
+                answer = c.get(0, path)
+                eq(answer.status, status)
+                check('public' not in answer.headers.get('Cache-Control', ''), f'{path}: nobody keeps an error')
+
+
+@scene
+def more_lists_at_once_than_keys_max_are_refused(binary):
+    with Cluster(binary, 2, '--set', 'flight.keys_max=2') as c:
+        eq(c.get(0, '/kept/1').status, 200)
+        with c.generator.holding() as gate:
+            futures = c.begin([(0, '/a/1'), (0, '/b/1')])
+            wait_until(lambda: gate.arrived == 2, 'two are being made')
+            for _ in range(2):
+                refused = c.get(0, '/c/1')
+                _problem(refused, 503)
+                check(int(refused.headers['Retry-After']) >= 1, 'when to come again')
+            eq(c.get(0, '/kept/2').status, 200, 'what is there costs none')
+            futures += c.begin([(0, '/a/2'), (1, '/a/3'), (1, '/b/2')])
+            wait_until(lambda: c.total('flight_waiters') == 5, 'others may wait for the same two')
+            gate.open()
+            answers = [future.result(60) for future in futures]
+        one_list([answers[0], answers[2], answers[3]])
+        one_list([answers[1], answers[4]])
+        check(c.metric(0, 'flight_refused_total') >= 2, 'counted')
+        eq(c.get(0, '/c/1').status, 200, 'there is room again')
+        eq(c.generator.count(), 4)
+
+
+@scene
 def what_is_wrong_is_answered_without_asking_anybody(binary):
     with Cluster(binary, 1) as c:
         before = c.redis.calls()

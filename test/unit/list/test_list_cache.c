@@ -50,6 +50,7 @@ static void put(struct list_cache *c, unsigned n, int64_t at_ms, int64_t until_m
 {
     unsigned char id[FLIGHT_ID_BYTES];
     struct list_value *v = value_new((mono){ at_ms * NS_PER_MS }, JSON_BYTES);
+    v->fresh_ms = until_ms - at_ms;
     list_cache_put(c, id_of(n, id), list_cache_mark(c, id_of(n, id)), v, (mono){ until_ms * NS_PER_MS });
     unref(v);
 }
@@ -157,15 +158,67 @@ static void all_that_is_there_is_given_newest_first(void **state)
     struct list_cached out[8];
     for (unsigned n = 1; n <= 5; n++)
         put(c, n, 0, 100);
-    assert_int_equal(list_cache_all(c, out, 3), 3);
+    assert_int_equal(list_cache_all(c, (mono){ 0 }, out, 3), 3);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(out[i].id[0], 5 - i);
         unref(out[i].value);
     }
-    assert_int_equal(list_cache_all(c, out, 8), 5);
+    assert_int_equal(list_cache_all(c, (mono){ 0 }, out, 8), 5);
     list_cache_free(&c);
     for (unsigned i = 0; i < 5; i++)
         unref(out[i].value); /* they outlive the cache */
+    assert_int_equal(values_alive, 0);
+}
+
+static struct list_value *held(struct list_cache *c, unsigned n, int64_t now_ms)
+{
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct list_value *v = list_cache_held(c, id_of(n, id), (mono){ now_ms * NS_PER_MS });
+    if (v != NULL)
+        unref(v);
+    return v;
+}
+
+static void what_is_fresh_is_held_beyond_its_time(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    struct list_cached out[2];
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct list_value *v = value_new((mono){ 0 }, JSON_BYTES);
+    v->fresh_ms = 1000;
+    list_cache_put(c, id_of(1, id), list_cache_mark(c, id), v, (mono){ 100 * NS_PER_MS });
+    assert_true(has(c, 1, 99));
+    assert_false(has(c, 1, 100));
+    assert_ptr_equal(held(c, 1, 999), v);
+    assert_null(held(c, 1, 1000));
+    assert_null(held(c, 2, 0));
+    assert_int_equal(list_cache_all(c, (mono){ 1000 * NS_PER_MS }, out, 2), 0);
+    assert_false(has(c, 1, 1000)); /* it is over for good */
+    assert_int_equal(count_of(c), 0);
+    unref(v);
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static void what_may_have_been_dropped_is_held_no_longer(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    struct list_cached out[2];
+    put(c, 1, 0, 100);
+    assert_non_null(held(c, 1, 50));
+    list_cache_cut(c);
+    assert_null(held(c, 1, 50));
+    assert_true(has(c, 1, 50)); /* its short time is its time */
+    put(c, 2, 0, 100);
+    assert_non_null(held(c, 2, 50));
+    assert_int_equal(list_cache_all(c, (mono){ 0 }, out, 2), 1);
+    assert_int_equal(out[0].id[0], 2);
+    unref(out[0].value);
+    assert_false(has(c, 1, 100));
+    assert_int_equal(count_of(c), 1);
+    list_cache_free(&c);
     assert_int_equal(values_alive, 0);
 }
 
@@ -205,6 +258,8 @@ int main(void)
         cmocka_unit_test(what_is_larger_than_all_memory_is_not_kept),
         cmocka_unit_test(a_drop_is_not_undone_by_what_was_under_way),
         cmocka_unit_test(all_that_is_there_is_given_newest_first),
+        cmocka_unit_test(what_is_fresh_is_held_beyond_its_time),
+        cmocka_unit_test(what_may_have_been_dropped_is_held_no_longer),
         cmocka_unit_test(threads_may_do_all_of_it_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
