@@ -80,6 +80,7 @@ extern const struct http_route app_value_routes[];  /* value.c: key_value, key_r
 extern const struct http_route app_admin_routes[];  /* admin.c: health, metrics, spec, check, backup, tokens */
 extern const struct http_route app_key_routes[];    /* keys.c: keys of the authority, on the admin listener */
 extern const struct http_route app_list_routes[];   /* lists.c: lists by position */
+extern const struct http_route app_flight_routes[]; /* flights.c: what is being made */
 extern const struct http_route app_authority_routes[]; /* authority.c: Querator's namespaces, users, keys, roles */
 extern const struct http_route app_queue_routes[];  /* queue.c: queues, Querator's API and ours; /health */
 extern const struct http_route app_hook_routes[];   /* hooks.c: test.clock; only with --test-hooks */

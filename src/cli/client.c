@@ -14,8 +14,13 @@ static const char *given_or(const struct cli_call *call, const char *name, const
 
 enum cli_exit client_open(struct client *c, const struct cli_call *call)
 {
+    return client_open_at(c, call, NULL);
+}
+
+enum cli_exit client_open_at(struct client *c, const struct cli_call *call, const char *at)
+{
     *c = (struct client){
-        .server = given_or(call, "server", "PALIMPSEST_SERVER", CLIENT_SERVER_DEFAULT),
+        .server = at != NULL ? at : given_or(call, "server", "PALIMPSEST_SERVER", CLIENT_SERVER_DEFAULT),
         .token = given_or(call, "token", "PALIMPSEST_TOKEN", NULL),
         .domain = given_or(call, "domain", NULL, "localhost"),
         .bucket = given_or(call, "bucket", NULL, "page"),
@@ -23,7 +28,7 @@ enum cli_exit client_open(struct client *c, const struct cli_call *call)
     };
     str server = str_of(c->server);
     if (!str_starts(server, STR("http://")) && !str_starts(server, STR("https://"))) {
-        cli_error("--server wants a URL such as %s, not \"%s\"", CLIENT_SERVER_DEFAULT, c->server);
+        cli_error("a server is a URL such as %s, not \"%s\"", CLIENT_SERVER_DEFAULT, c->server);
         return CLI_USAGE;
     }
     if (c->token != NULL && strpbrk(c->token, "\r\n") != NULL) {
@@ -138,6 +143,10 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     client_field_keep(line, STR("etag:"), r->answer->etag);
     client_field_keep(line, STR("content-type:"), r->answer->content_type);
     client_field_keep(line, STR("cache-status:"), r->answer->cache_status);
+    client_field_keep(line, STR("cache-control:"), r->answer->cache_control);
+    client_field_keep(line, STR("age:"), r->answer->age);
+    client_field_keep(line, STR("list-version:"), r->answer->list_version);
+    client_field_keep(line, STR("list-size:"), r->answer->list_size);
     return line.n;
 }
 

@@ -28,6 +28,8 @@ struct client {
 };
 /* Reads --server, --token, --domain, --bucket, --json. Prints what is wrong. Owner: caller, client_close. */
 MUST_CHECK enum cli_exit client_open(struct client *c, const struct cli_call *call);
+/* The same for another server than --server names; NULL: that one. */
+MUST_CHECK enum cli_exit client_open_at(struct client *c, const struct cli_call *call, const char *server);
 void client_close(struct client *c);
 /* Options all requests share, for handles of others too. headers: NULL or extra fields, borrowed. */
 void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers);
@@ -56,6 +58,8 @@ struct client_answer {
     long status;
     struct buf body;
     char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
+    char cache_control[CLIENT_FIELD_BYTES_MAX], age[CLIENT_FIELD_BYTES_MAX];
+    char list_version[CLIENT_FIELD_BYTES_MAX], list_size[CLIENT_FIELD_BYTES_MAX];
 };
 /* ERR_OK for every answer that arrived whole, whatever its status. Owner: client_answer_fini, also after an
  * error. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_LIMIT, ERR_IO with a note. */

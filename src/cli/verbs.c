@@ -174,6 +174,14 @@ static const struct cli_option queue_top_options[] = {
     OPTIONS_QUEUE,
 };
 
+static const struct cli_option flight_options[] = { OPTIONS_QUEUE };
+static const struct cli_option list_get_options[] = {
+    { "param", 'p', "NAME=VALUE", "A parameter of the list; may be given again" },
+    { "cached", 0, NULL, "Only what is there: nothing is made" },
+    { "domain", 0, "NAME", "Domain of the list [localhost]" },
+    OPTIONS_QUEUE,
+};
+
 static const struct cli_option man_options[] = {
     { "write", 'w', "DIR", "Write all pages to DIR, each under its name" },
     OPTIONS_END,
@@ -335,6 +343,21 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Shows queues, all of a namespace or those named, anew each second: on a terminal as a table in place, "
                "those in trouble and the fullest first, as many as fit; else a line each time for each queue.",
       .options = queue_top_options, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_top },
+    { .name = "flight ls", .usage = "[SERVER...]", .summary = "list what is being made now",
+      .prose = "Says of each SERVER, the URL of its admin listener, whether Redis is there, and what it makes or waits "
+               "for: the state of its part, who leads and under which generation, how many requests wait there and "
+               "since when. Servers that share a Redis show one flight each, under the same generation.\n\nStates: "
+               "queued, making; across servers joining, waiting (another server leads), leading, publishing, alone "
+               "(without Redis). DEGRADED is how long Redis was away since the start, ALONE what was made meanwhile. "
+               "With --json one document a server.",
+      .options = flight_options, .operands_max = CLI_OPERANDS_MAX, .run = verb_flight_ls },
+    { .name = "list get", .usage = "LIST DISPLAY [POSITION]", .summary = "print a list, or one position of it",
+      .prose = "Prints the items of LIST that everybody sees on DISPLAY, each behind its position and a tab, or the "
+               "one at POSITION; on a terminal also the version, state and age of the list. DISPLAY * is none: the "
+               "parameters alone name the list. A list that is not there is made, unless --cached.\n\nWith --json "
+               "one document: list, display, version, state (fresh or stale), how (hit, leader, waiter, remote, "
+               "degraded, stale), size, age_s, fresh_s, and items or item.",
+      .options = list_get_options, .operands_min = 2, .operands_max = 3, .run = verb_list_get },
     { .name = "token create", .usage = "", .summary = "make a key for a client",
       .prose = "Makes a key with a role or several and prints it, once: the store keeps its hash alone. With --data it "
                "works on a store whose server is stopped, which is how the first key is made.",
