@@ -190,6 +190,7 @@ class Generator:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
+            wbufsize = 1 << 16         # head and body go out at once: no wait for an acknowledgement between them
 
             def log_message(self, *args):
                 pass

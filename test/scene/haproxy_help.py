@@ -1,0 +1,71 @@
+"""haproxy as the balancer, with the configuration that docs/operations.md shows: only its addresses are replaced."""
+import contextlib
+import pathlib
+import random
+import re
+import socket
+
+from harness import check, wait_until
+from list_help import Process, free_port
+
+OPERATIONS = pathlib.Path(__file__).resolve().parents[2] / 'docs/operations.md'
+SERVER = re.compile(r'^ +server \w+ 10\.\d+\.\d+\.\d+:\d+$', re.M)
+BACKEND = 'palimpsest'
+
+
+def lasting_ports(count):
+    """Free ports that the kernel gives to nobody else while their servers are away for a moment."""
+    lowest = int(pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range').read_text().split()[0])
+    ports = []
+    for port in random.sample(range(min(10000, lowest - 1000), lowest), 1000):
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(('127.0.0.1', port))
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise OSError('no ports are free')
+
+
+def documented():
+    """The configuration as it is shown: indented, from `defaults` on."""
+    text = OPERATIONS.read_text()
+    block = re.search(r'^    defaults\n(?:    .*\n|\n)+', text, re.M).group()
+    return re.sub(r'^    ', '', block, flags=re.M)
+
+
+class Haproxy(Process):
+    """Round robin over ports; server number n is called sN."""
+
+    def __init__(self, ports):
+        super().__init__('haproxy')
+        self.port, self.control = free_port(), self.folder / 'control'
+        shown = documented()
+        check(len(SERVER.findall(shown)) >= 2 and 'bind :80' in shown, 'servers and an address to replace')
+        servers = [f'  server s{n} 127.0.0.1:{port}' for n, port in enumerate(ports)]
+        settings = f'global\n  nbthread 1\n  stats socket {self.control}\n'
+        text = SERVER.sub('', shown).replace('bind :80', f'bind 127.0.0.1:{self.port}').rstrip()
+        (self.folder / 'conf').write_text('\n'.join([settings, text, *servers, '']))
+        self.run(['haproxy', '-db', '-f', self.folder / 'conf'])
+        self.wait_port(self.port)
+
+    def ask(self, command):
+        """What its control socket says."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(10)
+            s.connect(str(self.control))
+            s.sendall(command.encode() + b'\n')
+            parts = iter(lambda: s.recv(65536), b'')
+            return b''.join(parts).decode()
+
+    def stats(self):
+        """{server: {column: value}} of show stat."""
+        lines = [line.split(',') for line in self.ask('show stat').splitlines() if line]
+        names = [name.lstrip('# ') for name in lines[0]]
+        rows = [dict(zip(names, line)) for line in lines[1:]]
+        return {row['svname']: row for row in rows if row['pxname'] == BACKEND}
+
+    def is_up(self, n):
+        return self.stats()[f's{n}']['status'].startswith('UP')
+
+    def wait_server(self, n, up):
+        wait_until(lambda: self.is_up(n) == up, f'server {n} is {"up" if up else "down"}', 30)

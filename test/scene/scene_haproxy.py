@@ -1,0 +1,150 @@
+"""Goal: behind haproxy, configured as docs/operations.md says, four servers are restarted one after the other and no
+request fails.
+Method: clients ask for lists, new ones and known ones, all the time. Each server is asked to end while somebody reads
+a long answer from it slowly, so that it drains until its health check has taken it out; another time all of them end at
+once when asked, long before any check, and what they refuse goes to the next."""
+import socket
+import threading
+
+from harness import Server, check, eq, main, scene, wait_until
+from haproxy_help import Haproxy, lasting_ports
+from list_help import Cluster
+
+BIG = 24 << 20
+COUNT, CLIENTS = 4, 4
+LEASED = ('--set', 'redis.timeout=20s', '--set', 'redis.lease=2s')
+LARGE = ('--set', 'page.body_bytes_max=64M', '--set', 'http.arena_bytes_max=192M', '--set', 'page.codec=identity',
+         '--set', 'drain_timeout=60s')
+GET = b'GET /localhost/v1/page/html/Big HTTP/1.1\r\nHost: x\r\n\r\n'
+
+
+class Clients:
+    """Ask through the balancer until they are told to stop; keep what was wrong."""
+
+    def __init__(self, c, port):
+        self.c, self.port, self.over = c, port, threading.Event()
+        self.wrong, self.answered = [], 0
+        self._lock = threading.Lock()
+        self.threads = [threading.Thread(target=self._ask, args=(n,)) for n in range(CLIENTS)]
+        for thread in self.threads:
+            thread.start()
+
+    def _ask(self, client):
+        turn = 0
+        while not self.over.is_set():
+            turn += 1
+            # Each display five times, by position, from whichever server; then a new one.
+            display = f'/c{client % 2}-{turn // 5}'
+            try:
+                answer = self.c.get('balancer', f'{display}/{turn % 5 + 1}', timeout=60)
+                why = None if answer.status == 200 else f'{answer.status} {str(answer.body)[:200]}'
+            except Exception as error:      # pylint: disable=broad-except
+                why = f'{type(error).__name__}: {error}'
+            with self._lock:
+                self.answered += why is None
+                if why is not None:
+                    self.wrong.append(f'{display}: {why}')
+
+    def wait_more(self, count=40):
+        wanted = self.answered + count
+        wait_until(lambda: self.answered >= wanted or self.wrong, f'{count} more answers', 60)
+
+    def stop(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join(60)
+
+
+class Fleet:
+    """Four servers on ports that last, haproxy before them, clients before it."""
+
+    def __init__(self, binary, *args):
+        self.cluster = Cluster(binary, 0, *LEASED, *args, patient=False)
+        try:
+            self._begin(binary)
+        except BaseException:
+            self.cluster.stack.close()
+            raise
+
+    def _begin(self, binary):
+        c = self.cluster
+        ports = lasting_ports(COUNT)
+        for port in ports:
+            c.servers.append(c.stack.enter_context(Server(binary, *c.args, '--listen', f'127.0.0.1:{port}')))
+        c.wait_redis()
+        self.haproxy = c.balancer = c.stack.enter_context(Haproxy(ports))
+        for n in range(COUNT):
+            self.haproxy.wait_server(n, True)
+        self.clients = Clients(c, self.haproxy.port)
+        c.stack.callback(self.clients.stop)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        return self.cluster.__exit__(*why)
+
+
+def _slow_reader(server):
+    """Has the head of a long answer and reads no more for now."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.settimeout(30)
+    peer.connect((server.host, server.port))
+    peer.sendall(GET)
+    check(peer.recv(1000).startswith(b'HTTP/1.1 200'), 'the long answer')
+    return peer
+
+
+def _read_all(peer):
+    size = 0
+    while True:
+        piece = peer.recv(1 << 16)
+        if not piece:
+            return size
+        size += len(piece)
+
+
+@scene
+def a_draining_server_is_taken_out_before_it_ends(binary):
+    with Fleet(binary, *LARGE) as fleet:
+        for n, server in enumerate(fleet.cluster.servers):
+            eq(server.request('PUT', '/localhost/v1/page/html/Big/1', {'Content-Type': 'text/html'},
+                              b'x' * BIG).status, 201)
+            with _slow_reader(server) as peer:
+                server.signal(15)
+                fleet.haproxy.wait_server(n, False)
+                check(server.process.poll() is None, 'it was taken out while it drained')
+                # Nothing comes to it any more.
+                before = fleet.haproxy.stats()[f's{n}']['stot']
+                fleet.clients.wait_more()
+                eq(fleet.haproxy.stats()[f's{n}']['stot'], before, 'requests to what was taken out')
+                check(_read_all(peer) > BIG - 2000, 'what it had begun is whole')
+            eq(server.wait_exit(), 0)
+            server.start()
+            fleet.haproxy.wait_server(n, True)
+        fleet.clients.wait_more()
+        fleet.clients.stop()
+        eq(fleet.clients.wrong, [], f'of {fleet.clients.answered}')
+
+
+@scene
+def a_rolling_restart_fails_no_request(binary):
+    """Nothing holds the servers: each has ended before any check could see it drain."""
+    with Fleet(binary) as fleet:
+        for n, server in enumerate(fleet.cluster.servers):
+            fleet.clients.wait_more()
+            eq(server.sigterm(), 0)
+            fleet.clients.wait_more()
+            server.start()
+            fleet.haproxy.wait_server(n, True)
+            fleet.cluster.wait_redis(servers=[n])
+        fleet.clients.wait_more()
+        fleet.clients.stop()
+        eq(fleet.clients.wrong, [], f'of {fleet.clients.answered}')
+        # Round robin: all of them have worked.
+        for n in range(COUNT):
+            check(int(fleet.haproxy.stats()[f's{n}']['stot']) > 0, f'server {n} was asked')
+
+
+main()
