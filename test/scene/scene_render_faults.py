@@ -98,6 +98,49 @@ def an_origin_that_is_busy_is_503_and_says_when(binary):
                 problem(ask_anew(server, origin, 'render', path('html', 'A')), 400, 'bad_request#origin')
 
 
+# What the wiki answers, and what that is to who asks for a render: docs/api.md, section 5.
+TOLD = {400: (400, 'bad_request#origin'), 403: (400, 'bad_request#origin'), 406: (400, 'bad_request#origin'),
+        413: (400, 'bad_request#origin'), 429: (503, 'origin_busy'), 503: (503, 'origin_busy'),
+        500: (502, 'origin_failed'), 302: (502, 'origin_failed')}
+# To who asks for a transform; these are not remembered, so that only the wiki's own word says when to come again.
+TOLD_TRANSFORM = {**TOLD, 404: (404, 'not_found'), 406: (406, 'not_acceptable'), 413: (413, 'content_too_large')}
+
+
+@scene
+def each_failure_has_the_status_that_is_promised(binary):
+    with Origin() as origin:
+        for i, code in enumerate(TOLD):
+            origin.page(f'T{code}', (20 + i, 'x'))
+        origin.page('A', (7, 'hidden'), (8, 'new'))
+        origin.hide('A', 7)
+        with page_server(binary, *origin.options('localhost', retries=0)) as server:
+            def ask(title, rev=None, headers=None, method='GET', content='html'):
+                answer = server.request(method, path(content, title, rev), headers)
+                return answer, answer.headers['Retry-After']
+            for title, rev, status, kind in (('Nope', None, 404, 'not_found'), ('A', 99, 404, 'not_found'),
+                                             ('A', 7, 403, 'access_denied#revision')):
+                answer, again = ask(title, rev)
+                problem(answer, status, kind)
+                eq(again, None, kind)       # asked for again, it is looked for again
+            for code, (status, kind) in TOLD.items():
+                origin.fault('render', status_of(code))
+                answer, again = ask(f'T{code}')
+                problem(answer, status, kind)
+                check(int(again) >= 1, f'{code}: when it is forgotten')
+            answer, again = ask('A', headers={'Cache-Control': 'only-if-cached'})
+            problem(answer, 504, 'not_cached')
+            eq(again, None)
+            for code, (status, kind) in TOLD_TRANSFORM.items():
+                origin.fault('transform', status_of(code))
+                answer = server.request('POST', '/localhost/v1/transform/wikitext/to/html',
+                                        {'Content-Type': 'application/json'}, b'{"wikitext": "x"}')
+                problem(answer, status, kind)
+                eq(answer.headers['Retry-After'], '1' if status == 503 else None, f'transform {code}')
+            for content in ('lint', 'wikitext'):
+                answer, _ = ask('A', 9, {'Content-Length': '0'}, 'PUT', content)
+                eq((answer.status, answer.headers['Allow']), (405, 'GET, HEAD, OPTIONS'))
+
+
 @scene
 def what_is_safe_is_tried_again(binary):
     with Origin() as origin:
