@@ -179,10 +179,10 @@ static void show_live(const struct top *t, bool fine)
 static void print_line(const struct top *t, const struct top_row *row)
 {
     if (t->c.json) {
-        json_t *doc = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "at", t->at, "queue_name", row->name, "partitions",
-                                (json_int_t)row->partitions, "ready", (json_int_t)row->ready, "scheduled",
-                                (json_int_t)row->scheduled, "leased", (json_int_t)row->leased, "lease_waiting",
-                                (json_int_t)row->waiting);
+        json_t *doc = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "at", t->at, "queue_name", row->name,
+                                "partitions", (json_int_t)row->partitions, "ready", (json_int_t)row->ready,
+                                "scheduled", (json_int_t)row->scheduled, "leased", (json_int_t)row->leased,
+                                "lease_waiting", (json_int_t)row->waiting);
         out_json(stdout, doc);
         json_decref(doc);
         return;
