@@ -174,11 +174,11 @@ static bool flush_main(struct part *p, mono now)
         produce_build(p, s, at);
     unsigned before = s->ops_count;
     change_build(p, s, at);
+    orphan_build(p, s); /* on a full disk too: nothing of the partition is given before */
     if (!p->frees_only) {
         if (!p->queue->draining && !p->queue->deleted)
             due_build(p, s, at);
         move_build(p, s);
-        orphan_build(p, s);
         idem_delete(p, s);
     }
     put_states(s);

@@ -7,7 +7,6 @@
  * their size decides how many fit into the reply; what does not fit goes back to its place. */
 #include "queue/flush.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { COPY_BYTES_MAX = 4096 /* copied under the lock; more is copied outside */ };
@@ -346,7 +345,6 @@ void lease_round(struct queue *q)
     }
 }
 
-
 /* ---- bodies ---- */
 
 /* Everything about the bodies of r but the lock. ERR_AGAIN: not without blocking. */
@@ -402,6 +400,20 @@ static void finish(struct queue *q, struct queue_lease_request *r)
     req_answer(q, &own->req, own->fetch_why == ERR_OK ? ERR_OK : ERR_UNAVAILABLE);
 }
 
+/* Its leases are written, and it left before it was told. */
+static void disown(struct part *p, const struct queue_lease_request *r)
+{
+    for (unsigned i = 0; i < r->items_count; i++) {
+        struct qitem *it = part_item(p, r->items[i].id);
+        if (it == NULL || it->state != QITEM_LEASED || it->due.place == 0)
+            continue; /* its write or its expiry is on the way */
+        heap_remove(&p->queue->due, &it->due);
+        list_append(&p->orphans, &it->link);
+    }
+    part_heads(p);
+    queue_work(p);
+}
+
 /* The bodies are here, or cannot be had. Under the lock. */
 static void copied(struct queue *q, struct queue_lease_request *r)
 {
@@ -410,6 +422,8 @@ static void copied(struct queue *q, struct queue_lease_request *r)
     own->copying = false;
     unpin(r, p);
     if (own->req.canceled) {
+        if (own->written)
+            disown(p, r);
         lease_detach(q, r);
         req_answer(q, &own->req, ERR_GONE);
     } else if (own->again) {
@@ -506,17 +520,10 @@ static void leased(struct part *p, struct list *items, struct list *orphans)
 }
 
 /* Should their lease turn out to stand, they are given back as soon as the partition is read. */
-static void lose_item(struct part *p, const struct qitem *it)
-{
-    p->lost = reallocarray(p->lost, p->lost_count + 1, sizeof *p->lost);
-    INVARIANT(p->lost != NULL);
-    p->lost[p->lost_count++] = it->id;
-}
-
 static void lose_items(struct part *p, struct list *items)
 {
     for (struct list *n = items->next; n != items; n = n->next)
-        lose_item(p, CONTAINER_OF(n, struct qitem, link));
+        part_lose(p, CONTAINER_OF(n, struct qitem, link)->id);
 }
 
 /* Those that a write was giving back. */
@@ -524,7 +531,7 @@ void lease_lose_steps(struct slot *s)
 {
     for (unsigned i = 0; i < s->steps_count && s->generation == s->part->generation; i++)
         if (s->steps[i].kind == STEP_RELEASE)
-            lose_item(s->part, s->steps[i].item);
+            part_lose(s->part, s->steps[i].item->id);
 }
 
 void lease_written(struct queue_lease_request *r, bool ok, bool unknown)

@@ -266,16 +266,9 @@ static void merge_scheduled(struct part *p, struct part_job *j)
     p->whole_due = !j->scheduled.more && (int64_t)p->scheduled_items == p->scheduled;
 }
 
-static bool was_lost(const struct part *p, struct ksuid id)
-{
-    for (size_t i = 0; i < p->lost_count; i++)
-        if (ksuid_cmp(p->lost[i], id) == 0)
-            return true;
-    return false;
-}
-
 static void merge_leases(struct part *p, struct part_job *j)
 {
+    part_lost_sort(p);
     for (unsigned i = 0; i < j->leases_count; i++) {
         const struct queue_lease *l = &j->leases[i];
         struct queue_entry e = { .id = l->id, .place = l->place, .attempts = l->attempts,
@@ -288,14 +281,12 @@ static void merge_leases(struct part *p, struct part_job *j)
         it->due_at = l->deadline;
         if (it->key != NULL)
             it->key->active = it;
-        if (was_lost(p, it->id))
+        if (it->attempts < ATTEMPTS_DOOMED && part_was_lost(p, it->id))
             list_append(&p->orphans, &it->link);
         else
             due_add(it, it->attempts >= ATTEMPTS_DOOMED ? STORE_TIME_ZERO : it->due_at);
     }
-    free(p->lost);
-    p->lost = NULL;
-    p->lost_count = 0;
+    part_lost_end(p);
 }
 
 static void merge_keys(struct part *p, struct part_job *j)

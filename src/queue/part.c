@@ -361,6 +361,43 @@ struct qitem *part_head(const struct part *p)
     return n == NULL ? NULL : CONTAINER_OF(n, struct qitem, link);
 }
 
+/* ---- leases nobody was told of ---- */
+
+void part_lose(struct part *p, struct ksuid id)
+{
+    if (p->lost_count == PART_LOST_MAX)
+        return;
+    if (p->lost_count == p->lost_size) {
+        p->lost_size = p->lost_size == 0 ? 64 : p->lost_size * 2;
+        p->lost = reallocarray(p->lost, p->lost_size, sizeof *p->lost);
+        INVARIANT(p->lost != NULL);
+    }
+    p->lost[p->lost_count++] = id;
+}
+
+static int lost_cmp(const void *a, const void *b)
+{
+    return ksuid_cmp(*(const struct ksuid *)a, *(const struct ksuid *)b);
+}
+
+void part_lost_sort(struct part *p)
+{
+    if (p->lost_count > 0)
+        qsort(p->lost, p->lost_count, sizeof *p->lost, lost_cmp);
+}
+
+bool part_was_lost(const struct part *p, struct ksuid id)
+{
+    return p->lost_count > 0 && bsearch(&id, p->lost, p->lost_count, sizeof *p->lost, lost_cmp) != NULL;
+}
+
+void part_lost_end(struct part *p)
+{
+    free(p->lost);
+    p->lost = NULL;
+    p->lost_count = p->lost_size = 0;
+}
+
 /* ---- the whole ---- */
 
 void part_init(struct part *p, struct queue *q, uint32_t number, uint32_t store)
@@ -442,6 +479,6 @@ void part_forget(struct part *p)
 void part_fini(struct part *p)
 {
     part_forget(p);
+    part_lost_end(p);
     free(p->recent);
-    free(p->lost);
 }

@@ -28,6 +28,7 @@ enum {
     PART_REFILL_ITEMS = 1024,     /* fewer than this in memory: read on */
     PART_BEHIND_ITEMS = 65536,    /* waiting behind their order key, in memory */
     PART_SCHEDULED_ITEMS = 4096,  /* the next schedules in memory */
+    PART_LOST_MAX = 65536,        /* ids remembered as lost; leases of more stand until they expire */
 };
 
 /* In the attempts of a lease: the item is on its way to another queue. */
@@ -136,7 +137,7 @@ struct part {
     struct list due, orphans;     /* items: to be returned; leased without anybody */
     int64_t releasing;            /* orphans on their way back to their place: nothing behind them is given before */
     struct ksuid *lost;           /* ids of leases nobody was told of, when memory was thrown away */
-    size_t lost_count;
+    size_t lost_count, lost_size;
     struct list moves;            /* struct move, ready to be written */
     struct list dying, later, movers; /* struct move: being gathered, tried again later, all */
     struct list old_idems, unknown_idems; /* keys past their window; of an unknown outcome */
@@ -180,6 +181,13 @@ void part_key_of(struct part *p, struct qitem *it); /* finds the order key of it
 void part_okey_hash(str key, unsigned char out[16]);
 struct okey *part_okey(struct part *p, const unsigned char hash[16], bool make);
 bool part_okey_may(const struct okey *k, const struct qitem *it);
+
+/* The lease of id, should it turn out to stand when the partition is read, was given to nobody. All of them are lost
+ * first, then sorted, then asked for. */
+void part_lose(struct part *p, struct ksuid id);
+void part_lost_sort(struct part *p);
+bool part_was_lost(const struct part *p, struct ksuid id);
+void part_lost_end(struct part *p);
 
 /* Throws all of the memory away: items must be in no write. */
 void part_forget(struct part *p);

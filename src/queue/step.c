@@ -278,6 +278,10 @@ void step_undo(struct part *p, const struct step *s)
     if (s->kind != STEP_EXTEND && s->kind != STEP_RELEASE)
         it->batch->states[it->index] = it->in_place ? ITEM_IN_PLACE : ITEM_ELSEWHERE;
     it->state = it->from;
+    if (s->kind == STEP_RELEASE && !p->queue->draining) { /* nobody has it: given back as soon as that can be written */
+        list_append(&p->orphans, &it->link);
+        return;
+    }
     switch ((enum qitem_state)it->from) {
     case QITEM_READY:
     case QITEM_TAIL:
