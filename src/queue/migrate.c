@@ -36,6 +36,8 @@ static void written(struct queue_write *w, err why)
 /* Writes what was gathered, and waits. */
 static err flush(struct copy *c)
 {
+    if (c->queue->all->draining)
+        return ERR_SHUTDOWN; /* the old one is whole; the copy is dropped by the next try */
     if (c->ops_count == 0)
         return ERR_OK;
     struct waiter waiter;
@@ -390,7 +392,9 @@ err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note
     }
     err why = migrate(q, p, to, note);
     open_part(q, p);
-    if (why != ERR_OK && note != NULL && note->text[0] == '\0')
+    if (why == ERR_SHUTDOWN)
+        err_note_set(note, "queue is shutting down");
+    else if (why != ERR_OK && note != NULL && note->text[0] == '\0')
         err_note_set(note, "internal error, try your request again");
-    return why == ERR_OK ? ERR_OK : ERR_UNAVAILABLE;
+    return why == ERR_OK || why == ERR_SHUTDOWN ? why : ERR_UNAVAILABLE;
 }

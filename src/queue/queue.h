@@ -65,7 +65,8 @@ struct queues_opts {
 /* Loads the catalogue and the records of all partitions (not their items). Blocks: start-up. ERR_CORRUPT, ERR_IO.
  * A store that cannot be read is in error and tried again; its partitions are not available. */
 MUST_CHECK err queues_new(const struct queues_opts *opts, struct queues **out, struct err_note *note);
-/* Answers what waits with ERR_SHUTDOWN, at once and from now on; what is being written is finished. */
+/* Answers what waits with ERR_SHUTDOWN, at once and from now on; what is being written is finished. Waits for no
+ * change of a queue: a partition that is being moved stays where it was. Blocks not: loop thread. */
 void queues_drain(struct queues *qs);
 /* After drain: no request, write or job is on its way any more. */
 bool queues_idle(struct queues *qs);

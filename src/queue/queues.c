@@ -333,6 +333,8 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
         q->fresh = true;
         queue_own_fresh(q, 0);
         enlist(qs, q);
+        if (qs->draining)
+            queue_end(q, false);
         log_event(qs->opts.log, LOG_INFO, "queue.create", LOG_STR("name", info->name),
                   LOG_INT("partitions", info->partitions));
     } else {
