@@ -1,13 +1,15 @@
 /* Goal: whatever stores and clients do, the queue keeps I1-I13 (see below). Method: the real machine over real
  * local stores (their engine in memory), a virtual loop and clock, stores that delay, fail, break and are killed,
  * random clients; a naive model of what every client was told; checked after each step, and counted at the end.
- * Everything follows from the seed, which is printed; run one again with --seed N.
+ * Everything follows from the seed, which is printed; run one again with --seed N. --record FILE writes down what
+ * clients asked and were told; linear.py checks that on its own.
  *
  *   I1 no loss, I2 no phantom, I3 whole requests, I4 one live lease, I5 fenced changes, I7 order keys, I8 attempts,
  *   I9 dead letters once, I10 no duplicates, I11 never early, I12 no lost wake-up, I13 decisions replay */
 #include "../unit/bucket/engine_mem.h"
 #include "queue/flush.h"
 #include "queue/queue.h"
+#include "record.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -43,6 +45,7 @@ struct ask {
     unsigned first, count;     /* things */
     unsigned things[BATCH_MAX];
     unsigned life;
+    uint64_t op;               /* its number in the record */
     union { struct queue_produce produce; struct queue_lease_request lease; struct queue_change change; } u;
     struct queue_item_new items[BATCH_MAX];
     struct queue_change_item changes[BATCH_MAX];
@@ -63,7 +66,7 @@ struct sim {
     unsigned things_count, requests, life;
     struct ask asks[ASKS_MAX];
     uint64_t grants, oks, unknowns, failures, crashes;
-    bool verbose;
+    struct record *record;     /* NULL: none */
 };
 
 #define CHECK(s, cond)                                                                                      \
@@ -73,6 +76,11 @@ struct sim {
             abort();                                                                                        \
         }                                                                                                   \
     } while (0)
+
+static store_time now_of(const struct sim *s)
+{
+    return (store_time){ .ns = s->world.store_ns };
+}
 
 static uint64_t pick(struct sim *s, uint64_t n)
 {
@@ -116,12 +124,13 @@ static void sim_open(struct sim *s)
         s->outer[i] = sim_store_of(s->stores[i]);
     }
     open_queues(s);
-    struct queue_info info = { .name = STR("dead"), .lease_timeout_ns = LEASE_NS, .expire_timeout_ns = 3600 * NS_PER_S,
-                               .partitions = 2 };
-    CHECK(s, queues_create(s->queues, &info, &note) == ERR_OK);
-    info = (struct queue_info){ .name = STR("work"), .lease_timeout_ns = LEASE_NS, .expire_timeout_ns = EXPIRE_NS,
-                                .partitions = PARTS, .max_attempts = MAX_ATTEMPTS, .dead_queue = STR("dead") };
-    CHECK(s, queues_create(s->queues, &info, &note) == ERR_OK);
+    struct queue_info infos[] = {
+        { .name = STR("dead"), .lease_timeout_ns = LEASE_NS, .expire_timeout_ns = 3600 * NS_PER_S, .partitions = 2 },
+        { .name = STR("work"), .lease_timeout_ns = LEASE_NS, .expire_timeout_ns = EXPIRE_NS, .partitions = PARTS,
+          .max_attempts = MAX_ATTEMPTS, .dead_queue = STR("dead") } };
+    for (unsigned i = 0; i < COUNT_OF(infos); i++)
+        CHECK(s, queues_create(s->queues, &infos[i], &note) == ERR_OK);
+    record_queues(s->record, infos, COUNT_OF(infos));
     find_queues(s);
 }
 
@@ -143,6 +152,8 @@ static void sim_restart(struct sim *s, bool killed)
         sim_store_faults(s->stores[i])->crashed = true;
     s->life++; /* what comes now of earlier requests tells nobody anything */
     s->crashes += killed;
+    if (killed)
+        record_crash(s->record, now_of(s));
     queues_drain(s->queues);
     queue_unref(&s->q);
     queue_unref(&s->dead);
@@ -151,6 +162,8 @@ static void sim_restart(struct sim *s, bool killed)
         run(s, 10 * NS_PER_MS);
     }
     queues_free(&s->queues);
+    if (!killed)
+        record_crash(s->record, now_of(s));
     for (unsigned i = 0; i < STORES; i++) {
         sim_store_reopen(s->stores[i]);
         sim_store_faults(s->stores[i])->crashed = false;
@@ -176,6 +189,8 @@ static void produced(struct queue_produce *p, err why)
     bool late = a->life != s->life; /* a killed process tells nobody */
     CHECK(s, !a->answered);
     a->answered = true;
+    if (!late)
+        record_answer(s->record, now_of(s), a->op, why == ERR_OK ? "ok" : unknown ? "unknown" : "none");
     for (unsigned i = 0; i < a->count; i++) {
         struct thing *t = &s->things[a->first + i];
         t->produced = why == ERR_OK && !late ? TOLD_OK : late || unknown ? TOLD_UNKNOWN : TOLD_FAILED;
@@ -240,6 +255,10 @@ static void leased(struct queue_lease_request *r, err why)
     CHECK(s, !a->answered);
     a->answered = true;
     CHECK(s, why != ERR_OK || (r->items_count > 0 && r->items_count <= r->batch_size));
+    if (a->life == s->life && why == ERR_OK)
+        record_leased(s->record, now_of(s), a->op, r);
+    else if (a->life == s->life)
+        record_answer(s->record, now_of(s), a->op, "none");
     for (unsigned i = 0; i < r->items_count && why == ERR_OK && a->life == s->life; i++)
         granted(s, r, &r->items[i]);
     for (unsigned i = 0; i < r->items_count && why == ERR_OK && a->life != s->life; i++) {
@@ -256,6 +275,8 @@ static void changed(struct queue_change *c, err why)
     CHECK(s, !a->answered);
     a->answered = true;
     bool definite = why == ERR_BAD || why == ERR_NOT_FOUND || why == ERR_CONFLICT;
+    if (a->life == s->life)
+        record_answer(s->record, now_of(s), a->op, why == ERR_OK ? "ok" : definite ? "refused" : "unknown");
     for (unsigned i = 0; i < a->count; i++) {
         struct thing *t = &s->things[a->things[i]];
         char id[KSUID_TEXT_BYTES + 1];
@@ -328,9 +349,11 @@ static void do_produce(struct sim *s)
                                            .deadline = soon(s), .arena = &a->arena, .done = produced, .ctx = a };
     if (key >= 0)
         a->u.produce.order_key = arena_printf(&a->arena, "key-%d", key);
+    a->op = record_produce(s->record, now_of(s), &a->u.produce);
     err why = queue_produce_start(&a->u.produce);
     if (why == ERR_OK)
         return;
+    record_answer(s->record, now_of(s), a->op, "none");
     CHECK(s, why == ERR_SHUTDOWN || why == ERR_LIMIT);
     for (unsigned i = 0; i < a->count; i++)
         s->things[a->first + i].produced = TOLD_FAILED;
@@ -349,10 +372,13 @@ static void do_lease(struct sim *s, struct queue *q)
                                                .arena = &a->arena, .done = leased, .ctx = a };
     if (pick(s, 3) == 0)
         a->u.lease.client_id = arena_printf(&a->arena, "client-%u", (unsigned)pick(s, 4));
+    a->op = record_lease(s->record, now_of(s), &a->u.lease);
     err why = queue_lease_start(&a->u.lease);
     CHECK(s, why == ERR_OK || why == ERR_BAD || why == ERR_SHUTDOWN);
-    if (why != ERR_OK)
-        ask_free(a);
+    if (why == ERR_OK)
+        return;
+    record_answer(s->record, now_of(s), a->op, "none");
+    ask_free(a);
 }
 
 static bool is_free(const struct thing *t)
@@ -392,9 +418,11 @@ static void do_change(struct sim *s)
     a->u.change = (struct queue_change){ .queue = s->q, .kind = kind, .partition = partition, .items = a->changes,
                                          .items_count = a->count, .deadline = soon(s), .arena = &a->arena,
                                          .done = changed, .ctx = a };
+    a->op = record_change(s->record, now_of(s), &a->u.change);
     err why = queue_change_start(&a->u.change);
     if (why == ERR_OK)
         return;
+    record_answer(s->record, now_of(s), a->op, "none");
     CHECK(s, why == ERR_UNAVAILABLE || why == ERR_SHUTDOWN);
     for (unsigned i = 0; i < a->count; i++)
         s->things[a->things[i]].asked = false;
@@ -657,6 +685,19 @@ static void count_all(struct sim *s)
     }
 }
 
+static void record_end(struct sim *s)
+{
+    record_drained_begin(s->record, now_of(s));
+    for (unsigned i = 0; i < s->things_count; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "t%u", i);
+        for (unsigned n = 0; n < s->things[i].seen; n++)
+            record_drained(s->record, name);
+    }
+    record_drained_end(s->record);
+    record_close(&s->record);
+}
+
 static void sim_close(struct sim *s)
 {
     queues_drain(s->queues);
@@ -676,17 +717,20 @@ static void sim_close(struct sim *s)
     engine_close(&s->catalogue);
 }
 
-static void history(uint64_t seed, unsigned steps, bool verbose)
+static void history(uint64_t seed, unsigned steps, bool verbose, const char *record)
 {
     struct sim *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
     s->seed = seed;
+    s->record = record == NULL ? NULL : record_open(record);
+    CHECK(s, record == NULL || s->record != NULL);
     sim_open(s);
     for (unsigned i = 0; i < steps; i++) {
         step(s);
         check_now(s);
     }
     count_all(s);
+    record_end(s);
     if (verbose)
         printf("seed %llu: %u items, %llu grants, produce %llu ok %llu unknown %llu failed, %llu crashes\n",
                (unsigned long long)seed, s->things_count, (unsigned long long)s->grants, (unsigned long long)s->oks,
@@ -699,16 +743,19 @@ int main(int argc, char **argv)
 {
     uint64_t first = 1, count = 200, steps = 400;
     bool verbose = false;
+    const char *record = NULL;
     for (int i = 1; i < argc; i++) {
         uint64_t *to = strcmp(argv[i], "--seed") == 0 ? &first : strcmp(argv[i], "--histories") == 0 ? &count
                        : strcmp(argv[i], "--steps") == 0 ? &steps : NULL;
         verbose |= strcmp(argv[i], "--verbose") == 0;
+        if (strcmp(argv[i], "--record") == 0 && i + 1 < argc)
+            record = argv[i + 1]; /* of the last seed, when there are several */
         if (to != NULL && i + 1 < argc && str_to_u64(str_of(argv[i + 1]), to) && to == &first)
             count = 1;
     }
     printf("seeds %llu to %llu, %llu steps each\n", (unsigned long long)first, (unsigned long long)(first + count - 1),
            (unsigned long long)steps);
     for (uint64_t seed = first; seed < first + count; seed++)
-        history(seed, (unsigned)steps, verbose);
+        history(seed, (unsigned)steps, verbose, record);
     return 0;
 }
