@@ -1,5 +1,6 @@
 """Goal: what Querator only proposes: tokens and extension of leases, idempotent and ordered produces, peeking, requeueing,
 partitions that come, drain, move and rest, and the record of decisions. Method: both encodings, a clock that is moved."""
+import collections
 import json
 
 from harness import check, eq, main, scene
@@ -194,6 +195,17 @@ def a_partition_moves_with_its_items(binary):
         eq([item['bytes'] for item in rest], [b'%d' % i for i in range(3, 20)])
         got = call(server, '/v1/partitions.move', {'queue_name': 'q', 'partition': 0, 'store': 'none'})
         eq(got.status, 400, got.body)
+
+
+@scene
+def stores_get_partitions_by_their_weight(binary):
+    with queue_server(binary, '--set', 'queue.stores=a*2=q-a, b=q-b') as server:
+        create(server, 'q', 6)
+        eq(collections.Counter(part['store'] for part in parts(server, 'q')), {'a': 4, 'b': 2})
+        for partition in range(6):
+            fine(server, '/v1/partitions.move', {'queue_name': 'q', 'partition': partition, 'store': 'b'})
+        fine(server, '/v1/partitions.rebalance', {'queue_name': 'q'})
+        eq(collections.Counter(part['store'] for part in parts(server, 'q')), {'a': 4, 'b': 2})
 
 
 @scene
