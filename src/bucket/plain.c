@@ -1,5 +1,7 @@
 #include "bucket/bundle.h"
 
+#include <string.h>
+
 /* A scanner over HTML that is not a parser: it knows start tags, their quoted values and comments. */
 struct scan {
     str text;
@@ -26,9 +28,25 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static str from_here(const struct scan *s)
+/* Place of the first c at or behind at, else the end. */
+static size_t find(str text, size_t at, char c)
 {
-    return str_skip(s->text, s->at);
+    const char *found = at < text.n ? memchr(text.p + at, c, text.n - at) : NULL;
+    return found == NULL ? text.n : (size_t)(found - text.p);
+}
+
+static size_t behind_name(str text, size_t at)
+{
+    while (at < text.n && (kinds[(unsigned char)text.p[at]] & NAME_END) == 0)
+        at++;
+    return at;
+}
+
+static size_t behind_spaces(str text, size_t at)
+{
+    while (at < text.n && is_space(text.p[at]))
+        at++;
+    return at;
 }
 
 /* Leaves out [from, until). */
@@ -39,45 +57,26 @@ static void cut(struct scan *s, size_t from, size_t until)
     s->kept = until;
 }
 
-static bool is_name_end(char c)
-{
-    return (kinds[(unsigned char)c] & NAME_END) != 0;
-}
-
-static void skip_spaces(struct scan *s)
-{
-    while (s->at < s->text.n && is_space(s->text.p[s->at]))
-        s->at++;
-}
-
 /* Behind a quoted value whose quote is the next byte; false: none follows, or it never ends. */
 static bool skip_quoted(struct scan *s)
 {
     if (s->at >= s->text.n || (s->text.p[s->at] != '"' && s->text.p[s->at] != '\''))
         return false;
-    size_t n = str_find(str_skip(s->text, s->at + 1), s->text.p[s->at]);
-    if (s->at + 1 + n >= s->text.n) {
-        s->at = s->text.n;
-        return false;
-    }
-    s->at += n + 2;
-    return true;
+    size_t end = find(s->text, s->at + 1, s->text.p[s->at]);
+    s->at = end == s->text.n ? end : end + 1;
+    return end < s->text.n;
 }
 
 static void scan_attribute(struct scan *s)
 {
-    size_t begin = s->at;
-    while (s->at < s->text.n && !is_name_end(s->text.p[s->at]))
-        s->at++;
-    str name = { .p = s->text.p + begin, .n = s->at - begin };
-    size_t name_end = s->at;
-    skip_spaces(s);
+    size_t begin = s->at, name_end = behind_name(s->text, begin);
+    str name = { .p = s->text.p + begin, .n = name_end - begin };
+    s->at = behind_spaces(s->text, name_end);
     if (s->at >= s->text.n || s->text.p[s->at] != '=') {
         s->at = name.n > 0 ? name_end : s->at + 1;
         return;
     }
-    s->at++;
-    skip_spaces(s);
+    s->at = behind_spaces(s->text, s->at + 1);
     bool quoted = skip_quoted(s);
     if (quoted && begin > 0 && is_space(s->text.p[begin - 1]) && str_eq_nocase(name, STR("about")))
         cut(s, begin - 1, s->at);
@@ -89,9 +88,7 @@ static void scan_attribute(struct scan *s)
 static void scan_tag(struct scan *s)
 {
     size_t begin = s->at, cut_before = s->kept;
-    s->at++;
-    while (s->at < s->text.n && !is_name_end(s->text.p[s->at]))
-        s->at++;
+    s->at = behind_name(s->text, begin + 1);
     str name = { .p = s->text.p + begin + 1, .n = s->at - begin - 1 };
     bool meta = str_eq_nocase(name, STR("meta"));
     while (s->at < s->text.n && s->text.p[s->at] != '>') {
@@ -113,14 +110,14 @@ void bundle_plain(str html, void (*piece)(void *ctx, str bytes), void *ctx)
 {
     struct scan s = { .text = html, .piece = piece, .ctx = ctx };
     while (s.at < html.n) {
-        s.at += str_find(from_here(&s), '<');
+        s.at = find(html, s.at, '<');
         if (s.at + 1 >= html.n)
             break;
         if (is_letter(html.p[s.at + 1])) {
             scan_tag(&s);
-        } else if (html.p[s.at + 1] == '!' && str_starts(from_here(&s), STR("<!--"))) {
+        } else if (html.p[s.at + 1] == '!' && str_starts(str_skip(html, s.at), STR("<!--"))) {
             s.at += 4;
-            s.at += str_find_str(from_here(&s), STR("-->"));
+            s.at += str_find_str(str_skip(html, s.at), STR("-->"));
         } else {
             s.at++;
         }

@@ -9,7 +9,7 @@ enum {
     HTTP_LISTENS_MAX = 8,
     HTTP_ADDRESS_BYTES = 64,
     HTTP_RESUMED_MAX = 256, /* answers the workers were told to come for at once: others' requests get between them */
-    HTTP_RESUMED_LOW = 16   /* so few left: they are told of more, in one go, for each time they look at all that wait */
+    HTTP_RESUMED_LOW = 16   /* so few left: they are told of more at once: each time they look at all that wait */
 };
 
 struct listener {
