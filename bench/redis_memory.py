@@ -22,6 +22,7 @@ from list_help import Redis                      # noqa: E402  pylint: disable=w
 
 OFF_MAX = 0.15
 BATCH_BYTES, BATCH_COUNT = 4 << 20, 500
+FEW = 100                       # of what is too large for more
 SAMPLE = 20                     # records asked for their MEMORY USAGE
 STILL_TIMEOUT = 20              # s, until used_memory stands still, but for:
 STILL_BYTES = 2048              # what clients that live on take and give back
@@ -236,7 +237,8 @@ def states_table(redis, report, counts, bytes_max):
 def renders_table(redis, report, counts, bytes_max):
     report.head('shared render')
     for size in (4 << 10, 20 << 10, 100 << 10, 1 << 20):
-        for count in counts:
+        fits = [count for count in counts if report.formula.bytes('ready', size) * count <= bytes_max]
+        for count in fits or [FEW]:
             if report.formula.bytes('ready', size) * count <= bytes_max:
                 report.row(f'{size >> 10} KB', 'ready', count, size, measure(redis, 'ready', count, 'x' * size))
 

@@ -42,7 +42,7 @@ class Haproxy(Process):
         shown = documented()
         check(len(SERVER.findall(shown)) >= 2 and 'bind :80' in shown, 'servers and an address to replace')
         servers = [f'  server s{n} 127.0.0.1:{port}' for n, port in enumerate(ports)]
-        settings = f'global\n  nbthread 1\n  stats socket {self.control}\n'
+        settings = f'global\n  nbthread 1\n  stats socket {self.control} level admin\n'
         text = SERVER.sub('', shown).replace('bind :80', f'bind 127.0.0.1:{self.port}').rstrip()
         (self.folder / 'conf').write_text('\n'.join([settings, text, *servers, '']))
         self.run(['haproxy', '-db', '-f', self.folder / 'conf'])

@@ -3,6 +3,7 @@ request fails.
 Method: clients ask for lists, new ones and known ones, all the time. Each server is asked to end while somebody reads
 a long answer from it slowly, so that it drains until its health check has taken it out; another time all of them end at
 once when asked, long before any check, and what they refuse goes to the next."""
+import http.client
 import socket
 import threading
 
@@ -145,6 +146,43 @@ def a_rolling_restart_fails_no_request(binary):
         # Round robin: all of them have worked.
         for n in range(COUNT):
             check(int(fleet.haproxy.stats()[f's{n}']['stot']) > 0, f'server {n} was asked')
+
+
+def _put_until(fleet, over, wrong, done):
+    connection = http.client.HTTPConnection('127.0.0.1', fleet.haproxy.port, timeout=60)
+    while not over.is_set():
+        try:
+            connection.request('PUT', f'/localhost/v1/page/html/P/{len(done) + 1}', body=b'put')
+            response = connection.getresponse()
+            response.read()
+            (done if response.status == 201 else wrong).append(response.status)
+        except (OSError, http.client.HTTPException) as error:
+            wrong.append(repr(error))
+            connection.close()
+    connection.close()
+
+
+@scene
+def a_server_that_is_taken_out_first_refuses_no_put(binary):
+    with Fleet(binary) as fleet:
+        over, wrong, done = threading.Event(), [], []
+        thread = threading.Thread(target=_put_until, args=(fleet, over, wrong, done))
+        thread.start()
+        try:
+            for n in (0, 1):
+                server = fleet.cluster.servers[n]
+                eq(fleet.haproxy.ask(f'set server palimpsest/s{n} state drain').strip(), '')
+                wait_until(lambda n=n: fleet.haproxy.stats()[f's{n}']['scur'] == '0', 'what it had is answered')
+                eq(server.sigterm(), 0)
+                server.start()
+                eq(fleet.haproxy.ask(f'set server palimpsest/s{n} state ready').strip(), '')
+                fleet.haproxy.wait_server(n, True)
+                before = len(done)
+                wait_until(lambda before=before: len(done) > before + 20 or wrong, '20 more')
+        finally:
+            over.set()
+            thread.join(60)
+        eq((wrong, fleet.clients.wrong), ([], []), f'of {len(done)}')
 
 
 main()
