@@ -3,8 +3,8 @@
  * Invariants
  *  1. Every wait ends at its deadline; after one that was missed the connection is broken.
  *  2. An outcome is definite only when the server said so: the commit is known by an answer for each statement and
- *     one for the list's end, a failure by an error of one of its statements or of the commit. The end of the connection
- *     after all statements were answered, with or without a word, says nothing. */
+ *     one for the list's end, a failure by an error of one of its statements or of the commit. The end of the
+ *     connection after all statements were answered, with or without a word, says nothing. */
 #include "pg/pg.h"
 
 #include "base/buf.h"

@@ -214,7 +214,8 @@ MUST_CHECK err queue_reload(struct queue *q, struct err_note *note);
 MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
                              struct err_note *note);
 
-/* How store number index does; false: there are not so many. Thread: any; never blocks. name: as long as the store is. */
+/* How store number index does; false: there are not so many. Thread: any; never blocks. name: as long as the store
+ * is. */
 struct queue_store_stats {
     const char *name, *state;    /* "available", "suspect", "error" */
     uint64_t failures;           /* writes, reads and probes, so far */

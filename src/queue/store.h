@@ -181,7 +181,7 @@ struct queue_store_ops {
 struct queue_store {
     const struct queue_store_ops *ops;
     const char *name;
-    unsigned jobs_max; /* jobs that read from it at once: each may hold a thread as long as it does not answer; 0: any */
+    unsigned jobs_max; /* that read from it at once: each may hold a thread while it does not answer; 0: any */
 };
 
 /* The local kind, on an engine that the caller keeps (the main one) or that this store opens in dir. */
@@ -217,7 +217,8 @@ MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, cons
  *   ERR_BAD: the URL, the deployment, a database of another one, tables of another version; ERR_DENIED: user or
  * password. */
 /* Threads of the pool that one of them holds at most while it does not answer: it reads on three, writes on one, is
- * probed or recovered on one, drops partitions on one. A pool that has so many more for each of them is left to the others. */
+ * probed or recovered on one, drops partitions on one. A pool that has so many more for each of them is left to the
+ * others. */
 enum { QUEUE_PG_THREADS = 6 };
 enum { QUEUE_DEPLOYMENT_BYTES_MAX = 64, QUEUE_DEPLOYMENT_MADE_BYTES = 33 };
 struct loop;

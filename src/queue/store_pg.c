@@ -161,8 +161,8 @@ static err schema_check(struct store_pg *s, const struct pg_rows *found, struct 
     str owner = pg_bytes(found, 0, 1);
     if (str_eq(owner, str_of(s->deployment)))
         return ERR_OK;
-    err_note_set(note, "store %s: its database belongs to the deployment '%.*s', this one is '%s'; to stand by for it or"
-                 " to take over what is there, set queue.deployment to its name", s->name,
+    err_note_set(note, "store %s: its database belongs to the deployment '%.*s', this one is '%s'; to stand by for it"
+                 " or to take over what is there, set queue.deployment to its name", s->name,
                  STR_ARG(str_take(owner, QUEUE_DEPLOYMENT_BYTES_MAX)), s->deployment);
     return ERR_BAD;
 }

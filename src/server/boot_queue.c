@@ -64,7 +64,8 @@ static err store_open(struct server *s, const struct config_store *store, struct
     bool named = opts.deployment != NULL && opts.deployment[0] != '\0';
     err why = named ? ERR_OK : queue_deployment(s->app.engine, entropy_u64(), entropy_u64(), made);
     if (why != ERR_OK) {
-        err_note_set(note, "queue.stores: %s: the name of this deployment cannot be had: %s", store->name, err_name(why));
+        err_note_set(note, "queue.stores: %s: the name of this deployment cannot be had: %s", store->name,
+                     err_name(why));
         return why;
     }
     if (!named)

@@ -112,8 +112,8 @@ static void values_come_back_as_they_went(void **state)
     pg_put_bytes_array(&p, texts, COUNT_OF(texts));
     pg_put_i64s(&p, large, 0);
     assert_false(p.failed);
-    pg_run_one(c, "SELECT $1, $2, $3, $4, $5[4], $6[2], $7[1], $7[3], length($7[2]), cardinality($8), 7::int2, NULL::bytea",
-               &p, within(f, LONG_MS), &rows, &o);
+    pg_run_one(c, "SELECT $1, $2, $3, $4, $5[4], $6[2], $7[1], $7[3], length($7[2]), cardinality($8), 7::int2,"
+               " NULL::bytea", &p, within(f, LONG_MS), &rows, &o);
     assert_int_equal(o.why, ERR_OK);
     assert_int_equal(pg_i64(rows, 0, 0), -5);
     assert_true(pg_i64(rows, 0, 1) == INT64_MIN);
@@ -339,8 +339,9 @@ static void what_is_no_postgres_is_no_connection(void **state)
 {
     struct fixture *f = *state;
     static const str words[] = {
-        STR_INIT(""), STR_INIT("HTTP/1.1 400 Bad Request\r\n\r\n"), STR_INIT("R\0\0\0\4"), STR_INIT("R\0\0\0\10\0\0\0\143"),
-        STR_INIT("Z\0\0\0\5I"), STR_INIT("R\177\377\377\377"), STR_INIT("\0\0\0\0\0\0\0\0\0\0"), STR_INIT("E\0\0\0\5"),
+        STR_INIT(""), STR_INIT("HTTP/1.1 400 Bad Request\r\n\r\n"), STR_INIT("R\0\0\0\4"),
+        STR_INIT("R\0\0\0\10\0\0\0\143"), STR_INIT("Z\0\0\0\5I"),
+        STR_INIT("R\177\377\377\377"), STR_INIT("\0\0\0\0\0\0\0\0\0\0"), STR_INIT("E\0\0\0\5"),
     };
     for (size_t i = 0; i < COUNT_OF(words); i++) {
         struct pg *c = NULL;
