@@ -72,6 +72,7 @@ def a_version_can_be_insisted_on(binary):
         _problem(c.get(1, '/d/3', {'If-Match': '"1.x"'}), 412)
         _problem(c.get(1, '/other/3', {'If-Match': f'"{version}"'}), 412)
         eq(c.get(0, '/d', method='DELETE').status, 204)
+        wait_until(lambda: c.get(1, '/d/3', {'If-Match': f'"{version}"'}).status == 412, 'the other has heard of it')
         _problem(c.get(1, '/d/3', {'If-Match': f'"{version}"'}), 412)
         eq(c.generator.count(), 1)
 
