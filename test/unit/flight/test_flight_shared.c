@@ -695,6 +695,35 @@ static void all_are_told(void **state)
     world_end(&w);
 }
 
+/* 1: it was taken, 0: it was not. */
+static void offer_is(struct world *w, const char *version, const char *taken)
+{
+    FOREIGN(w, SHARE_OFFER, "key", version, "60000", "60000", "5", "V", version, "30000");
+    assert_string_equal(w->reply[0], taken);
+}
+
+static void what_is_given_back_is_taken_for_nothing_and_for_what_is_older(void **state)
+{
+    (void)state;
+    struct world w;
+    char token[128];
+    world_begin(&w, NULL);
+    FOREIGN(&w, SHARE_JOIN, "key", "stranger", "300", "600", "30000", "0", "", "0", "1");
+    assert_string_equal(w.reply[0], "GONE"); /* and no lease was given */
+    offer_is(&w, "1000.a", "1");
+    offer_is(&w, "1000.a", "0");
+    offer_is(&w, "999.b", "0");
+    offer_is(&w, "1001.b", "1");
+    FOREIGN(&w, SHARE_JOIN, "key", "stranger", "300", "600", "30000", "0", "", "0", "1");
+    assert_string_equal(w.reply[0], "HIT");
+    assert_string_equal(w.reply[1], "1001.b");
+    FOREIGN(&w, SHARE_DROP, "key", "x", "30000");
+    offer_is(&w, "1002.c", "0"); /* it was made before the drop */
+    foreign_leads(&w, "key", token);
+    offer_is(&w, "1002.c", "0"); /* somebody makes it anew */
+    world_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -710,6 +739,7 @@ int main(void)
         cmocka_unit_test(no_cache_joins_only_what_begins_later),
         cmocka_unit_test(a_stale_value_is_answered_and_asks_for_its_refresh),
         cmocka_unit_test(all_are_told),
+        cmocka_unit_test(what_is_given_back_is_taken_for_nothing_and_for_what_is_older),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
