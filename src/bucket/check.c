@@ -1,6 +1,6 @@
 /* check.c - what rows must hold among each other. Each title is looked at in one view; between titles the
  * view ends now and then, so that a long check keeps no space from being reused. */
-#include "bucket/look.h"
+#include "bucket/title.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +87,18 @@ static unsigned check_renders(struct check *c, struct look *k)
     return rows + passed.count;
 }
 
+/* Filed alone, as stores before did, or with the others of its title and step. */
+static void check_trace_due(struct check *c, const struct look *k, str row_key, const struct page_trace_row *t)
+{
+    struct page_key due;
+    struct engine_row found;
+    if (is_never(t->forget_at))
+        return;
+    page_key_due(&due, t->forget_at, DUE_LEDGER, row_key);
+    if (engine_get(c->view, SPACE_DUE, page_key_str(&due), &found) != ERR_OK)
+        check_due_row(c, title_traces_due(t), DUE_TRACES, page_key_str(&k->title), &t->trace.name);
+}
+
 static unsigned check_ledger(struct check *c, struct look *k)
 {
     struct page_trace_row t;
@@ -102,7 +114,7 @@ static unsigned check_ledger(struct check *c, struct look *k)
         struct page_row row;
         rows++;
         page_key_name(&key, &k->title, t.trace.name);
-        check_due_row(c, t.forget_at, DUE_LEDGER, page_key_str(&key), &t.trace.name);
+        check_trace_due(c, k, page_key_str(&key), &t);
         if (look_get(k, t.trace.name, &row) != ERR_NOT_FOUND)
             damage(c, "it has a trace, yet it is stored", &t.trace.name);
     }
@@ -175,10 +187,12 @@ static void check_due(struct check *c, str key)
     enum page_due_kind kind;
     store_time at;
     str row_key;
-    if (!page_key_due_parse(key, &at, &kind, &row_key) || !page_key_parse(row_key, &parts)) {
+    if (!page_key_due_parse(key, &at, &kind, &row_key)) {
         damage(c, "a due row is damaged", NULL);
         return;
     }
+    if (kind == DUE_TRACES || !page_key_parse(row_key, &parts))
+        return; /* its traces may have gone by other ways */
     struct look k = { .bucket = pages_numbered(c->pages, parts.bucket), .view = c->view,
                       .now = clock_store(c->pages->clock) };
     if (k.bucket == NULL)

@@ -19,8 +19,11 @@ struct cull {
     struct due *dues;            /* PAGE_CULL_BATCH */
     bool *culled;                /* which of them removed a render */
     unsigned count;
+    unsigned looked;             /* at traces, in this update */
     int64_t overdue_ns_max;
 };
+/* A batch takes no more due rows beyond: it writes at most two rows for each trace, and blocks the committer. */
+enum { TRACES_LOOKED_MAX = 4096 };
 
 /* ERR_NOT_FOUND: nothing is filed at all. */
 static err first_due(struct engine_view *v, store_time *at)
@@ -96,6 +99,13 @@ static err forget_trace(struct title *t, const struct due *d, struct page_name n
     return e == ERR_OK ? drop_due(t->txn, d) : e;
 }
 
+static err forget_traces(struct cull *u, struct title *t, const struct due *d)
+{
+    bool more = false;
+    err e = title_forget_due(t, &u->looked, &more);
+    return e == ERR_OK && !more ? drop_due(t->txn, d) : e;
+}
+
 static err cull_render(struct cull *u, struct title *t, const struct due *d, struct page_name name, bool *culled)
 {
     struct page_row row;
@@ -122,7 +132,8 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     struct page_key key;
     struct title t;
     u->culled[i] = false;
-    if (!page_key_parse(d->row_key, &parts))
+    bool right = d->kind == DUE_TRACES ? page_key_title_parse(d->row_key, &parts) : page_key_parse(d->row_key, &parts);
+    if (!right)
         return ERR_CORRUPT;
     struct page_bucket *b = pages_numbered(u->pages, parts.bucket);
     if (b == NULL)
@@ -131,7 +142,17 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     err e = title_begin(&t, txn, b, &key);
     if (e != ERR_OK)
         return e;
-    e = d->kind == DUE_RENDER ? cull_render(u, &t, d, parts.name, &u->culled[i]) : forget_trace(&t, d, parts.name);
+    switch (d->kind) {
+    case DUE_RENDER:
+        e = cull_render(u, &t, d, parts.name, &u->culled[i]);
+        break;
+    case DUE_LEDGER:
+        e = forget_trace(&t, d, parts.name);
+        break;
+    case DUE_TRACES:
+        e = forget_traces(u, &t, d);
+        break;
+    }
     return e == ERR_OK ? title_end(&t) : e;
 }
 
@@ -139,9 +160,12 @@ static err cull_decide(struct engine_txn *t, void *ctx)
 {
     struct cull *u = ctx;
     u->overdue_ns_max = 0;
+    u->looked = 0;
     err e = collect(u, t);
-    for (unsigned i = 0; i < u->count && e == ERR_OK; i++)
-        e = cull_one(u, t, i);
+    unsigned done = 0;
+    while (done < u->count && e == ERR_OK && u->looked <= TRACES_LOOKED_MAX)
+        e = cull_one(u, t, done++);
+    u->count = done;
     return e;
 }
 

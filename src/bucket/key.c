@@ -76,12 +76,25 @@ bool page_key_parse(str key, struct page_key_parts *out)
     return true;
 }
 
+bool page_key_title_parse(str key, struct page_key_parts *out)
+{
+    if (key.n < PREFIX_BYTES + 1 + 1 || key.n > PREFIX_BYTES + PAGE_TITLE_BYTES_MAX + 1)
+        return false;
+    str title = { .p = key.p + PREFIX_BYTES, .n = key.n - PREFIX_BYTES - 1 };
+    if (key.p[key.n - 1] != 0 || str_find(title, '\0') != title.n)
+        return false;
+    *out = (struct page_key_parts){ .bucket = get_be16(key.p), .domain = get_be32(key.p + 2), .title = title };
+    return true;
+}
+
 bool page_key_due_parse(str key, store_time *due, enum page_due_kind *kind, str *row_key)
 {
     struct page_key_parts parts;
-    if (key.n < 9 || (key.p[8] != DUE_RENDER && key.p[8] != DUE_LEDGER))
+    if (key.n < 9 || key.p[8] < DUE_RENDER || key.p[8] > DUE_TRACES)
         return false;
-    if (!page_key_parse(str_skip(key, 9), &parts))
+    bool right = key.p[8] == DUE_TRACES ? page_key_title_parse(str_skip(key, 9), &parts)
+                                        : page_key_parse(str_skip(key, 9), &parts);
+    if (!right)
         return false;
     due->ns = (int64_t)(get_be64(key.p) ^ (uint64_t)1 << 63);
     *kind = (enum page_due_kind)key.p[8];

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+/* A trace stays on disk for up to a step longer than it is known, so that one due row stands for all of a title in it.
+ * A step is this part of ledger_ttl, at most so long. */
+enum { TRACES_STEPS = 64 };
+#define TRACES_STEP_NS_MAX (6 * 3600 * NS_PER_S)
+
 err title_begin(struct title *t, struct engine_txn *txn, struct page_bucket *b, const struct page_key *key)
 {
     struct engine_row found;
@@ -93,13 +98,26 @@ err title_update(struct title *t, struct page_row *row)
     return e == ERR_OK ? due_put(t, row->r.due_at, DUE_RENDER, k) : e;
 }
 
+store_time title_traces_due(const struct page_trace_row *trace)
+{
+    int64_t forget = trace->forget_at.ns;
+    if (forget > INT64_MAX - TRACES_STEP_NS_MAX)
+        return STORE_TIME_NEVER;
+    int64_t known = store_time_before(trace->trace.at, trace->forget_at) ? forget - trace->trace.at.ns : 0;
+    int64_t step = known / TRACES_STEPS;
+    step = step < 1 ? 1 : step > TRACES_STEP_NS_MAX ? TRACES_STEP_NS_MAX : step;
+    int64_t over = forget % step;
+    return (store_time){ .ns = over > 0 ? forget - over + step : forget - over };
+}
+
+/* Its due row may be of several traces: it stays, and finds what is left. */
 static err trace_delete(struct title *t, const struct page_trace_row *trace)
 {
     struct page_key key;
     page_key_name(&key, &t->look.title, trace->trace.name);
     err e = engine_txn_delete(t->txn, SPACE_LEDGER, page_key_str(&key));
     if (e == ERR_OK)
-        e = due_delete(t, trace->forget_at, DUE_LEDGER, page_key_str(&key));
+        e = due_delete(t, trace->forget_at, DUE_LEDGER, page_key_str(&key)); /* of a store before */
     if (t->row.ledger_count == 0)
         return ERR_CORRUPT;
     t->row.ledger_count--;
@@ -134,6 +152,65 @@ static err traces_drop_lowest(struct title *t)
     return e;
 }
 
+struct doomed { struct page_key key; bool damaged; struct page_trace_row trace; };
+
+/* The next trace to be removed of those the cursor comes by. ERR_NOT_FOUND. */
+static err next_doomed(struct title *t, struct engine_cursor *c, unsigned *looked, struct doomed *out)
+{
+    struct engine_row found;
+    struct page_key_parts parts;
+    for (;;) {
+        err e = engine_cursor_next(c, &found);
+        if (e != ERR_OK && (e != ERR_CORRUPT || found.key.n == 0 || found.key.n > PAGE_KEY_BYTES_MAX))
+            return e;
+        ++*looked;
+        memcpy(out->key.p, found.key.p, found.key.n);
+        out->key.n = found.key.n;
+        out->damaged = e != ERR_OK || !page_key_parse(found.key, &parts)
+                       || page_trace_decode(found.value, &out->trace) != ERR_OK;
+        if (out->damaged)
+            return ERR_OK;
+        out->trace.trace.name = parts.name;
+        if (!look_trace_alive(&t->look, &out->trace))
+            return ERR_OK;
+    }
+}
+
+err title_forget_due(struct title *t, unsigned *looked, bool *more)
+{
+    struct doomed doomed[PAGE_LEDGER_DROP];
+    unsigned count = 0;
+    struct engine_cursor *c = look_ledger_open(&t->look, look_first, look_last, true);
+    err e = ERR_OK;
+    while (count < PAGE_LEDGER_DROP && (e = next_doomed(t, c, looked, &doomed[count])) == ERR_OK)
+        count++;
+    engine_cursor_close(&c);
+    *more = e == ERR_OK;
+    e = e == ERR_NOT_FOUND ? ERR_OK : e;
+    for (unsigned i = 0; i < count && e == ERR_OK; i++) {
+        if (!doomed[i].damaged) {
+            e = trace_delete(t, &doomed[i].trace);
+        } else {
+            t->row.ledger_count -= t->row.ledger_count > 0;
+            e = engine_txn_delete(t->txn, SPACE_LEDGER, page_key_str(&doomed[i].key));
+        }
+    }
+    return e;
+}
+
+/* Files it, when no other of its title and step is. */
+static err trace_file(struct title *t, const struct page_trace_row *trace)
+{
+    struct page_key k;
+    struct engine_row found;
+    store_time due = title_traces_due(trace);
+    if (is_never(due))
+        return ERR_OK;
+    page_key_due(&k, due, DUE_TRACES, page_key_str(&t->look.title));
+    err e = engine_get(t->look.view, SPACE_DUE, page_key_str(&k), &found);
+    return e == ERR_NOT_FOUND ? due_put(t, due, DUE_TRACES, page_key_str(&t->look.title)) : e;
+}
+
 static err trace_put(struct title *t, const struct page_trace_row *trace)
 {
     char value[PAGE_TRACE_ROW_BYTES_MAX];
@@ -143,7 +220,7 @@ static err trace_put(struct title *t, const struct page_trace_row *trace)
     page_key_name(&key, &t->look.title, trace->trace.name);
     err e = engine_txn_put(t->txn, SPACE_LEDGER, page_key_str(&key), page_trace_encode(trace, value), STR_NONE);
     if (e == ERR_OK)
-        e = due_put(t, trace->forget_at, DUE_LEDGER, page_key_str(&key));
+        e = trace_file(t, trace);
     t->row.ledger_count++;
     if (e == ERR_OK && t->row.ledger_count > PAGE_LEDGER_ROWS_MAX)
         e = traces_drop_lowest(t);

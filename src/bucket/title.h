@@ -26,6 +26,11 @@ MUST_CHECK err title_update(struct title *t, struct page_row *row);
 MUST_CHECK err title_remove(struct title *t, const struct page_row *row, enum page_state state);
 /* Removes the trace of a name, if there is one. */
 MUST_CHECK err title_forget(struct title *t, struct page_name name);
+/* Removes traces that are to be forgotten, and damaged ones: PAGE_LEDGER_DROP at most, then *more. Adds to *looked the
+ * traces looked at. */
+MUST_CHECK err title_forget_due(struct title *t, unsigned *looked, bool *more);
+/* When a trace to be forgotten is removed, with all others of its step; until then it is not seen. NEVER: never. */
+store_time title_traces_due(const struct page_trace_row *trace);
 
 /* The latest fence instant over this name (over every name of the revision when tid is NULL), if any. */
 MUST_CHECK err title_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool *fenced,
