@@ -45,8 +45,8 @@ struct app {
     struct flight_shared *shared;  /* NULL: no Redis is configured */
     struct lists *lists;           /* never NULL once the server listens */
     struct page_bucket *stash;     /* of transformed wikitext; reached by transforms alone */
-    const struct app_domain *domains; /* sorted by name */
     struct origin_metrics *origin_metrics; /* render/render.h; NULL as client */
+    const struct app_domain *domains; /* sorted by name */
     unsigned domains_count;
     struct http_server *http;
     /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool thread. */
