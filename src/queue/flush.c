@@ -182,11 +182,12 @@ static bool flush_main(struct part *p, mono now)
         idem_delete(p, s);
     }
     put_states(s);
-    s->write.frees = before == 0 && p->frees_only;
+    bool frees_only = p->frees_only;
+    s->write.frees = before == 0 && frees_only;
     p->frees_only = false;
     if (s->ops_count == 0) {
         INVARIANT(s->batches_count == 0);
-        return false;
+        return frees_only && flush_main(p, now); /* nothing to remove: all else now, nobody comes back for it */
     }
     slot_start(s);
     return true;
