@@ -47,6 +47,7 @@ class Haproxy(Process):
         (self.folder / 'conf').write_text('\n'.join([settings, text, *servers, '']))
         self.run(['haproxy', '-db', '-f', self.folder / 'conf'])
         self.wait_port(self.port)
+        wait_until(self.control.exists, 'its control socket has its name', 30)     # which comes after the port
 
     def ask(self, command):
         """What its control socket says."""
