@@ -23,7 +23,7 @@ struct pg {
     bool broken;
 };
 #define PG_MAGIC 0x9c0117ecu
-enum { ADDRESS_BYTES_MAX = 64, OPTIONS_BYTES_MAX = 256, KEEPALIVE_S = 5 };
+enum { ADDRESS_BYTES_MAX = 64, OPTIONS_BYTES_MAX = 512, KEEPALIVE_S = 5 };
 
 /* ---- addresses ---- */
 
@@ -139,7 +139,8 @@ static PGconn *connect_start(const struct pg_opts *opts)
     (void)snprintf(options, sizeof(options),
                    "-c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
                    " -c client_min_messages=error -c tcp_keepalives_idle=%d -c tcp_keepalives_interval=%d"
-                   " -c tcp_keepalives_count=3 -c jit=off", ms, ms, ms, KEEPALIVE_S, KEEPALIVE_S);
+                   " -c tcp_keepalives_count=3 -c jit=off %s", ms, ms, ms, KEEPALIVE_S, KEEPALIVE_S,
+                   opts->settings == NULL ? "" : opts->settings);
     (void)snprintf(keepalive, sizeof(keepalive), "%d", KEEPALIVE_S);
     const char *keys[] = { "dbname", "options", "application_name", "keepalives_idle", "keepalives_interval",
                            "client_encoding", NULL };

@@ -20,6 +20,7 @@ MUST_CHECK err pg_url_check(const char *url, struct err_note *note);
 struct pg_opts {
     const char *url;              /* postgresql://user:password@1.2.3.4:5432/db */
     const char *application;      /* shown in pg_stat_activity */
+    const char *settings;         /* more of the session's, as "-c name=value ..."; NULL: none */
     struct clock *clock;
     int64_t statement_timeout_ms; /* the server gives a statement up, and a lock */
 };

@@ -22,11 +22,15 @@ mono store_pg_deadline(const struct store_pg *s)
 
 /* ---- connections ---- */
 
+/* By key alone, whatever the tables' statistics say: they count what lives, not what a held snapshot keeps. */
+static const char SETTINGS[] = "-c enable_seqscan=off -c enable_mergejoin=off -c enable_hashjoin=off";
+
 err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
 {
     struct pg_opts opts = {
         .url = s->url,
         .application = s->name,
+        .settings = SETTINGS,
         .clock = s->clock,
         .statement_timeout_ms = s->timeout_ms,
     };

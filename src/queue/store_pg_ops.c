@@ -1,7 +1,9 @@
 /* store_pg_ops.c - the ops of a write as statements over arrays.
  *
  * Of the rows of one key that a write changes several times only the last change counts, so the deletes and the
- * puts of a table are one statement each, and their order does not matter. */
+ * puts of a table are one statement each, and their order does not matter.
+ *   Rows are looked for by key, one subquery each: a join may be turned round when the tables' statistics say that next to
+ * nothing is there, and then reads all that a held snapshot keeps. */
 #include "queue/store_pg.h"
 #include "queue/store_rows.h"
 
@@ -225,7 +227,7 @@ static void check_batches(struct columns *c)
 {
     c->params = statement_add(c->w, PG_TAG_CHANGE,
                               "SELECT 1 / (count(*) = $3)::int4 FROM unnest($1::bytea[], $2::int4[]) u(f, c)"
-                              " JOIN {b} ON first = f AND count = c");
+                              " WHERE (SELECT count FROM {b} WHERE first = f) = c");
     if (c->params == NULL)
         return;
     put_bytes_column(c, batch_first);
@@ -328,8 +330,8 @@ static void put_entries(struct columns *c)
 static void delete_entries(struct columns *c)
 {
     c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "DELETE FROM {e} USING unnest($1::int4[], $2::int8[], $3::bytea[]) u(k, a, i)"
-                              " WHERE kind = k AND at = a AND id = i");
+                              "DELETE FROM {e} WHERE ctid = ANY(ARRAY(SELECT (SELECT x.ctid FROM {e} x WHERE kind = k"
+                              " AND at = a AND id = i) FROM unnest($1::int4[], $2::int8[], $3::bytea[]) u(k, a, i)))");
     if (c->params != NULL)
         put_entry_key(c);
 }
@@ -467,8 +469,8 @@ static void put_keys(struct columns *c)
 static void delete_keys(struct columns *c)
 {
     c->params = statement_add(c->w, PG_TAG_CHANGE,
-                              "DELETE FROM {k} USING unnest($1::int4[], $2::bytea[]) u(k, n)"
-                              " WHERE kind = k AND name = n");
+                              "DELETE FROM {k} WHERE ctid = ANY(ARRAY(SELECT (SELECT x.ctid FROM {k} x WHERE kind = k"
+                              " AND name = n) FROM unnest($1::int4[], $2::bytea[]) u(k, n)))");
     if (c->params == NULL)
         return;
     put_i32_column(c, key_kind);
