@@ -2,8 +2,8 @@
  *
  * Of the rows of one key that a write changes several times only the last change counts, so the deletes and the
  * puts of a table are one statement each, and their order does not matter.
- *   Rows are looked for by key, one subquery each: a join may be turned round when the tables' statistics say that next to
- * nothing is there, and then reads all that a held snapshot keeps. */
+ *   Rows are looked for by key, one subquery each: a join may be turned round when the tables' statistics say that
+ * next to nothing is there, and then reads all that a held snapshot keeps. */
 #include "queue/store_pg.h"
 #include "queue/store_rows.h"
 
