@@ -1,7 +1,7 @@
 """Goal: linear.py rejects what no queue may do, and nothing else.
 Method: small histories, each with the reason it must be rejected for, or none; then, given a simulation as argument,
 histories of that, first as they are, then with one thing changed: an item lost, a lease given twice, a stale id
-accepted, two items out of order, an item before its time. SEED repeats a run."""
+accepted, two items out of order, an item before its time. SEED (1) chooses which."""
 import copy
 import json
 import os
@@ -16,7 +16,7 @@ S = 1_000_000_000
 LEASE = 10 * S
 QUEUES = {'q': linear.Queue(3, 'd', 100 * S), 'd': linear.Queue(0, None, 1000 * S)}
 MUTATED_SEEDS, MUTATIONS_EACH = 3, 3
-SEED = int(os.environ.get('SEED', str(random.randrange(2**32))))
+SEED = int(os.environ.get('SEED', '1'))
 
 
 class Told:
@@ -508,9 +508,18 @@ def one_comes_out_twice():
 # ---- histories of the simulation, changed
 
 def lose(events, rng):
-    """One that came out at the end did not."""
+    """One that came out at the end did not, and nobody had asked for its end."""
+    how = {event['op']: event['ret'] for event in events if 'ret' in event}
+    made = {item for event in events if event.get('call') == 'produce' and how.get(event['op']) == 'ok'
+            for item in event['items']}
+    names = {one['id']: one['item'] for _, event in leases(events) for one in event['items']}
+    ended = {names[ident] for event in events for ident in event.get('ids', [])}
     drained = events[-1]['drained']
-    return bool(drained) and drained.pop(rng.randrange(len(drained))) is not None
+    sure = [item for item in drained if item in made and item not in ended]
+    if not sure or events[-1]['at'] - events[0]['at'] > 3600 * S:      # the dead die, too
+        return False
+    drained.remove(rng.choice(sure))
+    return True
 
 
 def leases(events):
