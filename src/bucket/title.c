@@ -188,9 +188,9 @@ err title_forget_due(struct title *t, unsigned *looked, bool *more)
     *more = e == ERR_OK;
     e = e == ERR_NOT_FOUND ? ERR_OK : e;
     for (unsigned i = 0; i < count && e == ERR_OK; i++) {
-        if (!doomed[i].damaged) {
+        if (!doomed[i].damaged && t->row.ledger_count > 0) {
             e = trace_delete(t, &doomed[i].trace);
-        } else {
+        } else { /* or not counted: one title that lost its row must not end all culling */
             t->row.ledger_count -= t->row.ledger_count > 0;
             e = engine_txn_delete(t->txn, SPACE_LEDGER, page_key_str(&doomed[i].key));
         }

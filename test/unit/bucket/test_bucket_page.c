@@ -556,6 +556,39 @@ static void traces_of_a_store_before_are_forgotten_too(void **state)
     fixture_free(f);
 }
 
+static err lose_title(struct engine_txn *t, void *ctx)
+{
+    const struct engine_range all = { .space = SPACE_TITLE };
+    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &all);
+    struct engine_row row;
+    char key[600];
+    err e = engine_cursor_next(c, &row);
+    (void)ctx; /* the only title there is */
+    if (e == ERR_OK) {
+        memcpy(key, row.key.p, row.key.n);
+        e = engine_txn_delete(t, SPACE_TITLE, (str){ key, row.key.n });
+    }
+    engine_cursor_close(&c);
+    return e;
+}
+
+static void traces_nobody_counts_are_forgotten_and_hold_up_nothing(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    (void)fix_put(f, 1, 0);
+    (void)fix_put(f, 2, 1);
+    fake_clock_advance(&f->clock, GRACE);
+    fix_upkeep(f);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 1);
+    assert_int_equal(engine_update_wait(f->engine, lose_title, NULL), ERR_OK);
+    fake_clock_advance(&f->clock, (240 + 6) * HOUR);
+    fix_upkeep(f);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 0);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 0);
+    fixture_free(f);
+}
+
 static void ledger_of_a_title_is_bounded(void **state)
 {
     (void)state; /* unused */
@@ -599,6 +632,7 @@ int main(void)
         cmocka_unit_test(culled_render_put_again_lives_a_full_grace),
         cmocka_unit_test(traces_of_a_step_are_filed_and_forgotten_together),
         cmocka_unit_test(traces_of_a_store_before_are_forgotten_too),
+        cmocka_unit_test(traces_nobody_counts_are_forgotten_and_hold_up_nothing),
         cmocka_unit_test(ledger_of_a_title_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
