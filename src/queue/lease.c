@@ -523,7 +523,7 @@ static void leased(struct part *p, struct list *items, struct list *orphans)
 static void lose_items(struct part *p, struct list *items)
 {
     for (struct list *n = items->next; n != items; n = n->next)
-        part_lose(p, CONTAINER_OF(n, struct qitem, link)->id);
+        part_lose(p, CONTAINER_OF(n, struct qitem, link));
 }
 
 /* Those that a write was giving back. */
@@ -531,7 +531,7 @@ void lease_lose_steps(struct slot *s)
 {
     for (unsigned i = 0; i < s->steps_count && s->generation == s->part->generation; i++)
         if (s->steps[i].kind == STEP_RELEASE)
-            part_lose(s->part, s->steps[i].item->id);
+            part_lose(s->part, s->steps[i].item);
 }
 
 void lease_written(struct queue_lease_request *r, bool ok, bool unknown)

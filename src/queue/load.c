@@ -281,7 +281,7 @@ static void merge_leases(struct part *p, struct part_job *j)
         it->due_at = l->deadline;
         if (it->key != NULL)
             it->key->active = it;
-        if (it->attempts < ATTEMPTS_DOOMED && part_was_lost(p, it->id))
+        if (it->attempts < ATTEMPTS_DOOMED && part_was_lost(p, it))
             list_append(&p->orphans, &it->link);
         else
             due_add(it, it->attempts >= ATTEMPTS_DOOMED ? STORE_TIME_ZERO : it->due_at);

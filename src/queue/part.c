@@ -363,7 +363,7 @@ struct qitem *part_head(const struct part *p)
 
 /* ---- leases nobody was told of ---- */
 
-void part_lose(struct part *p, struct ksuid id)
+void part_lose(struct part *p, const struct qitem *it)
 {
     if (p->lost_count == PART_LOST_MAX)
         return;
@@ -372,12 +372,14 @@ void part_lose(struct part *p, struct ksuid id)
         p->lost = reallocarray(p->lost, p->lost_size, sizeof *p->lost);
         INVARIANT(p->lost != NULL);
     }
-    p->lost[p->lost_count++] = id;
+    p->lost[p->lost_count++] = (struct lost_lease){ .id = it->id, .deadline = it->due_at };
 }
 
 static int lost_cmp(const void *a, const void *b)
 {
-    return ksuid_cmp(*(const struct ksuid *)a, *(const struct ksuid *)b);
+    const struct lost_lease *x = a, *y = b;
+    int by_id = ksuid_cmp(x->id, y->id);
+    return by_id != 0 ? by_id : (x->deadline.ns > y->deadline.ns) - (x->deadline.ns < y->deadline.ns);
 }
 
 void part_lost_sort(struct part *p)
@@ -386,9 +388,10 @@ void part_lost_sort(struct part *p)
         qsort(p->lost, p->lost_count, sizeof *p->lost, lost_cmp);
 }
 
-bool part_was_lost(const struct part *p, struct ksuid id)
+bool part_was_lost(const struct part *p, const struct qitem *it)
 {
-    return p->lost_count > 0 && bsearch(&id, p->lost, p->lost_count, sizeof *p->lost, lost_cmp) != NULL;
+    const struct lost_lease its = { .id = it->id, .deadline = it->due_at };
+    return p->lost_count > 0 && bsearch(&its, p->lost, p->lost_count, sizeof *p->lost, lost_cmp) != NULL;
 }
 
 void part_lost_end(struct part *p)

@@ -28,7 +28,7 @@ enum {
     PART_REFILL_ITEMS = 1024,     /* fewer than this in memory: read on */
     PART_BEHIND_ITEMS = 65536,    /* waiting behind their order key, in memory */
     PART_SCHEDULED_ITEMS = 4096,  /* the next schedules in memory */
-    PART_LOST_MAX = 65536,        /* ids remembered as lost; leases of more stand until they expire */
+    PART_LOST_MAX = 65536,        /* leases remembered as lost; more of them stand until they expire */
 };
 
 /* In the attempts of a lease: the item is on its way to another queue. */
@@ -87,6 +87,9 @@ struct okey {
     struct ksuid marked_id;       /* the place of that one */
 };
 
+/* The deadline tells it from a later lease of the same item. */
+struct lost_lease { struct ksuid id; store_time deadline; };
+
 enum part_mode { PART_OPEN, PART_DRAINING, PART_PAUSED };
 
 /* A completion with a token: saying it again is no error. */
@@ -136,7 +139,7 @@ struct part {
     struct list produces, changes, grants, fetching; /* requests */
     struct list due, orphans;     /* items: to be returned; leased without anybody */
     int64_t releasing;            /* orphans on their way back to their place: nothing behind them is given before */
-    struct ksuid *lost;           /* ids of leases nobody was told of, when memory was thrown away */
+    struct lost_lease *lost;      /* leases nobody was told of, when memory was thrown away */
     size_t lost_count, lost_size;
     struct list moves;            /* struct move, ready to be written */
     struct list dying, later, movers; /* struct move: being gathered, tried again later, all */
@@ -182,11 +185,12 @@ void part_okey_hash(str key, unsigned char out[16]);
 struct okey *part_okey(struct part *p, const unsigned char hash[16], bool make);
 bool part_okey_may(const struct okey *k, const struct qitem *it);
 
-/* The lease of id, should it turn out to stand when the partition is read, was given to nobody. All of them are lost
- * first, then sorted, then asked for. */
-void part_lose(struct part *p, struct ksuid id);
+/* The lease of it, should it turn out to stand when the partition is read, was given to nobody. One with another
+ * deadline is not that one: another server owned the partition meanwhile, and gave the item to somebody. All of them
+ * are lost first, then sorted, then asked for. */
+void part_lose(struct part *p, const struct qitem *it);
 void part_lost_sort(struct part *p);
-bool part_was_lost(const struct part *p, struct ksuid id);
+bool part_was_lost(const struct part *p, const struct qitem *it);
 void part_lost_end(struct part *p);
 
 /* Throws all of the memory away: items must be in no write. */

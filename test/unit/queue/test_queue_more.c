@@ -338,6 +338,26 @@ static void queue_made_again_is_empty(void **state)
     queue_unref(&q);
 }
 
+static void lost_lease_is_none_that_another_server_gave(void **state)
+{
+    (void)state;
+    static struct part p;
+    struct qitem it = { .id = { .seconds = 1 } };
+    for (int i = 200; i > 0; i--) {
+        it.id.low = (uint64_t)i;
+        it.due_at.ns = 1000 + i;
+        part_lose(&p, &it);
+    }
+    part_lost_sort(&p);
+    assert_true(part_was_lost(&p, &it));
+    it.due_at.ns++;
+    assert_false(part_was_lost(&p, &it)); /* of the same item, and later */
+    it.id.low++;
+    assert_true(part_was_lost(&p, &it));
+    part_lost_end(&p);
+    assert_false(part_was_lost(&p, &it));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +373,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, setup_two, teardown),
         cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, setup_two, teardown),
         cmocka_unit_test_setup_teardown(queue_made_again_is_empty, setup, teardown),
+        cmocka_unit_test(lost_lease_is_none_that_another_server_gave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
