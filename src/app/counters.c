@@ -77,7 +77,7 @@ static const struct figure figures[] = {
     TOTAL("pages_purged", "Renders removed by order since the start.", pages.purged),
     TOTAL("pages_extended", "Reads that extended a life since the start.", pages.extended),
     TOTAL("pages_replanned", "Renders planned anew after a change of policy.", pages.replanned),
-    TOTAL("pages_damaged", "Stored rows that listings went past because they cannot be read.", pages.damaged),
+    TOTAL("pages_damaged", "Stored rows gone past because they cannot be read.", pages.damaged),
     LEVEL("pages_overdue_ns_max", "The longest a cull came after its due time.",
            pages.overdue_ns_max),
     TOTAL("hot_hits", "Answers that were ready.", hot.hits),

@@ -125,6 +125,13 @@ static err cull_render(struct cull *u, struct title *t, const struct due *d, str
     return title_remove(t, &row, PAGE_CULLED);
 }
 
+/* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are culled. */
+static err pass_over(struct cull *u, struct engine_txn *txn, const struct due *d)
+{
+    atomic_fetch_add(&u->pages->damaged, 1);
+    return drop_due(txn, d);
+}
+
 static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
 {
     const struct due *d = &u->dues[i];
@@ -140,6 +147,8 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
         return ERR_CORRUPT; /* the catalog knows every number ever given */
     page_key_title(&key, parts.bucket, parts.domain, parts.title);
     err e = title_begin(&t, txn, b, &key);
+    if (e == ERR_CORRUPT)
+        return pass_over(u, txn, d);
     if (e != ERR_OK)
         return e;
     switch (d->kind) {

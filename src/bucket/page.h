@@ -236,7 +236,7 @@ void page_order_start(struct page_bucket *b, struct page_order *o);
  * do now; *next: when the next row falls due (NEVER: none). Blocks until on disk: a pool job. */
 MUST_CHECK err pages_upkeep(struct pages *p, bool *more, store_time *next);
 struct pages_stats { uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned,
-                     damaged; /* rows listings went past */ };
+                     damaged; /* rows listings, checks and culls went past */ };
 void pages_stats_get(struct pages *p, struct pages_stats *out);
 
 /* Told, on the engine's thread, of every title that changed, after it is on disk and before done. One listener. */

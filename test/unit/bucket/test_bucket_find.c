@@ -395,6 +395,43 @@ static void damaged_row_does_not_stop_the_culls(void **state)
     fixture_free(f);
 }
 
+static void damaged_title_does_not_stop_the_culls_of_others(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    struct page_order o = { 0 };
+    char key[ENGINE_KEY_BYTES_MAX], value[ENGINE_VALUE_BYTES_MAX];
+    for (uint64_t rev = 1; rev <= 2; rev++)
+        (void)fix_put(f, rev, -1);
+    fake_clock_advance(&f->clock, GRACE);
+    fix_upkeep(f);
+    (void)fix_put(f, 3, -1);
+    for (uint64_t rev = 1; rev <= 2; rev++) {
+        struct page_put p = { .domain = f->domain, .title = STR("U"), .rev = rev, .contents_count = 1 };
+        p.contents[0] = (struct page_put_content){ .name = STR("html"), .raw = STR("x") };
+        assert_int_equal(sync_put(f->bucket, &p), ERR_OK);
+    }
+    struct engine_view *v = engine_view_begin(f->engine);
+    const struct engine_range all = { .space = SPACE_TITLE };
+    struct engine_cursor *c = engine_cursor_open(v, &all);
+    struct engine_row row;
+    assert_int_equal(engine_cursor_next(c, &row), ERR_OK);
+    str its_key = { key, row.key.n }, its_value = { value, row.value.n };
+    memcpy(key, row.key.p, row.key.n);
+    memcpy(value, row.value.p, row.value.n);
+    engine_cursor_close(&c);
+    engine_view_end(&v);
+    cut_first_row(f, SPACE_TITLE); /* of T, which has a trace */
+    fake_clock_advance(&f->clock, GRACE);
+    fix_upkeep(f);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_RENDER), 3); /* two of T, one of U */
+    assert_int_equal(pages_check(f->pages, damage_found, NULL), ERR_CORRUPT);
+    engine_mem_damage(f->engine, SPACE_TITLE, its_key, its_value);
+    assert_int_equal(fix_order(f, ORDER_PURGE, (struct page_name){ 0 }, &o), ERR_OK);
+    assert_int_equal(engine_mem_rows(f->engine, SPACE_RENDER), 1);
+    fixture_free(f);
+}
+
 static void damaged_title_can_be_purged(void **state)
 {
     (void)state; /* unused */
@@ -427,6 +464,7 @@ int main(void)
         cmocka_unit_test(title_keys_are_normal_and_bounded),
         cmocka_unit_test(check_finds_what_is_damaged),
         cmocka_unit_test(damaged_row_does_not_stop_the_culls),
+        cmocka_unit_test(damaged_title_does_not_stop_the_culls_of_others),
         cmocka_unit_test(damaged_title_can_be_purged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
