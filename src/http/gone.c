@@ -7,7 +7,11 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { GONE_EVENTS_MAX = 64, GONE_SLOTS_FIRST = 64 };
+enum {
+    GONE_EVENTS_MAX = 64,
+    GONE_SLOTS_FIRST = 64,
+    GONE_ENTERED_MAX = 1024, /* of one sweep: each is a system call, on the loop; the next takes others */
+};
 
 enum slot_state { SLOT_FREE, SLOT_LATER, SLOT_WATCHING, SLOT_TELLING, SLOT_TOLD, SLOT_STATES };
 
@@ -207,12 +211,14 @@ void gone_sweep(struct gone *g)
 {
     MAGIC_CHECK(g, GONE_MAGIC);
     lock(g);
+    unsigned room = GONE_ENTERED_MAX;
     for (unsigned i = 0, left = g->later_count; left > 0; i++) {
         struct slot *s = &g->slots[i];
         if (s->state != SLOT_LATER)
             continue;
         left--;
-        if (s->swept) {
+        if (s->swept && room > 0) {
+            room--;
             later_ends(g);
             slot_enter(g, s);
         }
