@@ -32,18 +32,17 @@ static bool hex_id(str hex, unsigned char id[RECORD_ID_BYTES])
     return true;
 }
 
-static err parse_store(str text, unsigned char id[RECORD_ID_BYTES], struct err_note *note)
+static err parse_store(str text, unsigned char id[RECORD_ID_BYTES], uint64_t *format, struct err_note *note)
 {
     str first = str_split(&text, '\n');
     str second = str_split(&text, '\n');
-    uint64_t format = 0;
-    if (!str_starts(first, STR("store ")) || !str_to_u64(str_skip(first, 6), &format)) {
+    if (!str_starts(first, STR("store ")) || !str_to_u64(str_skip(first, 6), format)) {
         err_note_set(note, "the file STORE is damaged; put it back from a backup");
         return ERR_CORRUPT;
     }
-    if (format != STORE_FORMAT) {
-        err_note_set(note, "the store has format %llu, this program knows %d; use the program that wrote it",
-                     (unsigned long long)format, STORE_FORMAT);
+    if (*format < STORE_FORMAT_OLDEST || *format > STORE_FORMAT) {
+        err_note_set(note, "the store has format %llu, this program knows %d to %d; use the program that wrote it",
+                     (unsigned long long)*format, STORE_FORMAT_OLDEST, STORE_FORMAT);
         return ERR_CORRUPT;
     }
     if (!str_starts(second, STR("id ")) || !hex_id(str_skip(second, 3), id)) {
@@ -53,7 +52,8 @@ static err parse_store(str text, unsigned char id[RECORD_ID_BYTES], struct err_n
     return ERR_OK;
 }
 
-err store_read_id(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES], struct err_note *note)
+static err read_store(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES], uint64_t *format,
+                      struct err_note *note)
 {
     int fd = -1;
     int why = file_open(ff, dir_fd, "STORE", O_RDONLY, &fd);
@@ -63,7 +63,13 @@ err store_read_id(const struct file_faults *ff, int dir_fd, unsigned char id[REC
     size_t n = 0;
     why = file_read_some(ff, fd, text, sizeof(text), 0, &n);
     close(fd);
-    return why == 0 ? parse_store((str){ .p = text, .n = n }, id, note) : ERR_IO;
+    return why == 0 ? parse_store((str){ .p = text, .n = n }, id, format, note) : ERR_IO;
+}
+
+err store_read_id(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES], struct err_note *note)
+{
+    uint64_t format = 0;
+    return read_store(ff, dir_fd, id, &format, note);
 }
 
 err store_write_id(const struct file_faults *ff, int dir_fd, const unsigned char id[RECORD_ID_BYTES])
@@ -177,7 +183,10 @@ err store_open(struct engine *e, struct err_note *note)
         why = take_lock(e, note);
     if (why != ERR_OK)
         return why;
-    why = store_read_id(e->faults, e->dir_fd, e->id, note);
+    uint64_t format = 0;
+    why = read_store(e->faults, e->dir_fd, e->id, &format, note);
+    if (why == ERR_OK && format < STORE_FORMAT && !e->read_only)
+        why = store_write_id(e->faults, e->dir_fd, e->id);
     if (why == ERR_NOT_FOUND && e->read_only)
         err_note_set(note, "there is no store at %s", e->dir);
     if (why == ERR_NOT_FOUND && !e->read_only)

@@ -301,6 +301,26 @@ static void another_format_is_told(void **state)
     free(im.bytes);
 }
 
+static void older_format_is_read_and_marked_when_written(void **state)
+{
+    struct scratch *s = *state;
+    struct image old, after;
+    struct err_note note;
+    load(s, "STORE", &old);
+    patch(&old, 6, '1');
+    assert_int_equal(verdict(s), UNTOUCHED);
+    load(s, "STORE", &after);
+    assert_int_equal(after.bytes[6], '1'); /* whoever only reads leaves it as it is */
+    free(after.bytes);
+    assert_int_equal(scratch_try(s, false, &note), ERR_OK);
+    scratch_close(s);
+    load(s, "STORE", &after);
+    assert_int_equal(after.bytes[6], '2');
+    assert_int_equal(verdict(s), UNTOUCHED);
+    free(after.bytes);
+    free(old.bytes);
+}
+
 int main(void)
 {
 #define FACT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -310,6 +330,7 @@ int main(void)
         FACT(cut_off_file_is_told),
         FACT(missing_file_is_told),
         FACT(another_format_is_told),
+        FACT(older_format_is_read_and_marked_when_written),
         FACT(flipped_bit_in_the_index_is_told),
     };
 #undef FACT
