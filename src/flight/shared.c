@@ -105,7 +105,7 @@ static void on_state(void *ctx, bool up, str run_id)
 
 struct order {
     struct flight_shared *shared;
-    enum share_script script;      /* DROP or OFFER; SHARE_SCRIPTS: tell */
+    enum share_script script;      /* DROP; SHARE_SCRIPTS: tell */
     char id[SHARE_ID_TEXT + 1];
     void (*done)(void *ctx, err why);
     void *ctx;
