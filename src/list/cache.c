@@ -134,12 +134,17 @@ static bool is_held(const struct list_cache *c, const struct entry *e, mono now)
     return e->cuts == c->cuts && list_fresh_ms(e->value, now) > 0;
 }
 
-struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now)
+static bool is_answered(const struct entry *e, mono now, bool alone)
+{
+    return e->until.ns > now.ns && (alone || mono_add_ms(e->value->at, LIST_CACHE_MS).ns > now.ns);
+}
+
+struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now, bool alone)
 {
     struct list_value *v = NULL;
     pthread_mutex_lock(&c->lock);
     struct entry *e = *link_of(c, id);
-    if (e != NULL && e->until.ns > now.ns) {
+    if (e != NULL && is_answered(e, now, alone)) {
         v = e->value;
         (void)flight_value_ref(&v->v); /* the caller's */
     } else if (e != NULL && !is_held(c, e, now)) {

@@ -134,7 +134,8 @@ struct list_value *list_here(struct lists *l, struct list_request *r)
     name_it(r);
     if (r->no_cache)
         return NULL;
-    struct list_value *v = list_cache_get(l->cache, r->id, now);
+    bool alone = l->opts.shared == NULL || !flight_shared_is_up(l->opts.shared);
+    struct list_value *v = list_cache_get(l->cache, r->id, now, alone);
     if (v == NULL)
         return NULL;
     if (list_fresh_ms(v, now) <= 0) /* kept because Redis does not have it */

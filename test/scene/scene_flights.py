@@ -195,6 +195,20 @@ def a_stopped_redis_costs_sharing_alone(binary):
 
 
 @scene
+def lists_made_without_redis_become_one_when_it_is_back(binary):
+    with Cluster(binary, 2, *QUICK, options={'ttl': '1h'}, patient=False) as c:
+        versions = lambda: {c.get(n, '/d/1').headers['List-Version'] for n in (0, 1)}
+        c.redis.stop()
+        try:
+            eq(len(versions()), 2, 'each server makes its own')
+        finally:
+            c.redis.go_on()
+        c.wait_redis()
+        wait_until(lambda: len(versions()) == 1, 'one list for both', 30)
+        eq(c.generator.count('d') <= 4, True, 'made once more, by either')
+
+
+@scene
 def without_redis_a_list_may_be_refused_instead(binary):
     with Cluster(binary, 2, *MORTAL, options={'degrade': 'fail'}, patient=False) as c:
         c.redis.end()

@@ -55,14 +55,19 @@ static void put(struct list_cache *c, unsigned n, int64_t at_ms, int64_t until_m
     unref(v);
 }
 
-static bool has(struct list_cache *c, unsigned n, int64_t now_ms)
+static bool answers(struct list_cache *c, unsigned n, int64_t now_ms, bool alone)
 {
     unsigned char id[FLIGHT_ID_BYTES];
-    struct list_value *v = list_cache_get(c, id_of(n, id), (mono){ now_ms * NS_PER_MS });
+    struct list_value *v = list_cache_get(c, id_of(n, id), (mono){ now_ms * NS_PER_MS }, alone);
     if (v == NULL)
         return false;
     unref(v);
     return true;
+}
+
+static bool has(struct list_cache *c, unsigned n, int64_t now_ms)
+{
+    return answers(c, n, now_ms, true);
 }
 
 static uint64_t count_of(struct list_cache *c)
@@ -249,9 +254,23 @@ static void threads_may_do_all_of_it_at_once(void **state)
     assert_int_equal(values_alive, 0);
 }
 
+static void what_was_made_alone_is_asked_for_again_when_others_are_back(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    put(c, 1, 1000, 1000 + 4 * LIST_CACHE_MS);
+    assert_true(answers(c, 1, 1000 + LIST_CACHE_MS - 1, false));
+    assert_false(answers(c, 1, 1000 + LIST_CACHE_MS, false));
+    assert_true(answers(c, 1, 1000 + LIST_CACHE_MS, true)); /* it is still held, and they may go again */
+    assert_false(answers(c, 1, 1000 + 4 * LIST_CACHE_MS, true));
+    assert_int_equal(count_of(c), 0);
+    list_cache_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_made_alone_is_asked_for_again_when_others_are_back),
         cmocka_unit_test(what_was_put_is_there_until_its_time),
         cmocka_unit_test(the_last_put_takes_the_place_of_what_was_there),
         cmocka_unit_test(the_oldest_go_when_memory_is_full),
