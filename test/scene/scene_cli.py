@@ -113,7 +113,7 @@ def what_fails_says_why_and_leaves_no_file(binary):
         for args, code, says in (
                 (['get'], 2, 'something is missing'), (['get', 'a', 'b', 'c', 'd'], 2, 'too many'),
                 (['nonsense'], 2, 'no verb'), (['get', 'x', '--bogus'], 2, 'unknown option --bogus'),
-                (['ls', '--server', 'ftp://x'], 2, 'wants a URL'), (['ls', '--domain', 'nope'], 1, '404'),
+                (['ls', '--server', 'ftp://x'], 2, 'is a URL'), (['ls', '--domain', 'nope'], 1, '404'),
                 (['put', 'T', '0', '-'], 1, '400'), (['put', '..', '1', '-'], 1, '400'),
                 (['put', 'T', '1', 'no-such-file'], 1, 'cannot read no-such-file'),
                 (['put', 'T', '1', '-', '-'], 2, 'given twice'), (['completion', 'tcsh'], 2, 'bash, zsh or fish'),

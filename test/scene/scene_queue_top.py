@@ -29,6 +29,7 @@ class Terminal:
         def own():
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            signal.signal(signal.SIGINT, signal.SIG_DFL) # whoever runs us in the background has it ignored
         self.process = subprocess.Popen([client.binary, 'queue', 'top', '--interval', '100', *args], stdin=slave, stdout=slave,
                                         stderr=slave, preexec_fn=own, env={**client.env, 'TERM': 'xterm', 'NO_COLOR': ''})
         os.close(slave)

@@ -99,7 +99,7 @@ def lru_keeps_what_is_asked_for_and_what_is_being_made(binary):
             redis('CONFIG', 'SET', 'maxmemory-policy', policy)
             lists = _made(c, policy + '-', 60)
             last = list(lists.values())[-1]
-            wait_until(lambda last=last: redis('OBJECT', 'IDLETIME', last) >= 2, 'nobody has asked for two seconds')
+            wait_until(lambda last=last: redis('OBJECT', 'IDLETIME', last) >= 5, 'nobody has asked for five seconds')
             hot = list(lists)[:10]
             with c.generator.holding() as gate:
                 begun = c.begin([(0, f'/{policy}/1')])
