@@ -1,6 +1,10 @@
 #include "cli/args.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
+
+enum { WORD_SHOWN_BYTES = 60 };
 
 const struct cli_option cli_client_options[] = {
     { "server", 0, "URL", "Server to talk to [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },
@@ -107,6 +111,47 @@ static err check_operands(const struct cli_call *c, struct err_note *note)
     return ERR_BAD;
 }
 
+/* ---- text ---- */
+
+/* Files, and what git calls its own, may have any name; all else becomes text, of a request or of an answer. */
+static bool is_text(const struct cli_option *o)
+{
+    static const char *const others[] = { "FILE", "DIR", "REF", "PATTERN" };
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (o->value != NULL && strcmp(o->value, others[i]) == 0)
+            return false;
+    return true;
+}
+
+static void refuse_operand(str word, struct err_note *note)
+{
+    char shown[WORD_SHOWN_BYTES + 1];
+    size_t n = word.n < WORD_SHOWN_BYTES ? word.n : WORD_SHOWN_BYTES;
+    for (size_t i = 0; i < n; i++)
+        shown[i] = word.p[i] >= ' ' && word.p[i] < 0x7f ? word.p[i] : '?';
+    err_note_set(note, "\"%.*s\" is not UTF-8", (int)n, shown);
+}
+
+/* A name made valid would be the name of something else. */
+static err check_text(const struct cli_call *c, struct err_note *note)
+{
+    for (unsigned i = 0; i < c->given_count; i++) {
+        const struct cli_given *g = &c->given[i];
+        if (is_text(g->option) && !utf8_valid(str_of(g->value))) {
+            err_note_set(note, "--%s is not UTF-8", g->option->name);
+            return ERR_BAD;
+        }
+    }
+    unsigned count = c->verb->files_from > 0 ? c->verb->files_from - 1 : c->operands_count;
+    for (unsigned i = 0; i < count && i < c->operands_count; i++) {
+        if (!utf8_valid(str_of(c->operands[i]))) {
+            refuse_operand(str_of(c->operands[i]), note);
+            return ERR_BAD;
+        }
+    }
+    return ERR_OK;
+}
+
 err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_call *out, struct err_note *note)
 {
     struct cli_call c = { .verb = verb };
@@ -130,6 +175,8 @@ err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_ca
         c.operands[c.operands_count++] = word;
     }
     err e = check_operands(&c, note);
+    if (e == ERR_OK)
+        e = check_text(&c, note);
     if (e != ERR_OK)
         return e;
     *out = c;

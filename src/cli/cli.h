@@ -4,6 +4,7 @@
  * Model. A verb is a row of cli_verbs: a name of one or two words ("get", "import git"), its options, how
  * many operands it takes, and who runs it. Options are long (--name VALUE, --name=VALUE), some have a letter
  * (-o VALUE); "--" ends them. Verbs with .client take the options of cli_client_options too, all take --help.
+ *   What names no file is UTF-8: operands before files_from, values that are no FILE, DIR, REF or PATTERN.
  *   Exit codes (CONTRACT 1): CLI_OK, CLI_FAILED while running, CLI_USAGE, CLI_DAMAGED. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -31,6 +32,7 @@ struct cli_verb {
     const char *prose;                  /* paragraphs of the man page, parted by "\n\n" */
     const struct cli_option *options;   /* ends with name NULL; NULL: none of its own */
     unsigned operands_min, operands_max;
+    unsigned files_from;                /* from this operand on, counted from 1, they may name files; 0: none does */
     bool client;                        /* talks to a server: takes cli_client_options */
     /* One of the two. run_raw gets everything behind the verb unparsed (argv[0] is the verb) and answers --help
      * itself through cli_print_help; its options row still feeds completion and man page. */

@@ -1,5 +1,6 @@
 /* put.c - palimpsest put: stores a render, its contents from files. */
 #include "base/tid.h"
+#include "base/utf8.h"
 #include "cli/client.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
@@ -38,6 +39,10 @@ static bool add_part(const struct cli_call *call, const char *word, struct put_c
     str all = str_of(word);
     size_t equals = str_find(all, '=');
     bool named = equals > 0 && equals < all.n && str_find(all, '/') > equals;
+    if (named && !utf8_valid(str_take(all, equals))) {
+        cli_error("put: the name of a content is not UTF-8");
+        return false;
+    }
     const char *content = cli_value(call, "content");
     struct put_part *part = &p->parts[p->count++];
     part->content = named ? str_take(all, equals) : content != NULL ? str_of(content) : STR("html");

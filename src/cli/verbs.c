@@ -199,7 +199,8 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Stores a render of revision REV of TITLE, named TID or by the server. Each FILE is one content of "
                "its bundle; - is standard input. A FILE whose name holds = is written ./FILE.\n\nA render that is "
                "there already, byte for byte, is no error and changes nothing.",
-      .options = put_options, .operands_min = 3, .operands_max = CLI_OPERANDS_MAX, .client = true, .run = verb_put },
+      .options = put_options, .files_from = 3, .operands_min = 3, .operands_max = CLI_OPERANDS_MAX,
+      .client = true, .run = verb_put },
     { .name = "ls", .usage = "[PREFIX]", .summary = "list titles",
       .prose = "Lists the titles of the bucket in key order, all or those that start with PREFIX. With --json one "
                "document a line.",
@@ -226,7 +227,7 @@ const struct cli_verb cli_verbs[] = {
                "so that it makes those it does not hold. A page that cannot be rendered is told and left out; when "
                "many in a row cannot be, it ends.\n\nA run goes on where the last one to the same server ended; from"
                " standard input only with --state.",
-      .options = prewarm_options, .operands_max = 1, .client = true, .run = verb_prewarm },
+      .options = prewarm_options, .files_from = 1, .operands_max = 1, .client = true, .run = verb_prewarm },
     { .name = "import git", .usage = "[PATH]", .summary = "import the history of a repository's documents",
       .prose = "Makes each commit that touches a text document in the repository at PATH (the current one) a revision "
                "of the page named like the document. The revision is the number of the commit, oldest first; the time "
@@ -234,14 +235,15 @@ const struct cli_verb cli_verbs[] = {
                "source the document as it is. Binary files, files over 2 MiB and names that are not UTF-8 are left "
                "out; a deletion stores nothing; a rename is a new page.\n\nAn import goes on where the last one to the "
                "same server ended. What is there already is not stored again.",
-      .options = import_git_options, .operands_max = 1, .client = true, .run = verb_import_git },
+      .options = import_git_options, .files_from = 1, .operands_max = 1, .client = true, .run = verb_import_git },
     { .name = "import mediawiki-xml", .usage = "FILE|-", .summary = "import an export of MediaWiki",
       .prose = "Stores each revision in an export of MediaWiki (Special:Export, dumpBackup.php, dumps.wikimedia.org) "
                "under its own number, with its own time. FILE may be compressed: bzip2, xz, zstd, gzip. Content source "
                "is the wikitext, content html shows it escaped until somebody renders it. Revisions without text are "
                "left out.\n\nAn import that was interrupted goes on where it ended; from standard input only with "
                "--state.",
-      .options = import_options, .operands_min = 1, .operands_max = 1, .client = true, .run = verb_import_xml },
+      .options = import_options, .files_from = 1, .operands_min = 1, .operands_max = 1,
+      .client = true, .run = verb_import_xml },
     { .name = "check", .usage = "", .summary = "verify a store",
       .prose = "Verifies every row, record and checksum of the running server's store, or with --data of a store at "
                "rest, and prints each damage in a line. Exit status 3 when there is any.",
@@ -250,11 +252,12 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Copies a consistent state of the running server's store, or with --data of a store at rest, to DIR on "
                "the server's machine. What DIR holds of this store already is not copied again. A backup is itself a "
                "store: palimpsest check --data DIR verifies it.",
-      .options = backup_options, .operands_min = 1, .operands_max = 1, .client = true, .run = verb_backup },
+      .options = backup_options, .files_from = 1, .operands_min = 1, .operands_max = 1,
+      .client = true, .run = verb_backup },
     { .name = "restore", .usage = "BACKUP --data DIR", .summary = "make a store from a backup",
       .prose = "Verifies BACKUP, copies it to DIR and verifies the copy. DIR must be absent or empty; it appears whole "
                "or not at all.",
-      .options = restore_options, .operands_min = 1, .operands_max = 1, .run = verb_restore },
+      .options = restore_options, .files_from = 1, .operands_min = 1, .operands_max = 1, .run = verb_restore },
     { .name = "serve", .usage = "", .summary = "run the server",
       .prose = "Serves the store of a directory over HTTP. The first line on standard output, printed once requests "
                "are answered, is \"listening on http://ADDR:PORT\". SIGTERM ends it when what was asked is answered, "
@@ -292,7 +295,7 @@ const struct cli_verb cli_verbs[] = {
                "has come.\n\nA request whose outcome is unknown is sent again under the same idempotency key until "
                "the timeout, so that nothing is stored twice. When it fails, the number of items that are stored for "
                "certain is still said.",
-      .options = queue_produce_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX,
+      .options = queue_produce_options, .files_from = 2, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX,
       .run = verb_queue_produce },
     { .name = "queue lease", .usage = "QUEUE", .summary = "take items out to work on them",
       .prose = "Leases items and prints each in a line: its handle PARTITION/ID, a tab, the item. Who does not "

@@ -13,6 +13,7 @@ static const struct cli_verb verbs[] = {
     { .name = "get", .usage = "A [B]", .operands_min = 1, .operands_max = 2, .options = options, .client = true },
     { .name = "import", .usage = "", .operands_max = 1 },
     { .name = "import git", .usage = "", .operands_max = 1 },
+    { .name = "put", .usage = "A FILE", .operands_max = 2, .files_from = 2 },
     { .name = NULL },
 };
 
@@ -94,6 +95,25 @@ static void wrong_lines_say_what_is_wrong(void **state)
     }
 }
 
+static void words_are_utf8_unless_they_name_files(void **state)
+{
+    (void)state;
+    static const struct { const char *line, *says; } wrong[] = {
+        { "\xff", "\"?\" is not UTF-8" }, { "a b\xc0\xaf", "\"b??\" is not UTF-8" },
+        { "a --domain=\xed\xa0\x80", "--domain is not UTF-8" }, { "a --token \xfe", "--token is not UTF-8" },
+    };
+    struct cli_call c;
+    struct err_note note;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        assert_int_equal(parse(wrong[i].line, &c, &note), ERR_BAD);
+        assert_string_equal(note.text, wrong[i].says);
+    }
+    assert_int_equal(parse("\xc3\xa9 -o \xff", &c, &note), ERR_OK);
+    char text[] = "\xc3\xa9", file[] = "\xff";
+    assert_int_equal(args_parse(&verbs[3], 2, (char *[]){ text, file }, &c, &note), ERR_OK);
+    assert_int_equal(args_parse(&verbs[3], 2, (char *[]){ file, text }, &c, &note), ERR_BAD);
+}
+
 static void help_needs_no_operands(void **state)
 {
     (void)state;
@@ -125,6 +145,7 @@ int main(void)
         cmocka_unit_test(the_last_value_wins),
         cmocka_unit_test(two_dashes_end_options),
         cmocka_unit_test(wrong_lines_say_what_is_wrong),
+        cmocka_unit_test(words_are_utf8_unless_they_name_files),
         cmocka_unit_test(help_needs_no_operands),
         cmocka_unit_test(the_longest_verb_wins),
     };
