@@ -92,10 +92,7 @@ void queue_set(json_t *body, const char *member, const char *value)
 {
     if (value == NULL)
         return;
-    json_t *text = json_string(value);
-    if (text == NULL) /* no UTF-8: the server is to say so */
-        text = json_string("\xef\xbf\xbd");
-    INVARIANT(json_object_set_new(body, member, text) == 0);
+    INVARIANT(json_object_set_new(body, member, json_string(value)) == 0); /* args_parse lets through UTF-8 alone */
 }
 
 /* ---- options and operands ---- */
@@ -196,9 +193,10 @@ json_t *queue_item_json(const json_t *item, const char *member, str bytes)
 
 /* ---- lines ---- */
 
-void queue_lines_init(struct queue_lines *l, int fd, char end)
+void queue_lines_init(struct queue_lines *l, int fd, const char *file, char end)
 {
-    *l = (struct queue_lines){ .fd = fd, .end = end };
+    bool named = file != NULL && strcmp(file, "-") != 0;
+    *l = (struct queue_lines){ .fd = fd, .file = named ? file : "standard input", .end = end };
     buf_init(&l->buf, QUEUE_ITEM_BYTES_MAX + READ_BYTES);
 }
 
@@ -224,7 +222,7 @@ static bool read_more(struct queue_lines *l)
     size_t before = l->buf.n;
     char *room = buf_extend(&l->buf, READ_BYTES);
     if (room == NULL) {
-        cli_error("a line of more than %d bytes", QUEUE_ITEM_BYTES_MAX);
+        cli_error("a line of more than %d bytes in %s", QUEUE_ITEM_BYTES_MAX, l->file);
         return false;
     }
     ssize_t got;
@@ -234,7 +232,7 @@ static bool read_more(struct queue_lines *l)
     l->buf.n = before + (got > 0 ? (size_t)got : 0);
     l->done = got == 0;
     if (got < 0)
-        cli_error("cannot read: %s", strerror(errno));
+        cli_error("cannot read %s: %s", l->file, strerror(errno));
     return got >= 0;
 }
 

@@ -28,7 +28,7 @@ MUST_CHECK json_t *queue_ask(struct client *c, const char *name, json_t *body);
 bool queue_order(struct client *c, const char *name, json_t *body);
 /* {"queue_name": name} */
 json_t *queue_named(const char *name);
-/* Sets a text when value is not NULL. */
+/* Sets a text, which is UTF-8, when value is not NULL. */
 void queue_set(json_t *body, const char *member, const char *value);
 
 /* An option that is a whole number from min to max; fallback when absent. False: it was said. */
@@ -54,13 +54,15 @@ json_t *queue_item_json(const json_t *item, const char *member, str bytes);
 /* Lines, or pieces that end in NUL, of a descriptor. */
 struct queue_lines {
     int fd;
+    const char *file;         /* as it was given, for what is said */
     char end;
     bool done;                /* no more comes */
     size_t at;
     struct buf buf;
 };
 enum queue_line { LINE_ONE, LINE_NONE, LINE_NOT_YET, LINE_FAILED };
-void queue_lines_init(struct queue_lines *l, int fd, char end);
+/* file is borrowed; NULL and "-": standard input. */
+void queue_lines_init(struct queue_lines *l, int fd, const char *file, char end);
 void queue_lines_fini(struct queue_lines *l);
 /* *line is borrowed until the next call. eager: LINE_NOT_YET instead of waiting. FAILED: it was said. */
 enum queue_line queue_lines_next(struct queue_lines *l, bool eager, str *line);

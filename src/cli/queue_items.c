@@ -12,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HANDLE_BYTES = 48, CLIENT_BYTES = 80, ITEMS_ARENA_BYTES = 256 << 20 };
+enum {
+    HANDLE_BYTES = 48, CLIENT_BYTES = 80, ESCAPE_BYTES = 4 /* \xHH */,
+    ITEMS_ARENA_BYTES = 512 << 20, /* an item, and the same escaped */
+};
 
 /* ---- what is printed ---- */
 
@@ -24,20 +27,64 @@ static void print_bytes(str bytes)
         (void)fwrite(bytes.p, 1, bytes.n, stdout); /* cli_run looks at the stream */
 }
 
-/* "PARTITION/ID<tab>BYTES" and a line end, or the bytes alone. */
+/* As a part of one line, without a tab, from which the bytes can be made again. */
+static bool escape(str bytes, struct arena *a, str *out)
+{
+    static const char hex[] = "0123456789abcdef";
+    char *p = arena_alloc(a, bytes.n * ESCAPE_BYTES + 1);
+    size_t n = 0;
+    if (p == NULL) {
+        cli_error("an item of %zu bytes is too long to be printed", bytes.n);
+        return false;
+    }
+    for (size_t i = 0; i < bytes.n; i++) {
+        unsigned char c = (unsigned char)bytes.p[i];
+        bool named = c == '\n' || c == '\t' || c == '\\', plain = c >= 0x20 && c != 0x7f && c != '\\';
+        if (plain) {
+            p[n++] = (char)c;
+            continue;
+        }
+        p[n++] = '\\';
+        p[n++] = named ? (c == '\n' ? 'n' : c == '\t' ? 't' : '\\') : 'x';
+        if (!named) {
+            p[n++] = hex[c >> 4];
+            p[n++] = hex[c & 15];
+        }
+    }
+    *out = (str){ .p = p, .n = n };
+    return true;
+}
+
+/* Behind a handle no item may look like the end of its record, and what follows like the next handle. */
+static bool behind_handle(const struct cli_call *call, const char *handle, str bytes, struct arena *a, str *out)
+{
+    if (!cli_flag(call, "null"))
+        return escape(bytes, a, out);
+    *out = bytes;
+    if (str_find(bytes, '\0') == bytes.n)
+        return true;
+    cli_error("%s: %s is an item that holds NUL: it can be had without --null, with --json, or alone with --body",
+              call->verb->name, handle);
+    return false;
+}
+
+/* "PARTITION/ID<tab>BYTES" and a line end, or the bytes alone, as they are. */
 static bool print_item(const struct cli_call *call, const json_t *item, const char *member, const char *handle)
 {
     struct arena a;
     str bytes;
     arena_init(&a, ITEMS_ARENA_BYTES);
-    bool fine = queue_bytes(item, member, &a, &bytes);
-    if (fine && cli_flag(call, "json")) {
+    bool fine = queue_bytes(item, member, &a, &bytes), as_json = cli_flag(call, "json");
+    bool headed = !as_json && !cli_flag(call, "body");
+    if (fine && headed)
+        fine = behind_handle(call, handle, bytes, &a, &bytes);
+    if (fine && as_json) {
         json_t *doc = queue_item_json(item, member, bytes);
         queue_set(doc, "handle", handle);
         out_json(stdout, doc);
         json_decref(doc);
     } else if (fine) {
-        if (!cli_flag(call, "body"))
+        if (headed)
             printf("%s\t", handle);
         print_bytes(bytes);
         putchar(cli_flag(call, "null") ? '\0' : '\n');
@@ -56,39 +103,46 @@ struct leasing {
     const char *timeout;
 };
 
-static bool complete_reply(struct leasing *l, const json_t *reply)
+static bool complete_ids(struct leasing *l, int64_t partition, json_t *ids)
 {
-    json_t *body = queue_named(l->call->operands[0]), *ids = json_array(), *item;
-    size_t i;
-    json_array_foreach(json_object_get(reply, "items"), i, item)
-        (void)json_array_append(ids, json_object_get(item, "id")); /* dies with its document */
-    INVARIANT(json_object_set_new(body, "partition", json_integer(queue_count(reply, "partition"))) == 0);
-    INVARIANT(json_object_set_new(body, "ids", ids) == 0);
+    json_t *body = queue_named(l->call->operands[0]);
+    INVARIANT(json_object_set_new(body, "partition", json_integer(partition)) == 0);
+    INVARIANT(json_object_set(body, "ids", ids) == 0);
     queue_set(body, "request_timeout", "1m");
     return queue_order(&l->c, "queue.complete", body);
+}
+
+static bool print_leased(const struct leasing *l, int64_t partition, json_t *item)
+{
+    char handle[HANDLE_BYTES];
+    int n = snprintf(handle, sizeof handle, "%lld/%s", (long long)partition, queue_text(item, "id"));
+    if (n < 0 || n >= HANDLE_BYTES) {
+        cli_error("queue lease: the server's answer holds an item whose id is too long");
+        return false;
+    }
+    (void)json_object_set_new(item, "partition", json_integer(partition)); /* dies with its document */
+    return print_item(l->call, item, "bytes", handle);
 }
 
 /* Prints first: an item that nobody got is not completed. */
 static bool take_reply(struct leasing *l, const json_t *reply)
 {
-    json_t *items = json_object_get(reply, "items"), *item;
+    json_t *items = json_object_get(reply, "items"), *printed = json_array(), *item;
+    int64_t partition = queue_count(reply, "partition");
     size_t i;
-    json_array_foreach(items, i, item) {
-        char handle[HANDLE_BYTES];
-        (void)snprintf(handle, sizeof handle, "%lld/%.30s", (long long)queue_count(reply, "partition"),
-                       queue_text(item, "id")); /* fits */
-        (void)json_object_set_new(item, "partition", json_integer(queue_count(reply, "partition")));
-        if (!print_item(l->call, item, "bytes", handle))
-            return false;
-    }
+    json_array_foreach(items, i, item)
+        if (print_leased(l, partition, item))
+            (void)json_array_append(printed, json_object_get(item, "id")); /* without an id: as one not printed */
+    bool fine = json_array_size(printed) == json_array_size(items);
     l->left -= (int64_t)json_array_size(items);
-    if (!cli_flag(l->call, "complete"))
-        return true;
-    if (fflush(stdout) != 0) {
+    if (cli_flag(l->call, "complete") && fflush(stdout) != 0) {
         cli_error("queue lease: cannot write to standard output; what was leased is not completed");
-        return false;
+        fine = false;
+    } else if (cli_flag(l->call, "complete") && json_array_size(printed) > 0) {
+        fine = complete_ids(l, partition, printed) && fine;
     }
-    return complete_reply(l, reply);
+    json_decref(printed);
+    return fine;
 }
 
 /* CLI_OK, or CLI_FAILED; *empty: the time passed and no item came. */
@@ -188,20 +242,31 @@ static json_t *change_body(const struct changing *ch, int64_t partition, const j
     return body;
 }
 
-static void send_ids(struct changing *ch, const char *partition, json_t *ids)
+static void send_batch(struct changing *ch, int64_t partition, const json_t *ids)
 {
-    int64_t number = 0;
-    size_t count = json_array_size(ids);
-    if (count == 0 || !str_to_i64(str_of(partition), &number))
-        return;
-    if (queue_order(&ch->c, ch->name, change_body(ch, number, ids)))
-        ch->done += count;
+    if (queue_order(&ch->c, ch->name, change_body(ch, partition, ids)))
+        ch->done += json_array_size(ids);
     else
         ch->failed = true;
-    (void)json_array_clear(ids); /* it is an array */
 }
 
-/* What stands behind the handle on its line is left alone. */
+static void send_ids(struct changing *ch, const char *partition, const json_t *ids)
+{
+    int64_t number = 0;
+    INVARIANT(str_to_i64(str_of(partition), &number)); /* add_handle read it */
+    json_t *batch = json_array(), *id;
+    size_t i;
+    json_array_foreach(ids, i, id) {
+        (void)json_array_append(batch, id); /* dies with its document */
+        if (json_array_size(batch) < QUEUE_BATCH_MAX && i + 1 < json_array_size(ids))
+            continue;
+        send_batch(ch, number, batch);
+        (void)json_array_clear(batch); /* it is an array */
+    }
+    json_decref(batch);
+}
+
+/* Keeps it until all are read. What stands behind the handle in its record is left alone. */
 static bool add_handle(struct changing *ch, str line)
 {
     char partition[24];
@@ -224,15 +289,13 @@ static bool add_handle(struct changing *ch, str line)
         return false;
     }
     INVARIANT(json_array_append_new(ids, id) == 0);
-    if (json_array_size(ids) == QUEUE_BATCH_MAX)
-        send_ids(ch, partition, ids);
     return true;
 }
 
 static bool add_stdin(struct changing *ch)
 {
     struct queue_lines lines;
-    queue_lines_init(&lines, STDIN_FILENO, '\n');
+    queue_lines_init(&lines, STDIN_FILENO, NULL, cli_flag(ch->call, "null") ? '\0' : '\n');
     str line;
     enum queue_line got;
     bool fine = true;
@@ -257,7 +320,8 @@ static enum cli_exit change(struct cli_call *call, struct changing *ch)
     const char *partition;
     json_t *ids;
     json_object_foreach(ch->by_partition, partition, ids)
-        send_ids(ch, partition, ids);
+        if (fine)
+            send_ids(ch, partition, ids);
     if (ch->c.json) {
         json_t *doc = json_pack("{s:s, s:I}", "queue_name", call->operands[0], "items", (json_int_t)ch->done);
         out_json(stdout, doc);
@@ -337,7 +401,7 @@ enum cli_exit verb_queue_peek(struct cli_call *call)
     size_t i;
     bool fine = doc != NULL;
     json_array_foreach(json_object_get(doc, "items"), i, item)
-        fine = fine && print_item(call, item, "payload", queue_text(item, "id"));
+        fine = print_item(call, item, "payload", queue_text(item, "id")) && fine;
     json_decref(doc);
     client_close(&c);
     return fine ? CLI_OK : CLI_FAILED;

@@ -58,6 +58,10 @@ static bool read_options(struct producing *p)
     }
     if (at != NULL)
         date_format_ns(ns, p->enqueue_at);
+    if (order != NULL && str_trim(str_of(order)).n == 0) { /* curl drops a header without a value */
+        cli_error("queue produce: --order-key is empty");
+        return false;
+    }
     bool fits = order == NULL || (strpbrk(order, "\r\n") == NULL &&
                                   snprintf(p->order_header, HEADER_BYTES, "Order-Key: %s", order) < HEADER_BYTES);
     if (!fits)
@@ -146,7 +150,7 @@ static bool add_lines(struct producing *p, const char *file)
     if (fd < 0)
         return false;
     struct queue_lines lines;
-    queue_lines_init(&lines, fd, cli_flag(p->call, "null") ? '\0' : '\n');
+    queue_lines_init(&lines, fd, file, cli_flag(p->call, "null") ? '\0' : '\n');
     bool fine = true;
     enum queue_line got = LINE_ONE;
     while (fine && got != LINE_NONE) {

@@ -138,25 +138,29 @@ static const struct cli_option queue_lease_options[] = {
     { "count", 'n', "N", "How many items [1]" },
     { "all", 'a', NULL, "All there are, until none comes within the timeout" },
     { "complete", 'c', NULL, "Complete them when they are printed" },
-    { "body", 'b', NULL, "Print the items alone, without handles" },
-    { "null", '0', NULL, "End each with NUL instead of a line end" },
+    { "body", 'b', NULL, "Print the items alone, without handles, as they are" },
+    { "null", '0', NULL, "End each with NUL instead of a line end, and print it as it is" },
     { "client", 0, "ID", "Name of this consumer; two that wait need two [made up]" },
     { "timeout", 't', "DURATION", "How long to wait for the next, as in 1m30s, at most 15m [10s]" },
     { "lease-timeout", 0, "DURATION", "How long these leases last [the queue's]" },
     OPTIONS_QUEUE,
 };
+#define OPTION_RECORDS { "null", '0', NULL, "Handles on standard input end in NUL, as lease -0 ends them" }
+
+static const struct cli_option queue_complete_options[] = { OPTION_RECORDS, OPTIONS_QUEUE };
 static const struct cli_option queue_retry_options[] = {
     { "at", 0, "INSTANT", "Not to be leased again before: RFC 3339, an HTTP date or seconds since 1970 [at once]" },
     { "in", 0, "DURATION", "Not to be leased again for so long, as in 5m" },
     { "dead", 0, NULL, "To the dead queue; without one they are deleted" },
+    OPTION_RECORDS,
     OPTIONS_QUEUE,
 };
 static const struct cli_option queue_peek_options[] = {
     { "count", 'n', "N", "How many items [10]" },
     { "partition", 'p', "N", "Of this partition [of all]" },
     { "scheduled", 0, NULL, "Items whose time has not come, of a partition [0]" },
-    { "body", 'b', NULL, "Print the items alone, without ids" },
-    { "null", '0', NULL, "End each with NUL instead of a line end" },
+    { "body", 'b', NULL, "Print the items alone, without ids, as they are" },
+    { "null", '0', NULL, "End each with NUL instead of a line end, and print it as it is" },
     OPTIONS_QUEUE,
 };
 static const struct cli_option queue_requeue_options[] = {
@@ -188,6 +192,10 @@ static const struct cli_option man_options[] = {
 };
 
 static const struct cli_option json_options[] = { OPTION_JSON, OPTIONS_END };
+
+#define PROSE_ESCAPES                                                                                     \
+    "In the item line end, tab and backslash are printed as \\n, \\t and \\\\, other control bytes as \\xHH; " \
+    "with --null or --body it is printed as it is."
 
 const struct cli_verb cli_verbs[] = {
     { .name = "get", .usage = "TITLE [REV [TID]]", .summary = "print a render: the latest, of a revision, or exact",
@@ -300,18 +308,22 @@ const struct cli_verb cli_verbs[] = {
     { .name = "queue lease", .usage = "QUEUE", .summary = "take items out to work on them",
       .prose = "Leases items and prints each in a line: its handle PARTITION/ID, a tab, the item. Who does not "
                "complete one within the lease timeout gets it again, or another does. Exit status 1 when none came."
-               "\n\nWith --json a document a line, with body, or base64 of what is no UTF-8.",
+               "\n\n" PROSE_ESCAPES " An item that holds NUL is not printed behind its handle with --null.\n\n"
+               "With --json a document a line, with body, or base64 of what is no UTF-8.",
       .options = queue_lease_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_lease },
     { .name = "queue complete", .usage = "QUEUE [HANDLE|-]...", .summary = "end leased items",
       .prose = "Completes items by the handles that queue lease printed; without any, by the first word of each line "
-               "of standard input: palimpsest queue lease q | palimpsest queue complete q.",
-      .options = queue_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_complete },
+               "of standard input: palimpsest queue lease q | palimpsest queue complete q. All are read before the "
+               "first is completed: a word that is no handle completes nothing.",
+      .options = queue_complete_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX,
+      .run = verb_queue_complete },
     { .name = "queue retry", .usage = "QUEUE [HANDLE|-]...", .summary = "give leased items back",
       .prose = "Gives items back by the handles that queue lease printed: to the end of their partition, at once or "
                "later, or to the dead queue. Handles come as for queue complete.",
       .options = queue_retry_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_retry },
     { .name = "queue peek", .usage = "QUEUE", .summary = "show items without leasing them",
-      .prose = "Prints the oldest items, leased ones too, and changes nothing: id, a tab, the item.",
+      .prose = "Prints the oldest items, leased ones too, and changes nothing: id, a tab, the item.\n\n"
+               PROSE_ESCAPES,
       .options = queue_peek_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_peek },
     { .name = "queue drain", .usage = "QUEUE PARTITION", .summary = "let a partition run empty",
       .prose = "Puts no more items into PARTITION; those in it are leased and completed as before. queue resume ends "

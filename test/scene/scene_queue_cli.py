@@ -5,6 +5,7 @@ Method: the binary as a client of a real server; pipes and files of all kinds of
 """
 import base64
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -155,6 +156,108 @@ def handles_complete_and_return_what_they_name(binary):
         eq(client.ok('queue', 'peek', 'dead', '--body'), 'f\n')
         eq(client.json('queue', 'requeue', 'dead', 'q'), [{'moved': 1}])
         eq(client.ok('queue', 'lease', 'q', '--body'), 'f\n')
+
+
+@scene
+def the_text_of_an_item_is_no_handle(binary):
+    server, client = queue_of(binary)
+    with server:
+        client.ok('queue', 'produce', 'q', stdin=b'of another')
+        other = client.ok('queue', 'lease', 'q', '--count', '1').split('\t')[0]
+        evil = f'first\n{other}\tsecond \\n\r\x01\x7f é'.encode()
+        client.ok('queue', 'produce', 'q', '--null', stdin=evil + b'\0plain\ttext')
+        peeked = client.ok('queue', 'peek', 'q')
+        eq([line.split('\t')[1] for line in peeked.split('\n')[:-1]],
+           ['of another', f'first\\n{other}\\tsecond \\\\n\\x0d\\x01\\x7f é', 'plain\\ttext'])
+        leased = client.ok('queue', 'lease', 'q', '--count', '2')
+        eq([line.split('\t')[1] for line in leased.split('\n')[:-1]],
+           [line.split('\t')[1] for line in peeked.split('\n')[1:-1]])
+        eq(client.json('queue', 'complete', 'q', stdin=leased.encode()), [{'queue_name': 'q', 'items': 2}])
+        eq([item['body'] for item in client.json('queue', 'peek', 'q')], ['of another'], 'it stays with its consumer')
+        client.ok('queue', 'complete', 'q', other)
+
+
+@scene
+def records_that_end_in_nul_are_raw_and_come_back(binary):
+    server, client = queue_of(binary)
+    with server:
+        client.ok('queue', 'create', 'again')
+        items = [b'a\n0/x\tb\\n\t', b'', b'\x01\x7f\xff\r\n', b'last']
+        raw = b''.join(item + b'\0' for item in items)
+        client.ok('queue', 'produce', 'q', '--null', stdin=raw)
+        bodies = client('queue', 'peek', 'q', '--body', '-0').stdout
+        eq(bodies, raw)
+        client.ok('queue', 'produce', 'again', '-0', stdin=bodies)
+        leased = client('queue', 'lease', 'again', '--count', '4', '-0').stdout
+        records = leased.split(b'\0')[:-1]
+        eq([record.split(b'\t', 1)[1] for record in records], items)
+        client.ok('queue', 'retry', 'again', '-0', stdin=leased)
+        leased = client('queue', 'lease', 'again', '--count', '4', '-0').stdout
+        eq(client.json('queue', 'complete', 'again', '-0', stdin=leased), [{'queue_name': 'again', 'items': 4}])
+        client.ok('queue', 'produce', 'again', '--null', stdin=b'two\nlines')
+        eq(client.ok('queue', 'lease', 'again', '--body'), 'two\nlines\n', 'alone it is as it was')
+        (client.folder / 'nul').write_bytes(b'a\x000/x\tb')
+        client.ok('queue', 'create', 'nul')
+        client.ok('queue', 'produce', 'nul', '--file', 'nul')
+        client.ok('queue', 'produce', 'nul', stdin=b'the next')
+        done = client('queue', 'lease', 'nul', '--count', '2', '--complete', '-0')
+        eq((done.returncode, done.stdout.split(b'\t')[1:]), (1, [b'the next\0']), done.stderr)
+        check(b'an item that holds NUL' in done.stderr, done.stderr)
+        eq(client('queue', 'peek', 'nul', '--body').stdout, b'a\x000/x\tb\n', 'what was not printed is not completed')
+
+
+@scene
+def a_bad_handle_completes_nothing(binary):
+    server, client = queue_of(binary)
+    with server:
+        client.ok('queue', 'produce', 'q', '--batch', '1000', stdin=b'x\n' * 1500)
+        leased = client('queue', 'lease', 'q', '--count', '1500').stdout
+        handles = [line.split('\t')[0] for line in lines(leased.decode())]
+        for verb in 'complete', 'retry':
+            refused(client, 'queue', verb, 'q', stdin=leased + b'nonsense\n', says='a handle is PARTITION/ID')
+            refused(client, 'queue', verb, 'q', handles[0], 'nonsense', says='a handle is PARTITION/ID')
+            refused(client, 'queue', verb, 'q', stdin=leased + b'0/\xff\n', says='a handle is PARTITION/ID in UTF-8')
+        eq(len(client.json('queue', 'peek', 'q', '--count', '2000')), 1500)
+        eq(client.json('queue', 'stats', 'q')[0]['partitions'][0]['leased'], '1500')
+        eq(client.json('queue', 'complete', 'q', stdin=leased)[0]['items'], 1500)
+
+
+@scene
+def words_that_are_not_utf8_are_refused(binary):
+    server, client = queue_of(binary)
+    with server:
+        (client.folder / 'f').write_bytes(b'x')
+        client.ok('queue', 'create', '\ufffd')
+        for call in (('rm', b'\xff'), ('rm', 'q', b'\xfe'), ('create', b'a\xc0\xaf'), ('info', b'\xed\xa0\x80'),
+                     ('create', 'x', '--dead-queue', b'\xff'), ('ls', b'\xff'), ('top', '--count', '1', b'\xff'),
+                     ('create', 'x', b'--reference=\xff'), ('produce', 'q', '--kind', b'\xff', 'f'),
+                     ('produce', b'\xff', 'f'), ('produce', 'q', 'f', '--order-key', b'\xff'),
+                     ('lease', 'q', '--client', b'\xff'), ('complete', 'q', b'0/\xff'), ('move', 'q', '0', b'\xff'),
+                     ('requeue', 'q', b'\xff'), ('stats', 'q', '--token', b'\xff')):
+            refused(client, 'queue', *call, code=2, says='is not UTF-8')
+        for call in (('get', b'\xff'), ('rm', b'\xff'), ('get', 'T', '--domain', b'\xff'), ('ls', b'\xff'),
+                     ('put', b'\xff', '1', 'f'), ('put', 'T', '1', b'c\xff=f'), ('list', 'get', 'l', b'\xff'),
+                     ('token', 'create', '--name', b'\xff')):
+            refused(client, *call, code=2, says='is not UTF-8')
+        refused(client, 'queue', 'rm', b'a\xff', code=2, says='queue rm: "a?" is not UTF-8')
+        refused(client, 'queue', 'create', 'x', '--reference', b'\xff', code=2, says='--reference is not UTF-8')
+        eq([q['queue_name'] for q in client.json('queue', 'ls')], ['q', '\ufffd'])
+        odd = bytes(client.folder) + b'/\xff'
+        pathlib.Path(os.fsdecode(odd)).write_bytes(b'of an odd name')
+        client.ok('queue', 'produce', 'q', odd)
+        eq(client.ok('queue', 'lease', 'q', '--body'), 'of an odd name\n')
+
+
+@scene
+def what_cannot_be_read_is_named(binary):
+    server, client = queue_of(binary)
+    with server:
+        (client.folder / 'folder').mkdir()
+        refused(client, 'queue', 'produce', 'q', 'folder', says='cannot read folder: Is a directory')
+        refused(client, 'queue', 'produce', 'q', '--file', 'folder', says='cannot read folder')
+        for key in '', ' ', '\t':
+            refused(client, 'queue', 'produce', 'q', '--order-key', key, code=2, says='--order-key', stdin=b'x\n')
+        eq(client.ok('queue', 'peek', 'q'), '')
 
 
 @scene
