@@ -235,3 +235,45 @@ err queue_deployment(struct engine *e, uint64_t high, uint64_t low, char out[QUE
                    (unsigned long long)low); /* 32 digits */
     return engine_update_wait(e, deployment_decide, out);
 }
+
+err queue_deployment_check(const char *name, struct err_note *note)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t n = strlen(name);
+    if (n > 0 && n <= QUEUE_DEPLOYMENT_BYTES_MAX && strspn(name, allowed) == n)
+        return ERR_OK;
+    err_note_set(note, "queue.deployment: a name of at most %d letters, digits, . _ - is wanted",
+                 QUEUE_DEPLOYMENT_BYTES_MAX);
+    return ERR_BAD;
+}
+
+err queue_owner_check(const char *store, const char *what, str owner, const char *ours, struct err_note *note)
+{
+    if (str_eq(owner, str_of(ours)))
+        return ERR_OK;
+    err_note_set(note, "store %s: its %s belongs to the deployment '%.*s', this one is '%s'; to stand by for it"
+                 " or to take over what is there, set queue.deployment to its name", store, what,
+                 STR_ARG(str_take(owner, QUEUE_DEPLOYMENT_BYTES_MAX)), ours);
+    return ERR_BAD;
+}
+
+struct usage { const char *name; bool used; };
+
+static err look_for_use(void *ctx, const struct catalogue_row *row, bool deleted)
+{
+    struct usage *u = ctx;
+    (void)deleted; /* its partitions have still to be dropped there */
+    for (uint32_t p = 0; p < row->info.partitions && !u->used; p++)
+        u->used = strcmp(row->stores[row->parts[p].store], u->name) == 0;
+    return ERR_OK;
+}
+
+err queue_store_used(struct engine *e, const char *name, bool *used)
+{
+    struct usage u = { .name = name };
+    uint32_t next_number;
+    err why = catalogue_load(e, &next_number, look_for_use, &u);
+    if (why == ERR_OK)
+        *used = u.used;
+    return why;
+}

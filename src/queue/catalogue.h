@@ -35,4 +35,8 @@ MUST_CHECK err catalogue_forget(struct engine *e, uint32_t number);
 MUST_CHECK err catalogue_encode(const struct catalogue_row *row, struct buf *out);
 MUST_CHECK err catalogue_decode(str bytes, struct arena *a, struct catalogue_row *out);
 
+/* Pure. Is the owner of a store's database or folder (what) this deployment? ERR_BAD, saying what to do. */
+MUST_CHECK err queue_owner_check(const char *store, const char *what, str owner, const char *ours,
+                                 struct err_note *note);
+
 #endif

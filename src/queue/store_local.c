@@ -139,11 +139,15 @@ static err own_engine_open(struct local *l, store_time *greatest, struct err_not
         .faults = l->opts.faults,
     };
     struct engine *e = NULL;
-    err why = engine_open(&opts, &e, greatest, note);
+    err why = local_owner_look(l, note);
+    if (why == ERR_OK)
+        why = engine_open(&opts, &e, greatest, note);
     if (why != ERR_OK)
         return why;
     engine_on_failure(e, engine_failed, l);
     why = engine_start(e, l->opts.clock, note);
+    if (why == ERR_OK)
+        why = local_owner_mark(l, e, note);
     if (why != ERR_OK) {
         engine_close(&e);
         return why;
@@ -159,8 +163,12 @@ static err local_recover(struct queue_store *s, struct err_note *note)
         return ERR_OK;
     store_time greatest;
     pthread_rwlock_wrlock(&l->gate);
+    l->opts.used = true; /* what was open once is there, or away */
     engine_close(&l->engine);
     err why = own_engine_open(l, &greatest, note);
+    if (why == ERR_OK && l->opts.recovered != NULL)
+        l->opts.recovered(l->opts.ctx, greatest);
+    atomic_store(&l->away, l->away && why != ERR_OK);
     atomic_store(&l->failed, why != ERR_OK);
     pthread_rwlock_unlock(&l->gate);
     return why == ERR_OK || why == ERR_CORRUPT ? why : ERR_UNAVAILABLE;
@@ -176,6 +184,7 @@ static void local_close(struct queue_store **sp)
     pthread_rwlock_destroy(&l->gate);
     free((char *)(uintptr_t)l->opts.name);
     free((char *)(uintptr_t)l->opts.dir);
+    free((char *)(uintptr_t)l->opts.deployment);
     l->magic = 0;
     free(l);
     *sp = NULL;
@@ -215,12 +224,19 @@ err queue_local_open(const struct queue_local_opts *opts, struct queue_store **o
     l->opts = *opts;
     l->opts.name = copy_text(opts->name);
     l->opts.dir = opts->dir == NULL ? NULL : copy_text(opts->dir);
+    l->opts.deployment = opts->deployment == NULL ? NULL : copy_text(opts->deployment);
     l->store = (struct queue_store){ .ops = &local_ops, .name = l->opts.name };
     pthread_rwlock_init(&l->gate, NULL);
     l->engine = opts->engine;
     store_time time = STORE_TIME_ZERO;
     err why = opts->engine == NULL ? own_engine_open(l, &time, note) : ERR_OK;
     struct queue_store *s = &l->store;
+    if (why == ERR_UNAVAILABLE) {
+        atomic_store(&l->away, true); /* recovered when it is there */
+        engine_failed(l, note == NULL ? "its folder is away" : note->text);
+        why = ERR_OK;
+        time = STORE_TIME_ZERO;
+    }
     if (why != ERR_OK) {
         local_close(&s);
         return why;

@@ -1,6 +1,7 @@
 /* store_local.h - the parts of a local store (queue_local_open in store.h). Private to store_local*.c.
  *
  *   store_local.c        opening, failing, recovering, dropping
+ *   store_local_owner.c  whose the folder is, and whether it is there
  *   store_local_write.c  ops -> rows
  *   store_local_read.c   rows -> what the owner keeps in memory; bodies
  *   store_local_check.c  whether all fits together */
@@ -16,10 +17,11 @@
 struct local {
     uint32_t magic;
     struct queue_store store;
-    struct queue_local_opts opts;  /* name and dir are our copies */
+    struct queue_local_opts opts;  /* name, dir and deployment are our copies */
     pthread_rwlock_t gate;         /* held for writing while the engine is exchanged */
     struct engine *engine;         /* NULL: could not be opened again */
     atomic_bool failed;
+    atomic_bool away;              /* its folder; then it failed too */
 };
 #define LOCAL_MAGIC 0x57043007u
 
@@ -27,6 +29,11 @@ struct local *local_of(struct queue_store *s);
 /* The engine, until local_leave; ERR_UNAVAILABLE while there is none that works. Never waits. */
 MUST_CHECK err local_enter(struct local *l, struct engine **out);
 void local_leave(struct local *l);
+
+/* Before the engine is opened. ERR_UNAVAILABLE: there is no store in the folder and there should be. */
+MUST_CHECK err local_owner_look(const struct local *l, struct err_note *note);
+/* After it was: marks it as ours when it is nobody's. ERR_BAD: it is another's. ERR_UNAVAILABLE: as above. */
+MUST_CHECK err local_owner_mark(const struct local *l, struct engine *e, struct err_note *note);
 
 void local_write(struct queue_store *s, struct queue_write *w);
 err local_own(struct queue_store *s, const struct queue_part *parts, unsigned count,

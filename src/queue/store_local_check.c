@@ -197,6 +197,7 @@ static void check_small(struct check *c, const struct row_key_parts *key, str va
 {
     struct queue_key k;
     uint64_t beats;
+    str owner;
     bool good = true;
     if (key->kind == ROW_KEY)
         good = row_key_decode(value, &k) == ERR_OK;
@@ -204,6 +205,8 @@ static void check_small(struct check *c, const struct row_key_parts *key, str va
         good = row_supersede_decode(value) == ERR_OK;
     if (key->kind == ROW_HEARTBEAT)
         good = row_heartbeat_decode(value, &beats) == ERR_OK;
+    if (key->kind == ROW_OWNER)
+        good = row_owner_decode(value, &owner) == ERR_OK;
     if (!good)
         found(c, "a row of kind %d cannot be read", (int)key->kind);
 }
@@ -232,6 +235,7 @@ static void check_row(struct check *c, const struct row_key_parts *key, const st
     case ROW_KEY:
     case ROW_SUPERSEDE:
     case ROW_HEARTBEAT:
+    case ROW_OWNER:
         check_small(c, key, row->value);
         break;
     case ROW_KINDS:

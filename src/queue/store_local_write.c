@@ -247,7 +247,7 @@ err local_own(struct queue_store *s, const struct queue_part *parts, unsigned co
         return ERR_LIMIT;
     }
     struct owning o = { .parts = parts, .count = count, .boot = boot, .out = out };
-    err why = local_enter(l, &e);
+    err why = atomic_load(&l->away) ? ERR_IO : local_enter(l, &e); /* one that is away is in error at once */
     if (why == ERR_OK) {
         why = engine_update_wait(e, own_decide, &o);
         local_leave(l);

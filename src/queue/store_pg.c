@@ -1,6 +1,7 @@
 #include "queue/store_pg.h"
 
 #include "loop/entropy.h"
+#include "queue/catalogue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,13 +163,7 @@ static err schema_check(struct store_pg *s, const struct pg_rows *found, struct 
         err_note_set(note, "store %s: the queues of its database are of another version", s->name);
         return ERR_BAD;
     }
-    str owner = pg_bytes(found, 0, 1);
-    if (str_eq(owner, str_of(s->deployment)))
-        return ERR_OK;
-    err_note_set(note, "store %s: its database belongs to the deployment '%.*s', this one is '%s'; to stand by for it"
-                 " or to take over what is there, set queue.deployment to its name", s->name,
-                 STR_ARG(str_take(owner, QUEUE_DEPLOYMENT_BYTES_MAX)), s->deployment);
-    return ERR_BAD;
+    return queue_owner_check(s->name, "database", pg_bytes(found, 0, 1), s->deployment, note);
 }
 
 static err schema_make(struct store_pg *s, struct pg *c, struct err_note *note)
@@ -502,22 +497,11 @@ static const struct queue_store_ops pg_ops = {
     .close = store_pg_close,
 };
 
-static err deployment_check(const char *name, struct err_note *note)
-{
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    size_t n = strlen(name);
-    if (n > 0 && n <= QUEUE_DEPLOYMENT_BYTES_MAX && strspn(name, allowed) == n)
-        return ERR_OK;
-    err_note_set(note, "queue.deployment: a name of at most %d letters, digits, . _ - is wanted",
-                 QUEUE_DEPLOYMENT_BYTES_MAX);
-    return ERR_BAD;
-}
-
 err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note)
 {
     err why = pg_url_check(opts->url, note);
     if (why == ERR_OK)
-        why = deployment_check(opts->deployment, note);
+        why = queue_deployment_check(opts->deployment, note);
     if (why != ERR_OK)
         return why;
     struct store_pg *s = calloc(1, sizeof(*s));

@@ -79,6 +79,7 @@ static void parse_rest(struct cursor *c, struct row_key_parts *k)
     switch (k->kind) {
     case ROW_RECORD:
     case ROW_HEARTBEAT:
+    case ROW_OWNER:
         break;
     case ROW_SCHEDULED:
         k->at = (store_time){ .ns = (int64_t)(cursor_be64(c) ^ SIGN_BIT) };
@@ -401,5 +402,23 @@ err row_heartbeat_decode(str value, uint64_t *out)
     if (!cursor_done(&c))
         return ERR_CORRUPT;
     *out = count;
+    return ERR_OK;
+}
+
+str row_owner_encode(str name, char *buf)
+{
+    INVARIANT(name.n > 0 && name.n <= QUEUE_DEPLOYMENT_BYTES_MAX);
+    struct writer w = writer_begin(buf);
+    memcpy(w.p + w.n, name.p, name.n);
+    w.n += name.n;
+    return written(&w);
+}
+
+err row_owner_decode(str value, str *out)
+{
+    struct cursor c = reader_begin(value);
+    if (c.failed || c.rest.n == 0 || c.rest.n > QUEUE_DEPLOYMENT_BYTES_MAX)
+        return ERR_CORRUPT;
+    *out = c.rest;
     return ERR_OK;
 }

@@ -14,6 +14,7 @@
  *   7 key        hash 16                             -> first id 20, count 4, expire 8
  *   8 supersede  partition 2, first id 20            -> -
  *   9 heartbeat  - (queue 0 only)                    -> count 8
+ *  10 owner      - (queue 0 only)                    -> the name of the deployment whose store it is
  * The order key is what is left of a value. Pure. Thread: any. */
 #ifndef QUEUE_STORE_ROWS_H
 #define QUEUE_STORE_ROWS_H
@@ -30,6 +31,7 @@ enum row_kind {
     ROW_KEY,
     ROW_SUPERSEDE,
     ROW_HEARTBEAT,
+    ROW_OWNER,
     ROW_KINDS
 };
 enum {
@@ -78,5 +80,7 @@ str row_supersede_encode(char *buf);
 MUST_CHECK err row_supersede_decode(str value);
 str row_heartbeat_encode(uint64_t count, char *buf);
 MUST_CHECK err row_heartbeat_decode(str value, uint64_t *out);
+str row_owner_encode(str name, char *buf);
+MUST_CHECK err row_owner_decode(str value, str *out);
 
 #endif

@@ -21,10 +21,33 @@ static void store_failed(void *ctx, const char *store, const char *what)
     log_event(s->app.log, LOG_ERROR, "queue.store_failed", LOG_CSTR("store", store), LOG_CSTR("what", what));
 }
 
-static err local_open(struct server *s, const char *name, const char *dir, struct queue_store **out,
+static void store_recovered(void *ctx, store_time greatest)
+{
+    struct server *s = ctx;
+    sysclock_start(s->app.sysclock, greatest);
+}
+
+/* The name of this deployment: as configured, or made, then in made. */
+static err deployment_of(struct server *s, const char *store, char made[QUEUE_DEPLOYMENT_MADE_BYTES], const char **out,
+                         struct err_note *note)
+{
+    *out = s->config->queue.deployment;
+    if (*out != NULL && (*out)[0] != '\0')
+        return queue_deployment_check(*out, note);
+    *out = made;
+    err why = queue_deployment(s->app.engine, entropy_u64(), entropy_u64(), made);
+    if (why != ERR_OK)
+        err_note_set(note, "queue.stores: %s: the name of this deployment cannot be had: %s", store, err_name(why));
+    return why;
+}
+
+struct local_where { const char *dir, *deployment; bool used; }; /* all none: the data directory */
+
+static err local_open(struct server *s, const char *name, struct local_where at, struct queue_store **out,
                       struct err_note *note)
 {
-    struct queue_local_opts opts = { .name = name, .engine = dir == NULL ? s->app.engine : NULL, .dir = dir,
+    struct queue_local_opts opts = { .name = name, .engine = at.dir == NULL ? s->app.engine : NULL, .dir = at.dir,
+                                     .deployment = at.deployment, .used = at.used, .recovered = store_recovered,
                                      .clock = s->app.clock, .segment_bytes = s->config->segment_bytes,
                                      .index_bytes_max = s->config->index_bytes_max,
                                      .free_bytes_min = s->config->free_bytes_min, .failed = store_failed, .ctx = s };
@@ -45,11 +68,21 @@ static err dir_open(struct server *s, const struct config_store *store, struct q
         err_note_set(note, "queue.stores: the path of %s is too long", store->name);
         return ERR_BAD;
     }
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+    char made[QUEUE_DEPLOYMENT_MADE_BYTES];
+    struct local_where at = { .dir = path };
+    err why = deployment_of(s, store->name, made, &at.deployment, note);
+    if (why != ERR_OK)
+        return why;
+    why = queue_store_used(s->app.engine, store->name, &at.used);
+    if (why != ERR_OK) {
+        err_note_set(note, "queue.stores: %s: what lies there cannot be read: %s", store->name, err_name(why));
+        return why;
+    }
+    if (!at.used && mkdir(path, 0700) != 0 && errno != EEXIST) {
         err_note_set(note, "queue.stores: %s: %s: %s", store->name, path, strerror(errno));
         return ERR_IO;
     }
-    return local_open(s, store->name, path, out, note);
+    return local_open(s, store->name, at, out, note);
 }
 
 static err store_open(struct server *s, const struct config_store *store, struct queue_store **out,
@@ -58,19 +91,10 @@ static err store_open(struct server *s, const struct config_store *store, struct
     if (store->url == NULL)
         return dir_open(s, store, out, note);
     struct queue_pg_opts opts = { .name = store->name, .url = store->url, .loop = s->app.loop, .clock = s->app.clock,
-                                  .write_timeout_ms = s->config->queue.write_timeout_ms,
-                                  .deployment = s->config->queue.deployment };
+                                  .write_timeout_ms = s->config->queue.write_timeout_ms };
     char made[QUEUE_DEPLOYMENT_MADE_BYTES];
-    bool named = opts.deployment != NULL && opts.deployment[0] != '\0';
-    err why = named ? ERR_OK : queue_deployment(s->app.engine, entropy_u64(), entropy_u64(), made);
-    if (why != ERR_OK) {
-        err_note_set(note, "queue.stores: %s: the name of this deployment cannot be had: %s", store->name,
-                     err_name(why));
-        return why;
-    }
-    if (!named)
-        opts.deployment = made;
-    return queue_pg_open(&opts, out, note);
+    err why = deployment_of(s, store->name, made, &opts.deployment, note);
+    return why == ERR_OK ? queue_pg_open(&opts, out, note) : why;
 }
 
 unsigned server_pool_threads(const struct config *c)
@@ -88,7 +112,7 @@ static err stores_open(struct server *s, struct err_note *note)
     INVARIANT(s->stores != NULL);
     err why = ERR_OK;
     if (q->stores_count == 0)
-        why = local_open(s, "main", NULL, &s->stores[s->stores_count], note);
+        why = local_open(s, "main", (struct local_where){ .dir = NULL }, &s->stores[s->stores_count], note);
     if (q->stores_count == 0 && why == ERR_OK)
         s->stores_count = 1;
     for (unsigned i = 0; i < q->stores_count && why == ERR_OK; i++) {

@@ -132,7 +132,7 @@ const struct option option_rows[] = {
       .prose = "Where partitions are: NAME=PATH, NAME*WEIGHT=postgresql://...; none: the main store",
       AT(queue.stores_text) },
     { "queue.deployment", NULL, OPTION_TEXT, .initial = "",
-      .prose = "The name by which databases of queue.stores are this server's and of those that stand by for it; none:"
+      .prose = "The name by which the stores of queue.stores are this server's and of those that stand by for it; none:"
                " one made at the first start", AT(queue.deployment) },
     { "log.level", NULL, OPTION_CHOICE, .choices = levels, .initial = "info",
       .prose = "Least level that is logged; read again on SIGHUP", AT(log_level) },

@@ -46,7 +46,7 @@ static void key(str in)
         k = row_key_hash(p.part, p.hash);
     else if (p.kind == ROW_SUPERSEDE)
         k = row_key_supersede(p.part, &x);
-    else if (p.kind != ROW_RECORD && p.kind != ROW_HEARTBEAT)
+    else if (p.kind != ROW_RECORD && p.kind != ROW_HEARTBEAT && p.kind != ROW_OWNER)
         k = row_key_id(p.part, p.kind, p.id);
     INVARIANT(str_eq(row_key_str(&k), in));
 }

@@ -2,8 +2,9 @@
 partitions that come, drain, move and rest, and the record of decisions. Method: both encodings, a clock that is moved."""
 import collections
 import json
+import re
 
-from harness import check, eq, main, scene
+from harness import SceneError, check, eq, main, scene, wait_until
 from queue_help import (BOTH, call, complete, create, fine, lease, nothing_to_lease, produce, queue_server, refused, retry,
                         stored, totals)
 
@@ -222,6 +223,73 @@ def a_partition_is_added_where_it_is_wanted(binary):
         server.restart()
         eq([part['store'] for part in parts(server, 'q')], ['a', 'a', 'a', 'b'])
         eq(sum(totals(server, 'q')), 2)
+
+
+def store_states(server):
+    found = re.findall(r'^palimpsest_queue_store_state{store="([^"]*)",state="([^"]*)"} 1$',
+                       server.request('GET', '/metrics').body.decode(), re.M)
+    return dict(found)
+
+
+def lease_all(server, name, count):
+    items = []
+    while len(items) < count:
+        items += lease(server, name, 100)[1]
+    return items
+
+
+@scene
+def a_folder_that_is_away_is_not_made_anew(binary):
+    """Nothing is put where the folder should be, the other store serves on, and what it held is there when it is back."""
+    with queue_server(binary) as server:
+        disk, away = server.folder / 'disk', server.folder / 'away'
+        disk.mkdir()
+        server.restart('--set', f'queue.stores=a=q-a, b={disk}/q')
+        create(server, 'q', 2)
+        for i in range(100):
+            produce(server, 'q', f'{i}')
+        eq(totals(server, 'q'), [50, 50])
+        eq(server.sigterm(), 0, 'exit code')
+        disk.rename(away)
+        for back_while_running in (False, True):
+            disk.mkdir()
+            server.start()
+            wait_until(lambda: store_states(server) == {'a': 'available', 'b': 'error'}, 'b is in error')
+            check(f'{disk}/q' in server.stderr(), 'the log names the folder')
+            before = totals(server, 'q')[0]
+            produce(server, 'q', 'x', 'y', timeout='20s')
+            eq(totals(server, 'q')[0], before + 2, 'on the other store')
+            if not back_while_running:
+                eq(server.sigterm(), 0, 'exit code')
+            eq(list(disk.iterdir()), [], 'nothing was made')
+            disk.rmdir()
+            away.rename(disk)
+            if not back_while_running:
+                server.start()
+            wait_until(lambda: store_states(server) == {'a': 'available', 'b': 'available'}, 'b is back', 90)
+            wait_until(lambda count=before + 52: sum(totals(server, 'q')) == count, 'all is there')
+            eq(server.sigterm(), 0, 'exit code')
+            disk.rename(away)
+        away.rename(disk)
+        server.start()
+        eq(sorted(int(item['bytes']) for item in lease_all(server, 'q', 104) if item['bytes'].isdigit()), list(range(100)))
+
+
+@scene
+def a_folder_of_another_server_is_refused(binary):
+    with queue_server(binary) as owner, queue_server(binary) as other:
+        folder = owner.folder / 'q'
+        owner.restart('--set', f'queue.stores=a={folder}', '--set', 'queue.deployment=one')
+        create(owner, 'q', 1)
+        eq(owner.sigterm(), 0, 'exit code')
+        eq(other.sigterm(), 0, 'exit code')
+        try:
+            other.start('--set', f'queue.stores=a={folder}', '--set', 'queue.deployment=two')
+        except SceneError as error:
+            check('exit 3' in str(error) and "belongs to the deployment 'one', this one is 'two'" in str(error), str(error))
+        else:
+            raise SceneError('it took the folder of another')
+        other.start('--set', f'queue.stores=a={folder}', '--set', 'queue.deployment=one')
 
 
 @scene

@@ -29,6 +29,7 @@ static void keys_come_back(void **state)
         row_key_hash(PART, hash),
         row_key_supersede(PART, &x),
         row_key_prefix(PART, ROW_HEARTBEAT),
+        row_key_prefix(PART, ROW_OWNER),
     };
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         struct row_key_parts p;
@@ -42,7 +43,7 @@ static void keys_come_back(void **state)
             assert_memory_equal(p.hash, hash, sizeof(hash));
         if (p.kind == ROW_SUPERSEDE)
             assert_int_equal(p.partition, 7);
-        if (p.kind != ROW_RECORD && p.kind != ROW_HEARTBEAT && p.kind != ROW_KEY)
+        if (p.kind != ROW_RECORD && p.kind != ROW_HEARTBEAT && p.kind != ROW_OWNER && p.kind != ROW_KEY)
             assert_int_equal(ksuid_cmp(p.id, ID), 0);
         for (size_t n = 0; n < keys[i].n; n++)
             assert_int_equal(row_key_parse(str_take(row_key_str(&keys[i]), n), &p), ERR_CORRUPT);
@@ -144,8 +145,12 @@ static void entries_leases_and_keys_come_back(void **state)
     struct queue_key k = { .first = ID, .count = 3, .expire_at = { .ns = 9 } }, k2;
     assert_int_equal(row_key_decode(row_key_encode(&k, buf), &k2), ERR_OK);
     assert_true(k2.count == 3 && k2.expire_at.ns == 9 && ksuid_cmp(k2.first, ID) == 0);
+    str owner;
     uint64_t beats = 0;
     assert_int_equal(row_heartbeat_decode(row_heartbeat_encode(77, buf), &beats), ERR_OK);
+    assert_int_equal(row_owner_decode(row_owner_encode(STR("one"), buf), &owner), ERR_OK);
+    assert_true(str_eq(owner, STR("one")));
+    assert_int_equal(row_owner_decode((str){ .p = buf, .n = 1 }, &owner), ERR_CORRUPT);
     assert_int_equal(beats, 77);
     assert_int_equal(row_supersede_decode(row_supersede_encode(buf)), ERR_OK);
     buf[0] = 2;
