@@ -256,10 +256,8 @@ static err open_all(struct engine *e, uint64_t map_bytes, struct err_note *note)
 err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
 {
     err why = open_all(e, map_bytes, note);
-    if (why == ERR_CORRUPT && e->read_only && !store_has_segments(e)) {
-        err_note_set(note, "the store at %s was never finished; the next start of the server makes it whole", e->dir);
-        return ERR_NOT_FOUND; /* killed while it was made */
-    }
+    if (why == ERR_CORRUPT && e->read_only && !store_has_segments(e))
+        return store_never_finished(e, note);
     if (why != ERR_OK || e->read_only)
         return why;
     if (file_sync(e->faults, e->index_fd) != 0)

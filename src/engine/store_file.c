@@ -149,12 +149,23 @@ static err take_lock(struct engine *e, struct err_note *note)
     return ERR_CONFLICT;
 }
 
-static err open_folder(struct engine *e, const char *name, int *fd)
+err store_never_finished(const struct engine *e, struct err_note *note)
+{
+    err_note_set(note, "the store at %s was never finished; the next start of the server makes it whole", e->dir);
+    return ERR_NOT_FOUND;
+}
+
+static err open_folder(struct engine *e, const char *name, int *fd, struct err_note *note)
 {
     if (!e->read_only && mkdirat(e->dir_fd, name, 0700) != 0 && errno != EEXIST)
         return file_err(errno) == ERR_FULL ? ERR_FULL : ERR_IO;
     int why = file_open(e->faults, e->dir_fd, name, O_RDONLY | O_DIRECTORY, fd);
-    return why == ENOENT ? ERR_CORRUPT : why == 0 ? ERR_OK : ERR_IO;
+    if (why != ENOENT)
+        return why == 0 ? ERR_OK : ERR_IO;
+    if (!store_has_segments(e) && !holds(e->dir_fd, "index", ".mdb"))
+        return store_never_finished(e, note);
+    err_note_set(note, "the folder %s of the store at %s is missing; put it back from a backup", name, e->dir);
+    return ERR_CORRUPT;
 }
 
 static err open_dir(struct engine *e, struct err_note *note)
@@ -192,9 +203,9 @@ err store_open(struct engine *e, struct err_note *note)
     if (why == ERR_NOT_FOUND && !e->read_only)
         why = create_id(e, note);
     if (why == ERR_OK)
-        why = open_folder(e, "log", &e->log_fd);
+        why = open_folder(e, "log", &e->log_fd, note);
     if (why == ERR_OK)
-        why = open_folder(e, "index", &e->index_fd);
+        why = open_folder(e, "index", &e->index_fd, note);
     if (why == ERR_OK && !e->read_only && file_sync(e->faults, e->dir_fd) != 0)
         why = ERR_IO;
     return why;

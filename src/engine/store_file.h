@@ -14,6 +14,8 @@ enum { STORE_FORMAT = 2, STORE_FORMAT_OLDEST = 1 };
  * ERR_FULL. */
 MUST_CHECK err store_open(struct engine *e, struct err_note *note);
 bool store_has_segments(const struct engine *e);
+/* Says that the making of the store was cut off by a kill, before anything was kept. Always ERR_NOT_FOUND. */
+MUST_CHECK err store_never_finished(const struct engine *e, struct err_note *note);
 /* The id of the store in a folder. ERR_NOT_FOUND: there is none. */
 MUST_CHECK err store_read_id(const struct file_faults *ff, int dir_fd, unsigned char id[RECORD_ID_BYTES],
                              struct err_note *note);

@@ -65,6 +65,34 @@ static str row_key(uint64_t key, char side, char *buf)
     return (str){ .p = buf, .n = (size_t)n };
 }
 
+/* ---- what of the log is on disk ---- */
+
+/* Shared with the child: what of each segment a sync that returned has covered. */
+struct covered {
+    _Atomic uint64_t bytes[SEGMENTS];
+    char log[2 * SCRATCH_PATH_BYTES];
+};
+
+static uint32_t segment_number(const struct dirent *d)
+{
+    uint64_t number = 0;
+    return str_to_u64(str_take(str_of(d->d_name), 8), &number) && number < SEGMENTS ? (uint32_t)number : 0;
+}
+
+/* What there is of the segments is on disk: a power loss has left it, or a start has synced what it took over. */
+static void settle(struct covered *c)
+{
+    DIR *dir = opendir(c->log);
+    for (struct dirent *d = dir == NULL ? NULL : readdir(dir); d != NULL; d = readdir(dir)) {
+        struct stat st;
+        uint32_t number = segment_number(d);
+        if (number != 0 && fstatat(dirfd(dir), d->d_name, &st, 0) == 0)
+            atomic_store(&c->bytes[number], (uint64_t)st.st_size);
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
 /* ---- the child ---- */
 
 struct flight {
@@ -112,6 +140,8 @@ static _Noreturn void child_run(struct scratch *s, int pipe_fd, uint64_t version
     struct writer *w = calloc(1, sizeof(*w));
     if (w == NULL || scratch_try(s, false, &note) != ERR_OK)
         _exit(4);
+    if (s->faults != NULL)
+        settle(s->faults->ctx);
     w->pipe = pipe_fd;
     for (uint64_t i = 0;; i = (i + 1) % WINDOW) {
         struct flight *f = &w->flights[i];
@@ -236,16 +266,12 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
 
 /* ---- what a power loss leaves ---- */
 
-/* Shared with the child: what of each segment a sync that returned has covered. */
-struct covered {
-    _Atomic uint64_t bytes[SEGMENTS];
-    char log[2 * SCRATCH_PATH_BYTES];
-};
-
-static uint32_t segment_number(const struct dirent *d)
+/* A sync of fewer bytes may come to its end after one of more: on two threads, the committer's and the indexer's. */
+static void note_covered(_Atomic uint64_t *covered, uint64_t bytes)
 {
-    uint64_t number = 0;
-    return str_to_u64(str_take(str_of(d->d_name), 8), &number) && number < SEGMENTS ? (uint32_t)number : 0;
+    uint64_t before = atomic_load(covered);
+    while (before < bytes && !atomic_compare_exchange_weak(covered, &before, bytes))
+        ;
 }
 
 /* Before the engine's own: syncs what there is of every segment, then notes how much that was. */
@@ -262,7 +288,7 @@ static int note_sync(void *ctx, enum file_call call, size_t *n)
         int fd = number == 0 ? -1 : openat(dirfd(dir), d->d_name, O_RDONLY);
         if (fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size > atomic_load(&c->bytes[number]) &&
             fdatasync(fd) == 0)
-            atomic_store(&c->bytes[number], (uint64_t)st.st_size);
+            note_covered(&c->bytes[number], (uint64_t)st.st_size);
         if (fd >= 0)
             close(fd);
     }
@@ -324,8 +350,10 @@ static void cycle(struct scratch *s, struct truth *t, struct rng *rng, uint64_t 
     bool early = rng_below(rng, 8) == 0;
     watch(t, fds[0], child, early ? 0 : 1 + rng_below(rng, 300), rng_below(rng, 4000000));
     close(fds[0]);
-    if (t->power)
+    if (t->power) {
         lose_power(s->faults->ctx, rng);
+        settle(s->faults->ctx);
+    }
     struct err_note note = { .text = "" };
     bool read_only = rng_below(rng, 2) == 0;
     err why = scratch_try(s, read_only, &note);
