@@ -63,7 +63,7 @@ static void coding_names(void **state)
 static void etag_is(const char *field, const char *tag, bool weak, bool wanted)
 {
     if (http_etag_matches(str_of(field), str_of(tag), weak) != wanted)
-        fail_msg("%s against %s, weak %d: not %d", field, tag, weak, wanted);
+        fail_msg("%s against %s, weak %d: not %d", field == NULL ? "no field" : field, tag, weak, wanted);
 }
 
 static void etag_comparison_of_the_rfc(void **state)
