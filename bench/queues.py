@@ -15,6 +15,7 @@ import argparse
 import http.client
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -26,6 +27,9 @@ import threading
 import time
 
 from bench import Bench, DEADLINE_S, Proc, free_port
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'tools'))
+from pg_cluster import Cluster  # pylint: disable=wrong-import-position
 
 QUEUE = 'bench'
 OPS = ('produce', 'take', 'finish')
@@ -436,64 +440,10 @@ def bench_start(b):
     table('start', rows, ('items found', 'ms after an end', 'ms after kill -9'))
 
 
-class Postgres:
-    """A cluster of its own, as an unprivileged user."""
-
-    def __init__(self, b):
-        found = sorted(os.listdir('/usr/lib/postgresql')) if os.path.isdir('/usr/lib/postgresql') else []
-        if not found:
-            raise SystemExit('fault needs PostgreSQL: script/deps test')
-        self.bin = f'/usr/lib/postgresql/{found[-1]}/bin'
-        self.dir = tempfile.mkdtemp(prefix='pg-', dir=b.dir)
-        self.user = ['setpriv', '--reuid=postgres', '--regid=postgres', '--clear-groups'] if os.getuid() == 0 else []
-        os.chmod(b.dir, 0o755)
-        if self.user:
-            shutil.chown(self.dir, 'postgres', 'postgres')
-        self.port = free_port()
-        self.data = self.dir + '/data'
-        subprocess.run([*self.user, self.bin + '/initdb', '-D', self.data, '-U', 'bench', '-A', 'trust', '-E', 'UTF8'],
-                       check=True, stdout=subprocess.DEVNULL, cwd=self.dir)
-        self.start()
-
-    def database(self, name):
-        """The URL of a new one: what a server finds in an old one are its own partitions."""
-        argv = [self.bin + '/createdb', '-h', '127.0.0.1', '-p', str(self.port), '-U', 'bench', name]
-        until = time.monotonic() + DEADLINE_S
-        while subprocess.run(argv, check=False, capture_output=True).returncode != 0: # it listens before it is ready
-            if time.monotonic() > until:
-                raise SystemExit('createdb: ' + subprocess.run(argv, check=False, capture_output=True).stderr.decode())
-            time.sleep(0.1)
-        return f'postgresql://bench@127.0.0.1:{self.port}/{name}'
-
-    def start(self):
-        self.process = subprocess.Popen([*self.user, self.bin + '/postgres', '-D', self.data, '-h', '127.0.0.1', '-p',
-                                         str(self.port), '-k', self.dir], stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, cwd=self.dir)
-        wait_port(self.port, self.process)
-
-    def all_pids(self):
-        children = subprocess.run(['ps', '-o', 'pid=', '--ppid', str(self.process.pid)], capture_output=True, text=True,
-                                  check=False).stdout.split()
-        return [self.process.pid, *map(int, children)]
-
-    def signal(self, number):
-        for pid in self.all_pids():
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pass
-
-    def end(self):
-        if self.process.poll() is None:
-            self.signal(signal.SIGCONT)
-            self.process.send_signal(signal.SIGQUIT)
-            self.process.wait(DEADLINE_S)
-
-
 def bench_fault(b):
     """Two stores, four partitions; the second is a PostgreSQL that is well, slow (runs a hundredth of the time),
     stopped or dead. Stopped and dead come while the load runs."""
-    pg = b.add(Postgres(b))
+    pg = b.add(Cluster())
     rows = []
     for name in ('well', 'slow', 'stopped', 'dead'):
         ours = b.add(Palimpsest(b, name, partitions=4, stores=f'a=q-a, b={pg.database(name)}'))
@@ -501,22 +451,25 @@ def bench_fault(b):
 
         def hurt(how=name, over=over):
             while how == 'slow' and not over.is_set():
-                pg.signal(signal.SIGSTOP)
+                pg.pause()
                 over.wait(0.099)
-                pg.signal(signal.SIGCONT)
+                pg.pause(False)
                 over.wait(0.001)
             if over.wait(b.args.seconds / 4) or how in ('well', 'slow'):
                 return
-            pg.signal(signal.SIGSTOP if how == 'stopped' else signal.SIGKILL)
+            if how == 'stopped':
+                pg.pause()
+            else:
+                pg.kill()
         worker = threading.Thread(target=hurt)
         worker.start()
         got = ours.load('--producers', 8, '--ms', int(b.args.seconds * 1000))
         over.set()
         worker.join()
-        pg.signal(signal.SIGCONT)
         if name == 'dead':
-            pg.process.wait(DEADLINE_S)
             pg.start()
+        else:
+            pg.pause(False)
         stored = settle(ours, got['produce']['items'])
         rows.append((name, f'{got["produce"]["items_s"]:,.0f}', us(got['produce']['p99']), us(got['produce']['p999']),
                      us(got['produce']['max']), f'{got["refused"]:,}', f'{stored - got["produce"]["items"]:+,}'))

@@ -84,6 +84,12 @@ class Cluster:
                                         stdout=self.log, stderr=self.log, cwd=self.folder)
         wait_until(self._is_ready, 'PostgreSQL answers')
 
+    def database(self, name):
+        """The URL of a new one."""
+        subprocess.run([*self.user, self.bin / 'createdb', '-h', '127.0.0.1', '-p', str(self.port), '-U', 'owner', name],
+                       check=True, stdout=self.log, stderr=self.log, cwd=self.folder)
+        return f'postgresql://owner@127.0.0.1:{self.port}/{name}'
+
     def _is_ready(self):
         if self.process.poll() is not None:
             raise RuntimeError(f'PostgreSQL ended with {self.process.returncode}')

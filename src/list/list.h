@@ -6,7 +6,7 @@
  * is the token of the flight that made it (flight/shared.h), so that equal versions mean equal bytes everywhere. It is
  * fresh for ttl from when it was made, reading does not prolong it; then stale for stale_ttl: answered while one
  * server makes the next, or when making it fails.
- *   Each server answers from what it has seen for CACHE_MS at most (for its whole life when it was made without Redis),
+ *   Each server answers from what it has seen for CACHE_MS at most (while Redis is away, for the list's whole life),
  * and holds it while it is fresh, in bytes_max: a Redis that lost it, by a restart or by eviction, is given it back by
  * whoever is asked for it, so that late requests see the same list. A drop empties that on every connected server;
  * one that was cut off lets go of what it held, since it may have missed a drop.
