@@ -1,7 +1,7 @@
 /* Invariants:
  * 1. A key has at most one flight in the map (its current one). Only behind one that is MAKING may another stand
  *    as after, which is AFTER and begins when the first has ended.
- * 2. making counts flights MAKING or STOPPING, at most makes_max.
+ * 2. making counts flights MAKING or STOPPING, at most makes_max, and of one source at most makes_source_max.
  * 3. A waiter is in one list: a flight's that is AFTER, QUEUED or MAKING, or an outcome's. waiters counts them.
  * 4. AFTER and QUEUED have waiters. While a key's error lives, no flight of it is AFTER, QUEUED or begins.
  * 5. A flight with todo != 0 is in the todo list; ENDED ones live until their release was called.
@@ -44,6 +44,7 @@ struct flight_core *flight_core_new(const struct flight_opts *opts, void *owner)
     c->opts = *opts;
     c->owner = owner;
     c->by_key = map_new(opts->seed);
+    sources_init(&c->sources, opts->makes_source_max);
     c->todo_end = &c->todo_first;
     heap_init(&c->deadlines, waiter_first);
     heap_init(&c->makes, make_first);
@@ -65,6 +66,7 @@ void flight_core_free(struct flight_core **cp)
     flight_errors_fini(&c->errors);
     heap_fini(&c->deadlines);
     heap_fini(&c->makes);
+    sources_fini(&c->sources);
     map_free(&c->by_key);
     free(c);
     *cp = NULL;
@@ -90,35 +92,13 @@ static void todo_add(struct flight_core *c, struct flight *f, enum flight_do wha
     f->todo |= BIT(what);
 }
 
-static void enqueue(struct flight_core *c, struct flight *f)
-{
-    f->queue_prev = c->queue_last;
-    f->queue_next = NULL;
-    if (c->queue_last != NULL)
-        c->queue_last->queue_next = f;
-    else
-        c->queue_first = f;
-    c->queue_last = f;
-}
-
-static void dequeue(struct flight_core *c, struct flight *f)
-{
-    if (f->queue_prev != NULL)
-        f->queue_prev->queue_next = f->queue_next;
-    else
-        c->queue_first = f->queue_next;
-    if (f->queue_next != NULL)
-        f->queue_next->queue_prev = f->queue_prev;
-    else
-        c->queue_last = f->queue_prev;
-}
-
 static struct flight *flight_new(struct flight_core *c, mono now, const struct flight_join *j)
 {
     struct flight *f = calloc(1, sizeof *f + j->key.n);
     INVARIANT(f != NULL);
     f->magic = FLIGHT_MAGIC;
     f->core = c;
+    f->source = source_join(&c->sources, j->maker->source);
     f->born = now;
     f->maker = *j->maker;
     f->key_bytes = j->key.n;
@@ -137,7 +117,7 @@ static void become_current(struct flight_core *c, struct flight *f)
     INVARIANT(map_put(c->by_key, flight_key(f), f) == NULL);
     f->current = true;
     move(f, FLIGHT_QUEUED);
-    enqueue(c, f);
+    source_enqueue(&c->sources, f->source, f);
 }
 
 /* The waiter no longer waits for a flight. */
@@ -189,7 +169,7 @@ static void drop(struct flight_core *c, struct flight *f)
         f->before = NULL;
     } else {
         INVARIANT(f->state == FLIGHT_QUEUED);
-        dequeue(c, f);
+        source_dequeue(&c->sources, f->source, f);
         INVARIANT(map_remove(c->by_key, flight_key(f)) == f);
         f->current = false;
     }
@@ -311,7 +291,8 @@ static err join(struct flight_core *c, mono now, const struct flight_join *j, st
     }
     if (f != NULL)
         return join_flight(c, f, j, spare);
-    if (c->stats.flights >= c->opts.flights_max)
+    if (c->stats.flights >= c->opts.flights_max ||
+        source_flights(&c->sources, j->maker->source) >= c->opts.flights_source_max)
         return ERR_LIMIT;
     join_new(c, now, j, before);
     *spare = (struct flight_maker){ 0 };
@@ -375,6 +356,7 @@ void flight_core_finish(struct flight_core *c, mono now, struct flight *f, const
         c->stats.failed++;
     INVARIANT(c->stats.making > 0);
     c->stats.making--;
+    source_ended(&c->sources, f->source);
     f->todo &= ~BIT(FLIGHT_CANCEL);
     end(c, f);
 }
@@ -413,7 +395,7 @@ static void makes_tick(struct flight_core *c, mono now)
 
 static void begin(struct flight_core *c, mono now, struct flight *f)
 {
-    dequeue(c, f);
+    source_begun(&c->sources, f->source, f);
     move(f, FLIGHT_MAKING);
     f->began = now;
     f->deadline = mono_add_ms(now, c->opts.make_timeout_ms);
@@ -426,8 +408,8 @@ void flight_core_tick(struct flight_core *c, mono now)
 {
     makes_tick(c, now); /* first: its error is remembered also when all who wait run out of time with it */
     waiters_tick(c, now);
-    while (c->queue_first != NULL && c->stats.making < c->opts.makes_max)
-        begin(c, now, c->queue_first);
+    while (sources_next(&c->sources) != NULL && c->stats.making < c->opts.makes_max)
+        begin(c, now, sources_next(&c->sources));
 }
 
 void flight_core_drain(struct flight_core *c)

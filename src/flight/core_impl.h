@@ -1,10 +1,11 @@
-/* core_impl.h - what a flight and the table of all consist of; core.c has the invariants. Private to core.c
- * and effects.c. */
+/* core_impl.h - what a flight and the table of all consist of; core.c has the invariants. Private to core.c,
+ * effects.c and source.c. */
 #ifndef FLIGHT_CORE_IMPL_H
 #define FLIGHT_CORE_IMPL_H
 
 #include "flight/core.h"
 #include "flight/release.h"
+#include "flight/source.h"
 
 enum { FLIGHT_VERSION_BYTES_MAX = 64 };
 #define FLIGHT_MAGIC 0xf119417eu
@@ -13,6 +14,7 @@ enum flight_state { FLIGHT_AFTER, FLIGHT_QUEUED, FLIGHT_MAKING, FLIGHT_STOPPING,
 struct flight {
     uint32_t magic;
     struct flight_core *core;
+    struct source *source;
     enum flight_state state;
     struct flight *prev, *next;             /* all */
     struct flight *queue_prev, *queue_next; /* while QUEUED */
@@ -38,7 +40,8 @@ struct flight_core {
     struct flight_opts opts;
     void *owner;
     struct map *by_key;
-    struct flight *all, *queue_first, *queue_last;
+    struct flight *all;
+    struct sources sources;
     struct flight *todo_first, **todo_end;
     struct heap deadlines, makes;           /* of waiters, of flights MAKING */
     struct flight_errors errors;

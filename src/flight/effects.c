@@ -108,6 +108,7 @@ void flight_core_released(struct flight_core *c, struct flight *f)
         f->next->prev = f->prev;
     INVARIANT(c->stats.flights > 0);
     c->stats.flights--;
+    source_leave(&c->sources, f->source);
     f->magic = 0;
     free(f);
 }
@@ -135,7 +136,7 @@ struct flight_outcome *flight_core_spent(struct flight_core *c)
 bool flight_core_busy(const struct flight_core *c)
 {
     return c->todo_first != NULL || c->ready.first != NULL || c->spent.first != NULL ||
-           (c->queue_first != NULL && c->stats.making < c->opts.makes_max);
+           (sources_next(&c->sources) != NULL && c->stats.making < c->opts.makes_max);
 }
 
 bool flight_core_idle(const struct flight_core *c)
@@ -203,6 +204,10 @@ static void check_flight(const struct flight_core *c, const struct flight *f)
     INVARIANT(f->after == NULL || f->state == FLIGHT_MAKING);
     INVARIANT((f->state == FLIGHT_MAKING) == (f->node.place != 0));
     INVARIANT(f->todo == 0 || f->in_todo);
+    INVARIANT(f->source->of == f->maker.source);
+    INVARIANT(f->source->flights <= c->opts.flights_source_max);
+    INVARIANT(f->source->making <= c->opts.makes_source_max);
+    INVARIANT(f->source->in_turn == (f->source->first != NULL && f->source->making < c->opts.makes_source_max));
 }
 
 void flight_core_check(const struct flight_core *c)

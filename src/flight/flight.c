@@ -186,6 +186,8 @@ static struct flight_opts with_defaults(const struct flight_opts *opts)
     o.waiters_max = or_default(o.waiters_max, 10000);
     o.waiters_all_max = or_default(o.waiters_all_max, 20000);
     o.makes_max = or_default(o.makes_max, 64);
+    o.makes_source_max = or_default(o.makes_source_max, 16);
+    o.flights_source_max = or_default(o.flights_source_max, 3072);
     o.errors_max = or_default(o.errors_max, 4096);
     o.make_timeout_ms = o.make_timeout_ms != 0 ? o.make_timeout_ms : 30000;
     o.error_base_ms = o.error_base_ms != 0 ? o.error_base_ms : 500;

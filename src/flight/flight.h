@@ -12,6 +12,8 @@
  * Source: the Redis coalescing article, "Design"; waiter generations after Varnish cache_hash.c; bounds after
  * Unbound mesh.h. Invariants S1-S8, L1-L4 of notes flights.md 2.6 as far as one process goes.
  *
+ *   Sources of values take turns, and one has at most makes_source_max computations running: one that hangs delays
+ * only its own.
  *   One key has one computation at a time; one that was told to stop no longer counts. What was not begun when its
  * last waiter left is dropped. No computation begins within the life of its key's error.
  *
@@ -53,6 +55,8 @@ struct flight_opts {
     unsigned waiters_max;          /* of one flight [10000]; one more: ERR_LIMIT */
     unsigned waiters_all_max;      /* [20000] */
     unsigned makes_max;            /* computations running at once [64]; the rest of the flights wait their turn */
+    unsigned makes_source_max;     /* of these, of one source [16]; sources take turns */
+    unsigned flights_source_max;   /* keys in the air of one source [3072]; one more: ERR_LIMIT */
     unsigned errors_max;           /* errors remembered [4096] */
     int64_t make_timeout_ms;       /* then every waiter gets ERR_TIMEOUT [30 s] */
     int64_t error_base_ms, error_max_ms; /* [500 ms, 30 s] */
@@ -104,6 +108,7 @@ struct flight_maker {
     bool fresh;     /* join only a flight that begins from here on (no-cache): one already in the air began too early;
                        the new one begins when that has ended */
     bool travels;   /* share is filled in */
+    const void *source; /* who makes it, and values of other keys: an origin, a generator. A name, never looked at */
     str label;      /* what is made, for people; borrowed until release; may be empty */
     struct flight_share share;
 };

@@ -202,6 +202,7 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
     struct flight_maker maker = {
         .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m, .keep_idle = true,
         .fresh = r->no_cache, .travels = true, .label = label,
+        .source = r->only_cached ? NULL : b, /* a look asks no generator */
         .share = { .fresh_ms = b->ttl_ms, .stale_ms = b->stale_ttl_ms, .early = 1.0, .peek = true,
                    .look = r->only_cached, .not_alone = b->fail_alone, .encode = make_encode, .accept = make_accept,
                    .held = r->no_cache ? NULL : make_held },

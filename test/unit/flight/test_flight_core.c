@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 6, GUESTS = 120, MAKES = 4000, STEPS = 6000, SCHEDULES = 60 };
+enum { KEYS = 6, SOURCES = 3, GUESTS = 120, MAKES = 4000, STEPS = 6000, SCHEDULES = 60 };
 enum { BASE_MS = 500, MAX_MS = 4000, MAKE_MS = 3000 };
 
 struct thing { struct flight_value value; unsigned make; };
@@ -91,6 +91,12 @@ static str key_of(unsigned key)
     return str_of(keys[key]);
 }
 
+/* A name, never looked at. */
+static const void *source_of(unsigned key)
+{
+    return key_of(key % SOURCES).p;
+}
+
 static unsigned below(struct world *w, unsigned bound)
 {
     return (unsigned)rng_below(&w->rng, bound);
@@ -120,7 +126,8 @@ static void world_free(struct world *w)
 }
 
 static const struct flight_opts roomy = { .flights_max = 100, .waiters_max = 1000, .waiters_all_max = 1000,
-                                          .makes_max = 10, .errors_max = 100, .make_timeout_ms = MAKE_MS,
+                                          .makes_max = 10, .makes_source_max = 10, .flights_source_max = 100,
+                                          .errors_max = 100, .make_timeout_ms = MAKE_MS,
                                           .error_base_ms = BASE_MS, .error_max_ms = MAX_MS };
 
 /* ---- what waiters get ---- */
@@ -159,7 +166,7 @@ static bool guest_join(struct world *w, struct guest *g, unsigned key, int64_t w
     struct make *m = &w->makes[w->makes_count++];
     *m = (struct make){ .key = key, .fresh = fresh };
     struct flight_maker maker = { .start = never_start, .cancel = never_cancel, .release = release, .ctx = m,
-                                  .keep_idle = keep_idle, .fresh = fresh };
+                                  .keep_idle = keep_idle, .fresh = fresh, .source = source_of(key) };
     struct flight_maker spare = maker;
     g->waiter = (struct flight_waiter){ .deadline = mono_add_ms(w->now, wait_ms), .done = guest_done };
     g->key = key, g->fresh = fresh, g->join_step = w->step, g->order = ++w->orders;
@@ -185,6 +192,17 @@ static unsigned active(const struct world *w, unsigned key)
     return n;
 }
 
+/* What a source is making; what was told to stop goes on until it has ended. */
+static unsigned making(const struct world *w, const void *source)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < w->makes_count; i++) {
+        const struct make *m = &w->makes[i];
+        n += m->begun && !m->finished && source_of(m->key) == source;
+    }
+    return n;
+}
+
 static void perform(struct world *w, const struct flight_todo *todo)
 {
     struct make *m = flight_maker_of(todo->flight)->ctx;
@@ -193,6 +211,7 @@ static void perform(struct world *w, const struct flight_todo *todo)
         assert_false(m->begun);
         assert_false(m->released);
         assert_int_equal(active(w, m->key), 0); /* one leader of a key */
+        assert_true(making(w, source_of(m->key)) < w->opts.makes_source_max);
         assert_true(w->now.ns >= w->rows[m->key].silent_until);
         assert_true(str_eq(flight_key(todo->flight), key_of(m->key)));
         m->begun = true;
@@ -358,6 +377,7 @@ static void simulate(uint64_t seed)
 {
     struct flight_opts tight = roomy;
     tight.flights_max = 8, tight.waiters_max = 20, tight.waiters_all_max = 60, tight.makes_max = 3;
+    tight.makes_source_max = 2, tight.flights_source_max = 4;
     struct world *w = world_new(seed, seed % 2 == 0 ? &tight : &roomy);
     for (w->step = 1; w->step <= STEPS && w->makes_count < MAKES - 1; w->step++)
         step(w);
@@ -380,10 +400,152 @@ static void invariants_hold_after_every_step(void **state)
     }
 }
 
+/* ---- sources ---- */
+
+enum { HUNG = 0, WELL = 1, FROM_EACH = 20, PLACES = 6, PLACES_OF_ONE = 4 };
+struct line { char key[2]; struct make make; struct guest guest; };
+
+static err line_join(struct world *w, struct line *l, char name, unsigned source)
+{
+    *l = (struct line){ .key = { name }, .make = { .key = source } };
+    struct flight_maker maker = { .start = never_start, .release = release, .ctx = &l->make, .keep_idle = true,
+                                  .source = source_of(source) };
+    struct flight_maker spare = maker;
+    l->guest = (struct guest){ .state = GUEST_IN, .key = source,
+                               .waiter = { .deadline = mono_add_ms(w->now, MAKE_MS), .done = guest_done } };
+    struct flight_join j = { .key = str_of(l->key), .maker = &maker, .waiter = &l->guest.waiter };
+    err why = flight_core_join(w->core, w->now, &j, &spare);
+    if (spare.release != NULL)
+        spare.release(spare.ctx);
+    return why;
+}
+
+/* Takes what is to be started; returns how many. */
+static unsigned lines_start(struct world *w)
+{
+    struct flight_todo todo[64];
+    unsigned started = 0;
+    flight_core_tick(w->core, w->now);
+    unsigned n = flight_core_todo(w->core, todo, COUNT_OF(todo));
+    for (unsigned i = 0; i < n; i++) {
+        struct make *m = flight_maker_of(todo[i].flight)->ctx;
+        if (todo[i].what == FLIGHT_START)
+            m->begun = true, m->flight = todo[i].flight, started++;
+        else if (todo[i].what == FLIGHT_RELEASE)
+            release(m), flight_core_released(w->core, todo[i].flight);
+    }
+    flight_core_check(w->core);
+    return started;
+}
+
+static void line_end(struct world *w, struct line *l)
+{
+    assert_true(l->make.begun);
+    l->make.finished = true;
+    flight_core_finish(w->core, w->now, l->make.flight,
+                       &(struct flight_result){ .why = ERR_UNAVAILABLE, .keep_error = false });
+}
+
+static void lines_call(struct world *w)
+{
+    struct flight_call calls[64];
+    for (unsigned n = 1; n > 0;) {
+        n = flight_core_calls(w->core, calls, COUNT_OF(calls));
+        for (unsigned i = 0; i < n; i++)
+            flight_call(&calls[i]);
+        flight_core_called(w->core, calls, n);
+    }
+    flight_outcomes_free(flight_core_spent(w->core));
+}
+
+static unsigned begun_of(const struct line *lines)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < FROM_EACH; i++)
+        n += lines[i].make.begun;
+    return n;
+}
+
+/* All that a hung source has was asked for first: the other one's are made all the same, in order. */
+static void a_source_that_hangs_delays_no_other(void **state)
+{
+    (void)state;
+    struct flight_opts opts = roomy;
+    opts.makes_max = PLACES, opts.makes_source_max = PLACES_OF_ONE;
+    struct world *w = world_new(1, &opts);
+    struct line hung[FROM_EACH], well[FROM_EACH];
+    for (unsigned i = 0; i < FROM_EACH; i++)
+        assert_int_equal(line_join(w, &hung[i], (char)('a' + i), HUNG), ERR_OK);
+    assert_int_equal(lines_start(w), PLACES_OF_ONE);
+    assert_false(flight_core_busy(w->core)); /* no turn of the loop for what may not begin */
+    for (unsigned i = 0; i < FROM_EACH; i++)
+        assert_int_equal(line_join(w, &well[i], (char)('A' + i), WELL), ERR_OK);
+    assert_int_equal(lines_start(w), PLACES - PLACES_OF_ONE);
+    for (unsigned i = 0; i < FROM_EACH; i++) {
+        line_end(w, &well[i]);
+        (void)lines_start(w);
+    }
+    lines_call(w);
+    assert_int_equal(begun_of(hung), PLACES_OF_ONE);
+    for (unsigned i = 0; i < FROM_EACH; i++) {
+        line_end(w, &hung[i]);
+        (void)lines_start(w);
+    }
+    lines_call(w);
+    (void)lines_start(w); /* releases */
+    world_free(w);
+}
+
+/* Two that both want all there is get it in turn. */
+static void sources_take_turns(void **state)
+{
+    (void)state;
+    struct flight_opts opts = roomy;
+    opts.makes_max = 1, opts.makes_source_max = 1;
+    struct world *w = world_new(1, &opts);
+    struct line first[FROM_EACH], second[FROM_EACH];
+    for (unsigned i = 0; i < FROM_EACH; i++)
+        assert_int_equal(line_join(w, &first[i], (char)('a' + i), HUNG), ERR_OK);
+    for (unsigned i = 0; i < FROM_EACH; i++)
+        assert_int_equal(line_join(w, &second[i], (char)('A' + i), WELL), ERR_OK);
+    for (unsigned i = 0; i < FROM_EACH; i++) {
+        assert_int_equal(lines_start(w), 1);
+        line_end(w, &first[i]);
+        assert_int_equal(lines_start(w), 1);
+        line_end(w, &second[i]);
+    }
+    lines_call(w);
+    (void)lines_start(w); /* releases */
+    world_free(w);
+}
+
+static void one_source_leaves_keys_to_the_others(void **state)
+{
+    (void)state;
+    struct flight_opts opts = roomy;
+    opts.flights_max = 5, opts.flights_source_max = 3;
+    struct world *w = world_new(1, &opts);
+    struct line lines[7];
+    for (unsigned i = 0; i < COUNT_OF(lines); i++) {
+        err want = i == 3 || i == 6 ? ERR_LIMIT : ERR_OK; /* of one source; of all */
+        assert_int_equal(line_join(w, &lines[i], (char)('a' + i), i < 4 ? HUNG : WELL), want);
+    }
+    (void)lines_start(w);
+    for (unsigned i = 0; i < COUNT_OF(lines); i++)
+        if (lines[i].make.begun)
+            line_end(w, &lines[i]);
+    lines_call(w);
+    (void)lines_start(w); /* releases */
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(invariants_hold_after_every_step),
+        cmocka_unit_test(a_source_that_hangs_delays_no_other),
+        cmocka_unit_test(sources_take_turns),
+        cmocka_unit_test(one_source_leaves_keys_to_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
