@@ -1,4 +1,5 @@
 /* Creating, migrating and dropping tables, and the upkeep that removes what expired or was dropped. */
+#include "table/index.h"
 #include "table/key.h"
 #include "table/row.h"
 #include "table/store.h"
@@ -64,6 +65,8 @@ static err create_decide(struct engine_txn *t, void *ctx)
         c->created = c->changed = true;
     } else if (e == ERR_OK) {
         e = schema_migrate(old, &next, &c->changed, &c->note);
+        if (e == ERR_OK && c->changed)
+            e = index_migrate(t, c->domain, old, &next, &c->note);
     }
     return e == ERR_OK && c->changed ? schema_write(t, c, &next) : e;
 }
@@ -86,6 +89,9 @@ static err drop_decide(struct engine_txn *t, void *ctx)
         return e;
     store_schema_key(&key, c->domain, c->table);
     e = engine_txn_delete(t, SPACE_SCHEMA, key_buf_str(&key));
+    if (e != ERR_OK)
+        return e;
+    e = index_drop(t, c->domain, old);
     if (e != ERR_OK)
         return e;
     c->changed = true;
@@ -138,7 +144,7 @@ static err expire(struct engine_txn *t, str entry, unsigned *expired)
     if (e == ERR_OK)
         e = row_head_read(row.value, &head);
     if (e == ERR_OK && head.expiry.ns == expiry.ns) {
-        e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&key));
+        e = store_delete_row(t, key_buf_str(&key), &head);
         (*expired)++;
     }
     if (e != ERR_OK && e != ERR_NOT_FOUND)
@@ -191,26 +197,39 @@ static err first_dropped(struct engine_view *v, char out[DROPPED_KEY_BYTES])
     return e;
 }
 
+/* Entries and trails first: rows found without them cost nothing more. */
+static err dropped_collect(struct engine_view *v, const char dropped[DROPPED_KEY_BYTES], store_time now,
+                           struct store_doomed *out)
+{
+    static const char kinds[] = { KEY_INDEX, KEY_TRAIL, KEY_ROW };
+    err e = ERR_OK;
+    for (unsigned i = 0; e == ERR_OK && i < COUNT_OF(kinds) && !out->more; i++) {
+        char head[KEY_HEAD_BYTES], end[KEY_HEAD_BYTES];
+        head[0] = kinds[i];
+        memcpy(head + 1, dropped + 1, sizeof head - 1);
+        str prefix = { .p = head, .n = sizeof head };
+        struct engine_range range = { .space = SPACE_ROW, .from = prefix, .until = engine_prefix_end(prefix, end) };
+        e = store_collect(v, &range, TABLE_UPKEEP_BATCH, now, out);
+    }
+    return e;
+}
+
 static err dropped_remove(struct engine_txn *t, struct upkeep *k)
 {
-    char dropped[DROPPED_KEY_BYTES], head[KEY_HEAD_BYTES], end[KEY_HEAD_BYTES];
+    char dropped[DROPPED_KEY_BYTES];
     err e = first_dropped(engine_txn_view(t), dropped);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
-    head[0] = KEY_ROW;
-    memcpy(head + 1, dropped + 1, KEY_HEAD_BYTES - 1);
-    str prefix = { .p = head, .n = sizeof head };
-    struct engine_range range = { .space = SPACE_ROW, .from = prefix, .until = engine_prefix_end(prefix, end) };
-    struct store_doomed doomed = { .count = 0 };
-    buf_init(&doomed.rows, (size_t)TABLE_UPKEEP_BATCH * (ENGINE_KEY_BYTES_MAX + 16));
-    e = store_collect(engine_txn_view(t), &range, TABLE_UPKEEP_BATCH, engine_txn_now(t), &doomed);
+    struct store_doomed doomed;
+    store_doomed_init(&doomed);
+    e = dropped_collect(engine_txn_view(t), dropped, engine_txn_now(t), &doomed);
     if (e == ERR_OK)
         e = store_delete(t, &doomed);
     if (e == ERR_OK && !doomed.more)
         e = engine_txn_delete(t, SPACE_SCHEMA, (str){ .p = dropped, .n = sizeof dropped });
     k->dropped = doomed.count;
     k->more = true; /* another dropped table may follow */
-    buf_fini(&doomed.rows);
+    store_doomed_fini(&doomed);
     return e;
 }
 
@@ -223,7 +242,7 @@ static err upkeep_decide(struct engine_txn *t, void *ctx)
 }
 
 /* When the next row expires; is there anything to do now? */
-static err look_ahead(struct tables *ts, bool *any, store_time *next)
+static err look_ahead(struct tables *ts, bool *any, bool *indexes, store_time *next)
 {
     char dropped[DROPPED_KEY_BYTES];
     struct engine_row row;
@@ -240,6 +259,8 @@ static err look_ahead(struct tables *ts, bool *any, store_time *next)
             e = row_expiry_split(row.key, next, &key);
         engine_cursor_close(&c);
     }
+    if (e == ERR_OK || e == ERR_NOT_FOUND)
+        e = index_due(v, indexes);
     engine_view_end(&v);
     *any |= !store_time_before(clock_store(ts->clock), *next);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
@@ -249,16 +270,18 @@ err tables_upkeep(struct tables *ts, bool *more, store_time *next)
 {
     MAGIC_CHECK(ts, TABLES_MAGIC);
     struct upkeep k = { .tables = ts };
-    bool any;
+    bool any, indexes = false;
     *more = false;
-    err e = look_ahead(ts, &any, next);
-    if (e != ERR_OK || !any)
-        return e;
-    e = engine_update_wait(ts->engine, upkeep_decide, &k);
-    if (e != ERR_OK)
+    err e = look_ahead(ts, &any, &indexes, next);
+    if (e == ERR_OK && indexes)
+        e = index_upkeep(ts);
+    if (e == ERR_OK && any)
+        e = engine_update_wait(ts->engine, upkeep_decide, &k);
+    if (e != ERR_OK || (!any && !indexes))
         return e;
     atomic_fetch_add_explicit(&ts->expired, k.expired, memory_order_relaxed);
     atomic_fetch_add_explicit(&ts->dropped_rows, k.dropped, memory_order_relaxed);
-    *more = k.more;
-    return look_ahead(ts, &any, next);
+    e = look_ahead(ts, &any, &indexes, next);
+    *more = k.more || indexes;
+    return e;
 }

@@ -99,9 +99,16 @@ err key_take(struct arena *a, enum table_type type, bool desc, str *rest, str *v
 
 void key_put_head(struct buf *b, uint32_t domain, const struct schema *s)
 {
-    buf_put_u8(b, KEY_ROW);
+    buf_put_u8(b, s->through == NULL ? KEY_ROW : KEY_INDEX);
     buf_put_be32(b, domain);
     buf_put_be32(b, s->number);
+    if (s->through != NULL)
+        buf_put_be16(b, s->through->number);
+}
+
+static str behind_head(const struct schema *s, str key)
+{
+    return str_skip(key, s->through == NULL ? KEY_HEAD_BYTES : KEY_INDEX_HEAD_BYTES);
 }
 
 static err mark_take(str *rest, bool *is_static)
@@ -115,7 +122,7 @@ static err mark_take(str *rest, bool *is_static)
 
 err key_split(struct arena *a, const struct schema *s, str key, struct key_parts *out)
 {
-    str rest = str_skip(key, KEY_HEAD_BYTES);
+    str rest = behind_head(s, key);
     memset(out, 0, sizeof *out);
     for (unsigned i = 0; i < s->hash_count; i++) {
         const struct schema_attr *attr = &s->attrs[s->hash[i]];
@@ -136,7 +143,7 @@ err key_split(struct arena *a, const struct schema *s, str key, struct key_parts
 
 err key_partition(const struct schema *s, str key, size_t *partition_size, bool *is_static)
 {
-    str rest = str_skip(key, KEY_HEAD_BYTES);
+    str rest = behind_head(s, key);
     for (unsigned i = 0; i < s->hash_count; i++) {
         size_t n = component_size(s->attrs[s->hash[i]].kind.type, 0, rest);
         if (n == 0)

@@ -13,16 +13,18 @@
 #include "table/schema.h"
 
 enum {
-    KEY_ROW = 1, KEY_EXPIRY = 2,       /* first byte in SPACE_ROW */
+    KEY_ROW = 1, KEY_EXPIRY = 2, KEY_INDEX = 3, KEY_TRAIL = 4, /* first byte in SPACE_ROW; the latter: index.h */
     KEY_STATIC = 0, KEY_REGULAR = 1,   /* between hash and range attributes */
     KEY_HEAD_BYTES = 9,                /* KEY_ROW, domain, table number */
+    KEY_INDEX_HEAD_BYTES = 11,         /* KEY_INDEX, domain, table number, index number */
+    KEY_VERSION_BYTES = 16,            /* of the last component of a grouped index */
 };
 
 /* Appends one component; value is a valid stored form, not null. */
 void key_put(struct buf *b, enum table_type type, bool desc, str value);
 /* Takes one component off *rest; value in the arena. ERR_CORRUPT, ERR_LIMIT (arena). */
 MUST_CHECK err key_take(struct arena *a, enum table_type type, bool desc, str *rest, str *value);
-/* Appends KEY_ROW, domain, table number. */
+/* Appends KEY_ROW, domain, table number; or what begins an index's entries, when s is seen through one. */
 void key_put_head(struct buf *b, uint32_t domain, const struct schema *s);
 
 /* A key split into the values of the schema's key attributes. */

@@ -40,9 +40,7 @@ static err members_check(const json_t *json, const char *const *known, struct er
             k++;
         if (*k != NULL)
             continue;
-        if (strcmp(key, "index") == 0)
-            err_note_set(note, "index: secondary indexes are not supported");
-        else if (strcmp(key, "timestamp") == 0)
+        if (strcmp(key, "timestamp") == 0)
             err_note_set(note, "timestamp: writes are ordered by their arrival, not by a time of their own");
         else
             err_note_set(note, "%s is not a member of this query", key);
@@ -65,7 +63,11 @@ static err attr_find(const struct reading *r, const char *name, const struct sch
     *out = schema_find(r->schema, str_of(name));
     if (*out != NULL)
         return ERR_OK;
-    err_note_set(r->note, "there is no attribute %s in table %.*s", name, STR_ARG(r->schema->name));
+    if (r->schema->through != NULL)
+        err_note_set(r->note, "there is no attribute %s in index %.*s of table %.*s", name,
+                     STR_ARG(r->schema->through->name), STR_ARG(r->schema->name));
+    else
+        err_note_set(r->note, "there is no attribute %s in table %.*s", name, STR_ARG(r->schema->name));
     return ERR_BAD;
 }
 
@@ -315,11 +317,31 @@ static err table_check(const struct reading *r, const json_t *json)
     return ERR_BAD;
 }
 
-static err get_read(const struct reading *r, const json_t *json, struct table_get *g)
+/* From here on the query is one of the index. */
+static err index_read(struct reading *r, const json_t *json, struct table_get *g)
 {
-    static const char *const known[] = { "table", "attributes", "proj", "order", "limit", "next", "withTTL", "distinct",
-                                         "consistency", NULL };
+    const char *name = json_string_value(json);
+    if (json == NULL || json_is_null(json))
+        return ERR_OK;
+    const struct schema_index *ix = name == NULL ? NULL : schema_index_find(r->schema, str_of(name));
+    if (ix == NULL) {
+        err_note_set(r->note, "there is no index %s in table %.*s; one that was declared before indexes were kept "
+                              "comes with a higher version of the schema", name == NULL ? "but by a name" : name,
+                     STR_ARG(r->schema->name));
+        return ERR_BAD;
+    }
+    g->index = ix->name;
+    r->schema = schema_through(r->arena, r->schema, ix);
+    return r->schema == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+static err get_read(struct reading *r, const json_t *json, struct table_get *g)
+{
+    static const char *const known[] = { "table", "index", "attributes", "proj", "order", "limit", "next", "withTTL",
+                                         "distinct", "consistency", NULL };
     err e = members_check(json, known, r->note);
+    if (e == ERR_OK)
+        e = index_read(r, json_object_get(json, "index"), g);
     if (e == ERR_OK)
         e = table_check(r, json);
     if (e == ERR_OK)

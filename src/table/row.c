@@ -11,7 +11,8 @@ err row_head_read(str value, struct row_head *out)
     *out = (struct row_head){
         .expiry = { .ns = (int64_t)get_be64(value.p + ROW_EXPIRY_AT) },
         .written_at = { .ns = (int64_t)get_be64(value.p + ROW_WRITTEN_AT) },
-        .in_blob = (value.p[1] & ROW_IN_BLOB) != 0,
+        .in_blob = (value.p[ROW_FLAGS_AT] & ROW_IN_BLOB) != 0,
+        .indexed = (value.p[ROW_FLAGS_AT] & ROW_INDEXED) != 0,
     };
     return ERR_OK;
 }
@@ -92,7 +93,7 @@ err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes)
         return ERR_LIMIT;
     bool in_blob = ROW_HEAD_BYTES + size > ENGINE_VALUE_BYTES_MAX;
     p[0] = ROW_VERSION;
-    p[1] = in_blob ? ROW_IN_BLOB : 0;
+    p[ROW_FLAGS_AT] = (char)((in_blob ? ROW_IN_BLOB : 0) | (w->head.indexed ? ROW_INDEXED : 0));
     put_be64(p + ROW_EXPIRY_AT, (uint64_t)w->head.expiry.ns);
     put_be64(p + ROW_WRITTEN_AT, (uint64_t)w->head.written_at.ns);
     put_be16(p + ROW_HEAD_BYTES, count);

@@ -2,20 +2,21 @@
  *
  * Value of a row: version 01, flags, expiry as be64 ns (never: all ones but the first), written_at as be64, then the
  * attributes, or with ROW_IN_BLOB in the blob. Attributes: be16 count, then each be16 number, be32 size, bytes;
- * nulls are left out. Expiry entries in SPACE_ROW: KEY_EXPIRY, be64 expiry, key of the row without its KEY_ROW. */
+ * nulls are left out. ROW_INDEXED: the row has entries in secondary indexes (index.h). Expiry entries in SPACE_ROW:
+ * KEY_EXPIRY, be64 expiry, key of the row without its KEY_ROW. */
 #ifndef TABLE_ROW_H
 #define TABLE_ROW_H
 
 #include "table/schema.h"
 #include "table/store.h"
 
-enum { ROW_VERSION = 1, ROW_IN_BLOB = 1, ROW_HEAD_BYTES = 18, ROW_EXPIRY_AT = 2, ROW_WRITTEN_AT = 10,
-       ROW_ATTR_HEAD_BYTES = 6 };
+enum { ROW_VERSION = 1, ROW_IN_BLOB = 1, ROW_INDEXED = 2, /* flags */
+       ROW_HEAD_BYTES = 18, ROW_FLAGS_AT = 1, ROW_EXPIRY_AT = 2, ROW_WRITTEN_AT = 10, ROW_ATTR_HEAD_BYTES = 6 };
 
 struct row_head {
     store_time expiry;         /* NEVER: none */
     store_time written_at;
-    bool in_blob;
+    bool in_blob, indexed;
 };
 MUST_CHECK err row_head_read(str value, struct row_head *out); /* ERR_CORRUPT */
 /* The attributes of a stored row in the arena, checked. ERR_AGAIN (now), ERR_CORRUPT, ERR_LIMIT, ERR_IO. */

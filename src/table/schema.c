@@ -20,7 +20,7 @@ bool schema_name_valid(str table)
 
 const struct schema_attr *schema_find(const struct schema *s, str name)
 {
-    for (unsigned i = 0; i < s->attrs_count; i++)
+    for (unsigned i = 0; name.n > 0 && i < s->attrs_count; i++) /* a hidden one has no name */
         if (str_eq(s->attrs[i].name, name))
             return &s->attrs[i];
     return NULL;
@@ -250,41 +250,6 @@ static err options_read(const json_t *json, struct schema *s, struct err_note *n
     return ERR_OK;
 }
 
-/* ---- secondary indexes ---- */
-
-/* Declarations are kept, as by the peer's last version; a query that names one is refused (query.c). */
-static err secondary_check(const struct schema *s, const char *name, const json_t *list, struct err_note *note)
-{
-    static const char *const index_types[] = { "hash", "range", "static", "proj", NULL };
-    bool fine = json_is_array(list) && json_array_size(list) > 0;
-    for (size_t i = 0; fine && i < json_array_size(list); i++) {
-        const json_t *entry = json_array_get(list, i);
-        fine = schema_find(s, str_of(member(entry, "attribute"))) != NULL &&
-               one_of(json_object_get(entry, "type"), index_types);
-    }
-    if (!fine)
-        err_note_set(note, "secondaryIndexes.%s must be an array of {attribute, type} over known attributes", name);
-    return fine ? ERR_OK : ERR_BAD;
-}
-
-static err secondaries_check(const struct schema *s, const json_t *json, struct err_note *note)
-{
-    const char *name;
-    json_t *list;
-    if (json == NULL || json_is_null(json))
-        return ERR_OK;
-    if (!json_is_object(json)) {
-        err_note_set(note, "secondaryIndexes must be an object of names and arrays");
-        return ERR_BAD;
-    }
-    json_object_foreach((json_t *)(uintptr_t)json, name, list) {
-        err e = secondary_check(s, name, list, note);
-        if (e != ERR_OK)
-            return e;
-    }
-    return ERR_OK;
-}
-
 /* ---- the whole ---- */
 
 static bool is_empty(const json_t *json)
@@ -363,7 +328,7 @@ static err schema_read(struct arena *a, json_t *json, struct schema *s, struct e
     if (e == ERR_OK)
         e = options_read(json_object_get(json, "options"), s, note);
     if (e == ERR_OK)
-        e = secondaries_check(s, json_object_get(json, "secondaryIndexes"), note);
+        e = schema_indexes_read(a, json_object_get(json, "secondaryIndexes"), s, note);
     if (e == ERR_OK)
         e = text_read(a, json, s, note);
     return e;

@@ -1,7 +1,8 @@
 /* Schemas as bytes, and from one version to the next. */
 #include "table/schema.h"
 
-enum { PACK_VERSION = 1, ATTR_DESC = 1, ATTR_SET = 2 };
+/* A schema without indexes is packed as it was before there were any. */
+enum { PACK_VERSION = 1, PACK_VERSION_INDEXES = 2, ATTR_DESC = 1, ATTR_SET = 2 };
 
 void schema_first(struct schema *s, uint32_t number)
 {
@@ -9,6 +10,8 @@ void schema_first(struct schema *s, uint32_t number)
     s->changes = 1;
     for (unsigned i = 0; i < s->attrs_count; i++)
         s->attrs[i].number = ++s->attrs_made;
+    for (unsigned i = 0; i < s->indexes_count; i++)
+        s->indexes[i].number = ++s->indexes_made;
 }
 
 /* ---- migration ---- */
@@ -112,6 +115,8 @@ err schema_migrate(const struct schema *old, struct schema *next, bool *changed,
         *changed = false;
     }
     err e = attrs_follow(old, next, note);
+    if (e == ERR_OK)
+        e = schema_indexes_follow(old, next, note);
     next->number = old->number;
     next->changes = old->changes + (*changed ? 1u : 0u);
     return e;
@@ -127,7 +132,7 @@ static void pack_str(struct buf *b, str s)
 
 void schema_pack(struct buf *b, const struct schema *s)
 {
-    buf_put_u8(b, PACK_VERSION);
+    buf_put_u8(b, s->indexes_made > 0 ? PACK_VERSION_INDEXES : PACK_VERSION);
     buf_put_be32(b, s->number);
     buf_put_be32(b, s->changes);
     buf_put_be64(b, (uint64_t)s->version);
@@ -148,6 +153,8 @@ void schema_pack(struct buf *b, const struct schema *s)
     buf_put(b, (str){ .p = (const char *)s->hash, .n = s->hash_count });
     buf_put_u8(b, (uint8_t)s->range_count);
     buf_put(b, (str){ .p = (const char *)s->range, .n = s->range_count });
+    if (s->indexes_made > 0)
+        schema_indexes_pack(b, s);
 }
 
 static bool unpack_attr(struct cursor *c, struct schema_attr *at)
@@ -178,7 +185,8 @@ static bool unpack_key(struct cursor *c, const struct schema *s, enum schema_rol
 
 static bool unpack(struct cursor *c, struct schema *s)
 {
-    if (cursor_u8(c) != PACK_VERSION)
+    uint8_t version = cursor_u8(c);
+    if (version != PACK_VERSION && version != PACK_VERSION_INDEXES)
         return false;
     s->number = cursor_be32(c);
     s->changes = cursor_be32(c);
@@ -195,7 +203,8 @@ static bool unpack(struct cursor *c, struct schema *s)
         s->statics_count += s->attrs[i].role == ROLE_STATIC ? 1 : 0;
     }
     return unpack_key(c, s, ROLE_HASH, s->hash, &s->hash_count) &&
-           unpack_key(c, s, ROLE_RANGE, s->range, &s->range_count) && s->hash_count > 0 && cursor_done(c);
+           unpack_key(c, s, ROLE_RANGE, s->range, &s->range_count) && s->hash_count > 0 &&
+           (version == PACK_VERSION || schema_indexes_unpack(c, s)) && cursor_done(c);
 }
 
 err schema_unpack(struct arena *a, str name, str bytes, struct schema **out)

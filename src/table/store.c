@@ -1,5 +1,6 @@
 #include "table/store.h"
 
+#include "table/index.h"
 #include "table/key.h"
 #include "table/row.h"
 
@@ -114,50 +115,88 @@ err store_schema_same(struct engine_view *v, uint32_t domain, const struct schem
 
 /* ---- deletion ---- */
 
+enum { DOOMED_WRITES_MAX = ENGINE_UPDATE_ROWS_MAX - 384 }; /* the last row may pass it by what it has in indexes */
+
+void store_doomed_init(struct store_doomed *d)
+{
+    *d = (struct store_doomed){ .count = 0 };
+    buf_init(&d->keys, (size_t)ENGINE_UPDATE_ROWS_MAX * (ENGINE_KEY_BYTES_MAX + 2));
+}
+
+void store_doomed_fini(struct store_doomed *d)
+{
+    buf_fini(&d->keys);
+}
+
+static void doom_key(struct store_doomed *d, str key)
+{
+    buf_put_be16(&d->keys, (uint16_t)key.n);
+    buf_put(&d->keys, key);
+    d->writes++;
+}
+
+/* An entry of an index, or a trail, is only its key. */
+static err doom(struct store_doomed *d, struct engine_view *v, const struct engine_row *row, store_time now)
+{
+    struct row_head head;
+    struct key_buf key, due;
+    doom_key(d, row->key);
+    if (row->key.n == 0 || row->key.p[0] != KEY_ROW)
+        return ERR_OK;
+    err e = row_head_read(row->value, &head);
+    if (e != ERR_OK || row->key.n > TABLE_KEY_BYTES_MAX || !key_buf_set(&key, row->key))
+        return ERR_CORRUPT;
+    d->count++;
+    d->alive += store_time_before(now, head.expiry) ? 1 : 0;
+    if (head.expiry.ns != INT64_MAX) {
+        row_expiry_key(&due, head.expiry, key_buf_str(&key));
+        doom_key(d, key_buf_str(&due));
+    }
+    return head.indexed ? index_trails(v, key_buf_str(&key), &d->keys, &d->writes) : ERR_OK;
+}
+
 err store_collect(struct engine_view *v, const struct engine_range *range, unsigned max, store_time now,
                   struct store_doomed *out)
 {
     struct engine_cursor *c = engine_cursor_open(v, range);
-    err e;
-    for (;;) {
+    err e = ERR_OK;
+    unsigned rows = 0;
+    while (e == ERR_OK) {
         struct engine_row row;
-        struct row_head head;
         e = engine_cursor_next(c, &row);
-        if (e == ERR_OK)
-            e = row_head_read(row.value, &head);
-        if (e != ERR_OK)
-            break;
-        if (out->count == max) {
+        if (e == ERR_OK && (rows++ == max || out->writes > DOOMED_WRITES_MAX)) {
             out->more = true;
             break;
         }
-        buf_put_be64(&out->rows, (uint64_t)head.expiry.ns);
-        buf_put_be16(&out->rows, (uint16_t)row.key.n);
-        buf_put(&out->rows, row.key);
-        out->count++;
-        out->alive += store_time_before(now, head.expiry) ? 1 : 0;
+        if (e == ERR_OK)
+            e = doom(out, v, &row, now);
     }
     engine_cursor_close(&c);
     e = e == ERR_NOT_FOUND ? ERR_OK : e;
-    return e == ERR_OK ? buf_status(&out->rows) : e;
+    return e == ERR_OK ? buf_status(&out->keys) : e;
 }
 
 err store_delete(struct engine_txn *t, const struct store_doomed *doomed)
 {
-    struct cursor c = { .rest = buf_str(&doomed->rows) };
-    for (unsigned i = 0; i < doomed->count; i++) {
-        store_time expiry = { .ns = (int64_t)cursor_be64(&c) };
-        str key = cursor_bytes(&c, cursor_be16(&c));
-        err e = engine_txn_delete(t, SPACE_ROW, key);
-        if (e == ERR_OK && expiry.ns != INT64_MAX) {
-            struct key_buf due;
-            row_expiry_key(&due, expiry, key);
-            e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&due));
-        }
-        if (e != ERR_OK)
-            return e;
+    struct cursor c = { .rest = buf_str(&doomed->keys) };
+    err e = ERR_OK;
+    while (e == ERR_OK && c.rest.n > 0)
+        e = engine_txn_delete(t, SPACE_ROW, cursor_bytes(&c, cursor_be16(&c)));
+    return e;
+}
+
+err store_delete_row(struct engine_txn *t, str key, const struct row_head *head)
+{
+    struct store_doomed d;
+    err e = ERR_OK;
+    if (head->indexed) {
+        store_doomed_init(&d);
+        e = index_trails(engine_txn_view(t), key, &d.keys, &d.writes);
+        if (e == ERR_OK)
+            e = store_delete(t, &d);
+        store_doomed_fini(&d);
     }
-    return ERR_OK;
+    return e == ERR_OK ? engine_txn_delete(t, SPACE_ROW, key) : e;
 }
 
 /* ---- plans ---- */

@@ -7,7 +7,8 @@
 
 #include <stdatomic.h>
 
-enum { SPACE_KEY_NUMBER = 'N', SPACE_KEY_DROPPED = 'D', SPACE_KEY_SCHEMA = 'S' }; /* first byte in SPACE_SCHEMA */
+enum { SPACE_KEY_NUMBER = 'N', SPACE_KEY_DROPPED = 'D', SPACE_KEY_SCHEMA = 'S',
+       SPACE_KEY_FILL = 'F', SPACE_KEY_UNINDEX = 'X' }; /* first byte in SPACE_SCHEMA; the latter: index_fill.c */
 
 struct tables {
     uint32_t magic;
@@ -36,12 +37,17 @@ MUST_CHECK err store_schema(struct tables *ts, struct engine_view *v, uint32_t d
 /* Is the table still in the state s was read in? ERR_CONFLICT: migrated; ERR_NOT_FOUND: dropped. */
 MUST_CHECK err store_schema_same(struct engine_view *v, uint32_t domain, const struct schema *s);
 
-/* Rows of a range, collected for deletion: at most max, *more tells of others. Release rows with buf_fini. */
-struct store_doomed { struct buf rows; unsigned count, alive; bool more; };
+/* Rows of a range, collected for deletion with their expiry entries and what they have in indexes: at most max, and as
+ * many as one update may write; *more tells of others. May be collected into again. */
+struct store_doomed { struct buf keys; unsigned count, alive, writes; bool more; };
+void store_doomed_init(struct store_doomed *d);
+void store_doomed_fini(struct store_doomed *d);
 MUST_CHECK err store_collect(struct engine_view *v, const struct engine_range *range, unsigned max, store_time now,
                              struct store_doomed *out);
-/* Deletes them with their expiry entries. */
 MUST_CHECK err store_delete(struct engine_txn *t, const struct store_doomed *doomed);
+/* One row with what it has in indexes; its expiry entry is the caller's. */
+struct row_head;
+MUST_CHECK err store_delete_row(struct engine_txn *t, str key, const struct row_head *head);
 
 /* The range of keys that predicates allow, as tight as the key order makes it. exact: every row in it satisfies
  * all predicates; else rows are still to be filtered. */

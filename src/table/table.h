@@ -8,8 +8,14 @@
  *   Everything written is one engine update: conditions are decided inside it, and a batch on one partition
  * key is all or nothing across tables. A row past its expiry is never served, whether or not the upkeep
  * has removed it yet. Reads happen in a view and never block when told not to.
+ *   Secondary indexes (the peer's 2015 to 2017): other orders of the same rows, by attributes that need not be in the
+ * key. Through an index a get sees what the index names and the row's key. When the last of the key is a version (a
+ * timeuuid, descending) that the index does not name, the newest row of those that differ in it alone counts: when its
+ * attributes do not match any more, older rows that did are not given. A row without a value for one of the index's
+ * hash and range attributes is not in it.
  *   Key of a row in SPACE_ROW: 01, domain, table number, hash attributes, 00 for the static row or 01, range
- * attributes (key.h). Expiry entries: 02, expiry, key of the row. Schemas in SPACE_SCHEMA (schema.h). */
+ * attributes (key.h). Expiry entries: 02, expiry, key of the row. Entries of indexes: index.h.
+ * Schemas in SPACE_SCHEMA (schema.h). */
 #ifndef TABLE_TABLE_H
 #define TABLE_TABLE_H
 
@@ -25,7 +31,8 @@ enum {
     TABLE_NAME_BYTES_MAX = 128,
     TABLE_ATTRS_MAX = 128,             /* of one schema */
     TABLE_ATTR_NAME_BYTES_MAX = 64,
-    TABLE_KEY_ATTRS_MAX = 16,          /* hash attributes; range attributes */
+    TABLE_KEY_ATTRS_MAX = 16,          /* hash attributes; range attributes, of an index with what it adds of the key */
+    TABLE_INDEXES_MAX = 8,             /* secondary indexes of one table */
     TABLE_KEY_BYTES_MAX = ENGINE_KEY_BYTES_MAX - 8, /* of a row, encoded; the expiry entry needs the rest */
     TABLE_LIMIT_MAX = 10000,           /* rows of one answer */
     TABLE_ANSWER_BYTES_MAX = 48 << 20, /* of one answer; more rows come with `next` */
@@ -87,6 +94,7 @@ enum table_op { OP_EQ, OP_LT, OP_LE, OP_GT, OP_GE };
 struct table_predicate { str name; enum table_op op; str value; };
 struct table_get {
     str table;
+    str index;                  /* a secondary index to go through, or empty: predicates, proj and order are of it */
     const struct table_predicate *predicates;
     unsigned predicates_count;
     const str *proj;            /* names; count 0: all */
@@ -108,7 +116,8 @@ str table_row_value(const struct table_row *r, str name); /* p NULL: null or unk
 /* One get in a view. Rows are borrowed inside each; each returns false to stop (then *next goes on after that row).
  *   now    never blocks: ERR_AGAIN when bytes are cold (then again without it, on a pool thread)
  *   next   token in the arena, or STR_NONE when there is no more
- * Fails: ERR_NOT_FOUND (no such table), ERR_BAD with a note, ERR_LIMIT, ERR_CORRUPT, ERR_IO. */
+ * Fails: ERR_NOT_FOUND (no such table), ERR_BAD with a note, ERR_CONFLICT (an index that is still being filled),
+ * ERR_LIMIT, ERR_CORRUPT, ERR_IO. */
 struct table_reader {
     struct tables *tables;
     struct engine_view *view;
@@ -179,8 +188,8 @@ MUST_CHECK err tables_parse(struct tables *ts, uint32_t domain, const struct tab
                             struct table_update *out, struct err_note *note);
 
 /* ---- upkeep ---- */
-/* Removes rows that expired and rows of dropped tables: one batch. *more: there is more to do now; *next: when the
- * next row expires (NEVER: none). Blocks until on disk: a pool job. */
+/* Removes rows that expired and rows of dropped tables, fills and removes indexes: one batch of each. *more: there is
+ * more to do now; *next: when the next row expires (NEVER: none). Blocks until on disk: a pool job. */
 MUST_CHECK err tables_upkeep(struct tables *ts, bool *more, store_time *next);
 struct tables_stats { uint64_t puts, deletes, gets, expired, dropped_rows; };
 void tables_stats_get(struct tables *ts, struct tables_stats *out);

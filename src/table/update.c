@@ -2,7 +2,8 @@
  *
  * Invariants: 1. A decision writes nothing before all its schemas and conditions were found to hold. 2. What a
  * decision keeps between two runs of itself is set anew at its start. 3. A row with an expiry has exactly one
- * expiry entry, written and deleted in the same update as the row. */
+ * expiry entry, written and deleted in the same update as the row. 4. So have its entries in indexes. */
+#include "table/index.h"
 #include "table/key.h"
 #include "table/query.h"
 #include "table/row.h"
@@ -265,8 +266,12 @@ static err row_write(struct engine_txn *t, struct table_update *u, const struct 
         values[i] = st->named[i] ? st->values[i] : row_attr(old.attrs, s->attrs[i].number);
     struct row_write w = { .head = { .expiry = expiry_of(t, st), .written_at = engine_txn_now(t) },
                            .schema = s, .role = role, .values = values };
+    struct index_row entries = { .domain = u->domain, .schema = s, .key = key, .values = values };
     str value, bytes;
-    e = row_pack(u->arena, &w, &value, &bytes);
+    if (role == ROLE_PLAIN)
+        e = index_write(t, &entries, &w.head.indexed, &u->note);
+    if (e == ERR_OK)
+        e = row_pack(u->arena, &w, &value, &bytes);
     if (e == ERR_OK)
         e = engine_txn_put(t, SPACE_ROW, key, value, bytes);
     return e == ERR_OK ? expiry_move(t, key, &old, w.head.expiry) : e;
@@ -287,18 +292,19 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
         return ERR_OK;
     struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&st->plan.from),
                                   .until = key_buf_str(&st->plan.until) };
-    struct store_doomed doomed = { .count = 0 };
-    buf_init(&doomed.rows, (size_t)TABLE_DELETE_ROWS_MAX * (ENGINE_KEY_BYTES_MAX + 16));
+    struct store_doomed doomed;
+    store_doomed_init(&doomed);
     err e = store_collect(engine_txn_view(t), &range, TABLE_DELETE_ROWS_MAX, engine_txn_now(t), &doomed);
     if (e == ERR_OK && doomed.more && u->writes_count > 1) {
-        err_note_set(&u->note, "a delete in a batch may take %d rows at most", TABLE_DELETE_ROWS_MAX);
+        err_note_set(&u->note, "a delete in a batch may take %d rows at most, and fewer of a table with indexes",
+                     TABLE_DELETE_ROWS_MAX);
         e = ERR_LIMIT;
     }
     if (e == ERR_OK)
         e = store_delete(t, &doomed);
     u->rows_deleted += doomed.alive;
     u->more = doomed.more;
-    buf_fini(&doomed.rows);
+    store_doomed_fini(&doomed);
     return e;
 }
 

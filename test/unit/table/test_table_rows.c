@@ -126,7 +126,8 @@ static void bad_queries_are_named(void **state)
         { "{'limit':'3'}", "limit" },
         { "{'next':'AAAA'}", "next" },
         { "{'next':'?'}", "next" },
-        { "{'index':'by_rev'}", "secondary indexes" },
+        { "{'index':'by_rev'}", "no index by_rev" },
+        { "{'index':7}", "index" },
         { "{'table':'other'}", "table" },
         { "{'distinct':true,'proj':['rev']}", "distinct" },
         { "{'consistency':'some'}", "consistency" },
@@ -412,6 +413,56 @@ static void a_long_delete_runs_as_several(void **state)
     bodies("'attributes':{}", "1.1");
 }
 
+/* Writes copies of the row whose key ends in two ints of 32 bits, rev descending and tid: revs below `from`. */
+struct copies {
+    char key[ENGINE_KEY_BYTES_MAX], value[ENGINE_VALUE_BYTES_MAX];
+    size_t key_n, value_n;
+    int from, count;
+};
+
+static err copies_write(struct engine_txn *txn, void *ctx)
+{
+    struct copies *c = ctx;
+    err e = ERR_OK;
+    for (int i = 0; e == ERR_OK && i < c->count; i++) {
+        uint32_t rev = ~(uint32_t)(c->from - i) ^ 0x80000000u; /* the form of an int, turned for its order */
+        for (unsigned byte = 0; byte < 4; byte++)
+            c->key[c->key_n - 8 + byte] = (char)(rev >> (24 - 8 * byte));
+        e = engine_txn_put(txn, SPACE_ROW, (str){ .p = c->key, .n = c->key_n }, (str){ .p = c->value, .n = c->value_n },
+                           STR_NONE);
+    }
+    return e;
+}
+
+/* The one row that matches is the first that a look at TABLE_SCAN_ROWS_MAX rows does not come to. */
+static void a_look_that_gives_up_goes_on_where_it_was(void **state)
+{
+    (void)state;
+    enum { ROWS = TABLE_SCAN_ROWS_MAX + 3, LIMIT_AT = ROWS - TABLE_SCAN_ROWS_MAX + 1 };
+    struct copies c = { .from = ROWS };
+    struct engine_row row;
+    must_create(t, "r", revisions);
+    put_rev("a", ROWS, 1);
+    struct engine_view *v = engine_view_begin(t->scratch.engine);
+    struct engine_range range = { .space = SPACE_ROW, .from = STR("\1"), .until = STR("\2") };
+    struct engine_cursor *cursor = engine_cursor_open(v, &range);
+    assert_int_equal(engine_cursor_next(cursor, &row), ERR_OK);
+    memcpy(c.key, row.key.p, c.key_n = row.key.n);
+    memcpy(c.value, row.value.p, c.value_n = row.value.n);
+    engine_cursor_close(&cursor);
+    engine_view_end(&v);
+    for (; c.from > 0; c.from -= c.count) {
+        c.count = c.from < ENGINE_UPDATE_ROWS_MAX ? c.from : ENGINE_UPDATE_ROWS_MAX;
+        assert_int_equal(engine_update_wait(t->scratch.engine, copies_write, &c), ERR_OK);
+    }
+    put_rev("a", LIMIT_AT, 2);
+    char joined[512];
+    (void)pages(",'attributes':{'key':'a','tid':2}", 5, joined, sizeof joined);
+    char want[64];
+    (void)snprintf(want, sizeof want, "%d.2 ", LIMIT_AT);
+    assert_string_equal(joined, want);
+}
+
 static const char *const other = "{'attributes':{'title':'string','ts':'long','v':'int'},'index':["
                                  "{'attribute':'title','type':'hash'},{'attribute':'ts','type':'range'}]}";
 
@@ -559,6 +610,7 @@ int main(void)
         ROW_TEST(conditions_are_decided_inside_the_update),
         ROW_TEST(deletes_take_points_ranges_and_partitions),
         ROW_TEST(a_long_delete_runs_as_several),
+        ROW_TEST(a_look_that_gives_up_goes_on_where_it_was),
         ROW_TEST(batches_are_all_or_nothing),
         ROW_TEST(batches_stay_on_one_partition),
         ROW_TEST(domains_do_not_touch_each_other),
