@@ -3,7 +3,7 @@
  *   find in a view -> decide -> read what is in memory -> answer at once
  *      |    |               \-> extend or stash (the committer) -> read on the pool when cold -> answer
  *      |    \-> to be made anew -\
- *      \-> missing, with an origin -> make (page_miss.c) -> find on the pool -> as above
+ *      \-> missing, with an origin -> settle the title, make (page_miss.c) -> find on the pool -> as above
  *
  * A read that names a revision answers only after its longer life is on disk. While a cold read
  * waits, a pin keeps the bytes; whatever is inline or not yet written was copied inside the view.
@@ -307,6 +307,12 @@ static bool was_purged_unread(const struct page_get *g)
     return g->made && !g->remade && g->why == ERR_GONE && g->trace.state == PAGE_PURGED;
 }
 
+/* Every origin gives HTML, and to an editor a 404 is a page that is not there. */
+static bool lacks_what_is_made(const struct page_get *g)
+{
+    return !g->made && str_eq(g->target.content, STR("html")) && page_miss_can(g);
+}
+
 static void make_once_more(struct page_get *g)
 {
     g->remade = true;
@@ -328,13 +334,16 @@ void page_get_next(struct page_get *g)
     case FOUND_NOTHING:
         if (was_purged_unread(g))
             make_once_more(g);
-        else if (!g->made && !hidden && page_miss_can(g))
+        else if (!g->made && !hidden && (page_miss_can(g) || page_miss_may_be_unlike(g)))
             page_miss_start(g);
         else
             answer_missing(g);
         return;
     case FOUND_NO_CONTENT:
-        app_problem(g->x, 404, "not_found#content", NULL, STR("This render has no content of that name."), STR_NONE);
+        if (lacks_what_is_made(g))
+            page_miss_start(g);
+        else
+            app_problem(g->x, 404, "not_found#content", NULL, STR("This render has no content of that name."), STR_NONE);
         return;
     case FOUND_FAILURE:
         app_fail(g->x, g->why, NULL);

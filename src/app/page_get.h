@@ -100,11 +100,14 @@ void page_get_next(struct page_get *g);
 /* Looks again on the pool, then goes on. Deferred. */
 void page_get_again(struct page_get *g);
 
-/* page_miss.c: has the render made, then looks again; answers when that cannot be. Thread: as page_get_next. */
+/* page_miss.c: settles the title, has the render made if page_miss_can, then looks again; answers when that cannot be.
+ * Thread: as page_get_next. */
 void page_miss_start(struct page_get *g);
 /* Puts the request to sleep until something has been waited for. Handler thread. */
 void page_miss_defer(struct page_get *g);
 /* Could an origin make what this asks for? */
 bool page_miss_can(const struct page_get *g);
+/* May it stand under the title as the wiki writes it, which nobody has looked for yet? */
+bool page_miss_may_be_unlike(const struct page_get *g);
 
 #endif

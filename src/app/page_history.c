@@ -313,22 +313,6 @@ void app_page_get_titles(struct http_exchange *x, void *app)
     listing_fini(&l);
 }
 
-/* What RESTBase says of a title, with null for what only a wiki knows. */
-static void put_title(struct buf *b, struct arena *a, str title, const struct page_render *r)
-{
-    char rendered[DATE_RFC3339_BYTES + 1];
-    date_format_ms(tid_time(r->name.tid).ns, rendered);
-    buf_printf(b, "{\"items\":[{\"title\":%.*s,\"page_id\":null,",
-               STR_ARG(app_json_string(a, title)));
-    pagejson_name(b, r->name);
-    buf_printf(
-        b,
-        ",\"namespace\":null,\"user_id\":null,\"user_text\":null,\"timestamp\":\"%s\",\"comment\":"
-        "null,"
-        "\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null}],\"count\":1}",
-        rendered);
-}
-
 void app_page_title_stored(struct http_exchange *x, const struct app *a, const struct page_target *t)
 {
     struct page_which which = page_target_which(t);
@@ -344,7 +328,7 @@ void app_page_title_stored(struct http_exchange *x, const struct app *a, const s
     char tag[PAGE_TAG_BYTES + 1];
     struct buf b;
     buf_init(&b, LISTING_BYTES_MAX);
-    put_title(&b, http_arena(x), t->title, &r);
+    pagejson_title(&b, http_arena(x), t->title, r.name, tid_time(r.name.tid));
     app_page_answer_buf(
         x, 200, &b, arena_printf(http_arena(x), "\"%.*s\"", STR_ARG(app_page_tag(r.name, tag))));
     buf_fini(&b);

@@ -2,6 +2,7 @@
  *
  *   settle the title -> moved: 301
  *        |      \-> its key is another one: look under that (page_get_again) -> here again when it is missing
+ *        |-> not to be made (an exact render, an instant): 404
  *        \-> join the flight -> look by the name that was made -> as any GET
  *                    |    \-> asked for plainly, as all the others: the answer made for all
  *                    \-> failed -> what is stored, if it may be stale -> else why
@@ -20,6 +21,13 @@ bool page_miss_can(const struct page_get *g)
         if (str_eq(t->content, str_of(t->config->page.contents[i])))
             return true;
     return t->config->page.contents == NULL;
+}
+
+bool page_miss_may_be_unlike(const struct page_get *g)
+{
+    const struct origin *origin = g->target.domain->origin;
+    return g->why == ERR_NOT_FOUND && !g->settled && origin != NULL && origin_has_api(origin) &&
+           !http_cache_control_has(http_common(g->x)->cache_control, STR("only-if-cached"));
 }
 
 /* ---- failing ---- */
@@ -94,7 +102,7 @@ static void join(struct page_get *g)
 {
     g->flight = (struct flight_waiter){ .deadline = g->deadline, .done = landed };
     g->waiting = true;
-    err why = render_make_join(g, g->found == FOUND_OLD, &g->flight);
+    err why = render_make_join(g, g->found != FOUND_NOTHING, &g->flight);
     if (why == ERR_OK)
         return;
     g->waiting = false;
@@ -112,10 +120,10 @@ static void settled(struct title_wait *w)
         return;
     g->which.title = g->target.title;
     g->unlike = g->unlike || w->seen.changed;
-    if (same)
+    if (same && page_miss_can(g))
         join(g);
     else
-        page_get_again(g);
+        page_get_again(g); /* settled: what is not found then is missing */
 }
 
 static void no_rules(struct title_wait *w, err why, const struct err_note *note)

@@ -280,3 +280,13 @@ bool app_page_conditions_hold(const struct http_common *c, const struct page_ren
     return c->if_none_match.n == 0 || latest == NULL ||
            !http_etag_matches(c->if_none_match, tag, true);
 }
+
+void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n, store_time revised_at)
+{
+    buf_printf(b, "{\"items\":[{\"title\":%.*s,\"page_id\":null,", STR_ARG(app_json_string(a, title)));
+    pagejson_name(b, n);
+    buf_put(b, STR(",\"namespace\":null,\"user_id\":null,\"user_text\":null"));
+    pagejson_time(b, "timestamp", revised_at);
+    buf_put(b, STR(",\"comment\":null,\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null}]"));
+    buf_put(b, STR(",\"count\":1}"));
+}

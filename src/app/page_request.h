@@ -68,6 +68,8 @@ void pagejson_name(struct buf *b, struct page_name n);
 void pagejson_successor(struct buf *b, struct page_name n);
 /* The members of a stored render, without braces (history items; CONTRACT 2). */
 void pagejson_render(struct buf *b, const struct page_render *r);
+/* What the store knows of a title, in RESTBase's shape: null for what only a wiki knows. revised_at NEVER: that too. */
+void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name n, store_time revised_at);
 
 /* Of the title what the store knows, in RESTBase's shape. */
 void app_page_title_stored(struct http_exchange *x, const struct app *app, const struct page_target *t);

@@ -206,21 +206,22 @@ static struct wiki_make *make_new(const struct wiki_get *g)
 
 /* ---- answering ---- */
 
-/* Of one who cannot ask the wiki. NULL where only that knows. */
+/* Of one who cannot ask the wiki. */
 static str stored_json(struct arena *a, str title, struct page_name name)
 {
-    char tid[TID_TEXT_BYTES + 1];
-    tid_format(name.tid, tid);
-    return arena_printf(a,
-                        "{\"items\":[{\"title\":%.*s,\"page_id\":null,\"rev\":%" PRIu64 ",\"tid\":\"%s\","
-                        "\"namespace\":null,\"user_id\":null,\"user_text\":null,\"timestamp\":null,\"comment\":null,"
-                        "\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null}],\"count\":1}",
-                        STR_ARG(app_json_string(a, title)), name.rev, tid);
+    struct buf b;
+    buf_init(&b, WIKI_JSON_BYTES_MAX);
+    pagejson_title(&b, a, title, name, STORE_TIME_NEVER);
+    str json = b.failed ? STR_NONE : arena_copy(a, buf_str(&b));
+    buf_fini(&b);
+    return json;
 }
 
 static str cache_control_of(const struct wiki_get *g)
 {
     const char *configured = g->target.config->cache_control;
+    if (g->wait.seen.changed) /* it stands under another title than its own */
+        return STR("no-cache");
     return str_of(configured == NULL ? HEADERS_CACHE_PRIVATE : configured);
 }
 
@@ -320,9 +321,8 @@ static void no_rules(struct title_wait *w, err why, const struct err_note *note)
 /* Nobody is to be asked. */
 static void answer_if_stored(struct wiki_get *g)
 {
-    struct title_seen seen;
     bool bad;
-    if (!title_settle(g->x, &g->target, &seen, &bad) && bad)
+    if (!title_settle(g->x, &g->target, &g->wait.seen, &bad) && bad)
         return;
     if (g->want == WANT_META)
         find_stored(g);
@@ -363,7 +363,8 @@ static void settled(struct title_wait *w)
         app_fail(g->x, ERR_LIMIT, NULL);
         return;
     }
-    struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m };
+    struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
+                                  .source = g->target.domain->origin };
     g->flight = (struct flight_waiter){ .deadline = w->deadline, .done = landed };
     err why = flight_join(g->app->flights, key, &maker, &g->flight);
     if (why != ERR_OK)

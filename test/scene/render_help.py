@@ -4,14 +4,24 @@ import http.client
 import re
 import threading
 
-from harness import check, wait_until
-from page_help import page_server
+from harness import check, eq, wait_until
+from page_help import page_server, path, problem
 
 NO_CACHE = {'Cache-Control': 'no-cache'}
+TRANSFORM = '/localhost/v1/transform/wikitext/to/html'
+JSON = {'Content-Type': 'application/json'}
+# Errors are forgotten at once, so that the next request asks again.
+FORGETFUL = ('--set', 'flight.error_base=1ms', '--set', 'flight.error_max=1ms')
 
 
 def origin_server(binary, origin, *args, **named):
     return page_server(binary, *origin.options('localhost'), *args, **named)
+
+
+def impatient_server(binary, origin, *args, **more):
+    """In front of an origin that fails: it waits, takes and remembers little."""
+    options = {'timeout': '2s', 'retries': 0, 'reply_bytes_max': '256k', **more}
+    return page_server(binary, *origin.options('localhost', **options), *FORGETFUL, *args)
 
 
 def name_of(answer):
@@ -37,6 +47,28 @@ def ask_anew(server, origin, kind, target, headers=None):
         answer = server.request('GET', target, headers)
         return answer if origin.count(kind) > before else None
     return wait_until(ask, f'the origin is asked for {target}')
+
+
+def ask_transform(server, where=TRANSFORM, headers=()):
+    return server.request('POST', where, [*headers, *JSON.items()], b'{"wikitext": "x"}')
+
+
+def meets(server, origin, name, fault, expected=(502,), stored=404):
+    """A's render meets this fault: one of the statuses expected, and its history is as before (no such title, or gone)."""
+    origin.fault('render', fault)
+    answer = ask_anew(server, origin, 'render', path('html', 'A'))
+    check(answer.status in expected, f'{name}: {answer.status} {answer.body}')
+    if answer.status == 502:
+        problem(answer, 502, 'origin_failed')
+    eq(answer.headers['Set-Cookie'], None, name)
+    eq(server.request('GET', path('history', 'A')).status, stored, name)
+    return answer
+
+
+def all_is_well(server, origin):
+    """A's render meets nothing any more, and can be made."""
+    origin.fault('render', None)
+    eq(cache_of(ask_anew(server, origin, 'render', path('html', 'A'))), 'miss')
 
 
 class Crowd:

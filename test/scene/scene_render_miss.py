@@ -152,7 +152,7 @@ def what_is_asked_for_of_the_past_is_never_made(binary):
             for query, headers in past:
                 for more in ({}, NO_CACHE):
                     problem(get(server, 'A', query=query, headers={**headers, **more}, status=404), 404, 'not_found')
-            eq(sum(origin.calls.values()), 0)
+            eq(origin.count('render') + origin.count('meta'), 0)
             server.clock(advance='10s')
             first = get(server, 'A')
             origin.stamp = ' (the template changed)'
@@ -284,6 +284,27 @@ def only_contents_that_are_rendered_are_made(binary):
             get(server, 'A')
             problem(get(server, 'A', content='data-parsoid', status=404), 404, 'not_found#content')
             eq(origin.count('render'), 1)
+
+
+@scene
+def a_render_without_html_is_no_missing_page(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        with origin_server(binary, origin) as server:
+            put(server, 'A', 7, 'for phones', content='mobile')
+            problem(get(server, 'A', headers={'Cache-Control': 'only-if-cached'}, status=504), 504, 'not_cached')
+            problem(get(server, 'A', content='other', status=404), 404, 'not_found#content')
+            eq(origin.count('render'), 0)
+            server.clock(advance='1s')
+            for rev in (None, 7):       # to an editor a 404 would be a page to begin
+                made = get(server, 'A', rev)
+                eq((name_of(made)[0], cache_of(made), b'>new</p>' in made.body), (7, 'hit' if rev else 'miss', True))
+            eq(origin.count('render'), 1)
+            server.clock(advance='1s')
+            put(server, 'A', 8, 'for phones', content='mobile')     # newer than what the wiki has
+            eq(name_of(get(server, 'A'))[0], 7)
+            origin.down()
+            problem(server.request('GET', path('html', 'A')), 502, 'origin_failed')
 
 
 @scene

@@ -4,8 +4,8 @@ import json
 
 from harness import check, eq, main, scene
 from origin import SPECS, Origin
-from page_help import DAY, explain, get, history, instant, page_server, path, problem
-from render_help import NO_CACHE, origin_server
+from page_help import DAY, explain, get, history, http_date, instant, page_server, path, problem, tid
+from render_help import FORGETFUL, NO_CACHE, name_of, origin_server
 
 ELSEWHERE = {'Origin': 'https://elsewhere.test'}
 
@@ -37,8 +37,51 @@ def readers_are_sent_to_the_title_as_the_wiki_writes_it(binary):
                 eq((answer.headers['Cache-Control'], b'>new</p>' in answer.body), ('no-cache', True))
                 check('/html/A_b/7/' in answer.headers['Content-Location'], answer.headers['Content-Location'])
             eq(get(server, 'user%3Ax').headers['Cache-Control'], 'no-cache')
+            for content in ('title', 'wikitext'):
+                for title, headers in (('a%20b', NO_CACHE), ('a%20b', ELSEWHERE), ('user%3Ax', None)):
+                    eq(get(server, title, content=content, headers=headers).headers['Cache-Control'], 'no-cache')
+                check('max-age=0' in get(server, 'A_b', content=content).headers['Cache-Control'], 'under its own')
             for bad in ('A%5Bb', 'Special:Version', '%20', 'A%7Cb', 'A%3C'):
                 problem(get(server, bad, status=400), 400, 'bad_request#invalid_title')
+
+
+@scene
+def who_names_a_render_or_an_instant_is_sent_on_too(binary):
+    with Origin() as origin:
+        origin.page('A_b', (7, 'new'))
+        origin.page('Talk:A', (8, 'talk'))
+        origin.page('User:X', (9, 'me'))
+        with origin_server(binary, origin) as server:
+            name = name_of(get(server, 'A_b'))
+            talk, user = name_of(get(server, 'Talk%3AA')), name_of(get(server, 'User%3AX'))
+            server.clock(advance='1h')
+            named, then, late = '/'.join(map(str, name)), f'?at={instant(1800)}', {'Accept-Datetime': http_date(1800)}
+            for known in (True, False):
+                if not known:
+                    server.restart()    # and the rules of titles are asked for again
+                eq(get(server, 'a%20b', *name, status=301).headers['Location'], f'../../A_b/{named}')
+            eq(get(server, 'a%20b', *name, status=301, query='?stash=true').headers['Location'],
+               f'../../A_b/{named}?stash=true')
+            eq(get(server, 'a%20b', *name, status=301, content='data-parsoid').headers['Location'], f'../../A_b/{named}')
+            eq(get(server, 'talk%3Aa', *talk, status=301).headers['Location'][:14], '../../Talk%3AA')
+            eq(get(server, 'a%20b', status=301, query=then).headers['Location'], f'A_b{then}')
+            eq(get(server, 'a%20b', status=301, headers=late).headers['Location'], 'A_b')
+            for answer in (get(server, 'a%20b', *name, headers=ELSEWHERE), get(server, 'a%20b', *name, headers=NO_CACHE),
+                           get(server, 'a%20b', query=then, headers=ELSEWHERE),
+                           get(server, 'a%20b', headers={**late, **ELSEWHERE})):     # they get it all the same
+                eq((name_of(answer), answer.headers['Cache-Control']), (name, 'no-cache'))
+                check(f'/html/A_b/{named}' in answer.headers['Content-Location'], answer.headers['Content-Location'])
+            eq(name_of(get(server, 'user%3Ax', *user)), user)
+            problem(get(server, 'A_b', 7, tid(9), status=404), 404, 'not_found')
+            problem(get(server, 'a%20b', 7, tid(9), headers=ELSEWHERE, status=404), 404, 'not_found')
+            problem(get(server, 'a%20b', 7, tid(9), headers={'Cache-Control': 'only-if-cached'}, status=404), 404, 'not_found')
+            problem(get(server, 'A%5Bb', *name, status=400), 400, 'bad_request#invalid_title')
+            problem(get(server, 'A_b', query=f'?at={instant(-1800)}', status=404), 404, 'not_found')
+            eq(origin.count('render'), 3)       # none was made for it
+            origin.down()
+            server.restart()
+            eq(name_of(get(server, 'A_b', *name)), name)        # what is stored needs no rules
+            problem(server.request('GET', path('html', 'a%20b', *name)), 502, 'origin_failed')   # not "no such render"
 
 
 @scene
@@ -169,8 +212,7 @@ def metadata_wikitext_and_lint_come_from_the_wiki(binary):
 def metadata_of_what_is_stored_outlives_the_wiki(binary):
     with Origin() as origin:
         origin.page('A_b', (7, 'seven'), (8, 'eight'))
-        forgetful = ('--set', 'flight.error_base=1ms', '--set', 'flight.error_max=1ms')
-        with origin_server(binary, origin, *forgetful) as server:
+        with origin_server(binary, origin, *FORGETFUL) as server:
             rendered = get(server, 'A_b').headers['ETag']
             def ask(title, rev=None, **headers):
                 named = {name.replace('_', '-'): value for name, value in headers.items()}
