@@ -27,6 +27,15 @@ bool blob_same_place(const struct engine_blob *a, const struct engine_blob *b)
     return a->segment == b->segment && a->extent_offset == b->extent_offset;
 }
 
+int extent_order(const void *a, const void *b)
+{
+    const struct vlog_extent *x = a;
+    const struct vlog_extent *y = b;
+    if (x->segment != y->segment)
+        return x->segment < y->segment ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
 /* ---- rows ---- */
 
 static err blob_decode(struct cursor *c, uint8_t kind, struct engine_blob *b)
@@ -125,15 +134,6 @@ static void dead_list_add(struct dead_list *l, struct vlog_extent x)
     l->bytes += x.size;
 }
 
-static int extent_cmp(const void *a, const void *b)
-{
-    const struct vlog_extent *x = a;
-    const struct vlog_extent *y = b;
-    if (x->segment != y->segment)
-        return x->segment < y->segment ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
 static struct vlog_extent extent_of(const struct engine_blob *b)
 {
     return (struct vlog_extent){ .segment = b->segment, .offset = b->extent_offset, .size = b->extent_size };
@@ -210,7 +210,7 @@ static int apply_dead(struct engine *e, MDB_txn *txn, struct dead_list *dead)
     if (rc != 0)
         return rc;
     if (dead->count > 0)
-        qsort(dead->all, dead->count, sizeof(*dead->all), extent_cmp);
+        qsort(dead->all, dead->count, sizeof(*dead->all), extent_order);
     uint64_t bytes = 0;
     for (size_t i = 0; i < dead->count && rc == 0; i++) {
         rc = index_dead_add(e, txn, c, dead->all[i]);

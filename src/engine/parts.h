@@ -174,6 +174,8 @@ MUST_CHECK err index_segment_next(struct engine *e, MDB_txn *txn, uint32_t from,
 /* Forgets a segment and its dead ranges, in a commit of its own. ERR_IO is final. */
 MUST_CHECK err index_segment_forget(struct engine *e, uint32_t number);
 bool blob_same_place(const struct engine_blob *a, const struct engine_blob *b);
+/* Of two struct vlog_extent, for qsort: as they lie in the log. */
+int extent_order(const void *a, const void *b);
 static inline bool blob_in_log(const struct engine_blob *b)
 {
     return b->segment != 0;

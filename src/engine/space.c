@@ -51,15 +51,6 @@ struct reclaim {
     bool more;
 };
 
-static int extent_cmp(const void *a, const void *b)
-{
-    const struct vlog_extent *x = a;
-    const struct vlog_extent *y = b;
-    if (x->segment != y->segment)
-        return x->segment < y->segment ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
 /* Under the lock: takes released batches off the list, as many as one call may handle. */
 static void take_released(struct reclaim *r)
 {
@@ -241,47 +232,6 @@ static err copy_decide(struct engine_txn *t, void *ctx)
     return ERR_OK;
 }
 
-struct copy_wait {
-    struct copies *copies;
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool done;
-    err why;
-};
-
-static err wait_decide(struct engine_txn *t, void *ctx)
-{
-    struct copy_wait *w = ctx;
-    return copy_decide(t, w->copies);
-}
-
-static void wait_done(void *ctx, err why)
-{
-    struct copy_wait *w = ctx;
-    pthread_mutex_lock(&w->lock);
-    w->why = why;
-    w->done = true;
-    pthread_cond_signal(&w->over);
-    pthread_mutex_unlock(&w->lock);
-}
-
-/* As engine_update_wait, but allowed on a full disk: its end is more room. */
-static err copy_submit(struct engine *e, struct copies *copies)
-{
-    struct copy_wait w = { .copies = copies };
-    pthread_mutex_init(&w.lock, NULL);
-    pthread_cond_init(&w.over, NULL);
-    struct engine_update u = { .decide = wait_decide, .done = wait_done, .ctx = &w, .frees = true };
-    engine_submit(e, &u);
-    pthread_mutex_lock(&w.lock);
-    while (!w.done)
-        pthread_cond_wait(&w.over, &w.lock);
-    pthread_mutex_unlock(&w.lock);
-    pthread_mutex_destroy(&w.lock);
-    pthread_cond_destroy(&w.over);
-    return w.why;
-}
-
 /* Reads one record for copying. A damaged one stays where it is, for check to find. */
 static void copy_read(struct engine *e, const struct walk_record *record, struct copies *out)
 {
@@ -319,8 +269,9 @@ static err copy_out(struct reclaim *r, const struct index_segment *s, bool *copi
     struct copies list = { .all = calloc(COPY_RECORDS, sizeof(*list.all)) };
     INVARIANT(list.all != NULL);
     err why = copy_collect(r, s, &list);
+    const struct engine_update again = { .decide = copy_decide, .ctx = &list, .frees = true }; /* ends in more room */
     if (why == ERR_OK && list.count > 0)
-        why = copy_submit(r->engine, &list);
+        why = engine_submit_wait(r->engine, &again);
     if (why == ERR_OK && list.count > 0)
         why = engine_flush(r->engine);
     if (why == ERR_OK) {
@@ -385,7 +336,7 @@ static err reclaim_begin(struct reclaim *r, uint32_t *sealed_below)
     }
     pthread_mutex_unlock(&e->space);
     if (r->waiting_count > 0)
-        qsort(r->waiting, r->waiting_count, sizeof(*r->waiting), extent_cmp);
+        qsort(r->waiting, r->waiting_count, sizeof(*r->waiting), extent_order);
     return rc == 0 ? ERR_OK : ERR_IO;
 }
 
