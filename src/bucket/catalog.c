@@ -1,6 +1,5 @@
 #include "bucket/catalog.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -470,50 +469,6 @@ void pages_stats_get(struct pages *p, struct pages_stats *out)
         .duplicates = atomic_load(&p->duplicates), .replanned = atomic_load(&p->replanned),
         .damaged = atomic_load(&p->damaged),
     };
-}
-
-/* ---- waiting for an update ---- */
-
-struct run {
-    struct engine_update update;
-    err (*decide)(struct engine_txn *t, void *ctx);
-    void *ctx;
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    bool done;
-    err why;
-};
-
-static err run_decide(struct engine_txn *t, void *ctx)
-{
-    struct run *r = ctx;
-    return r->decide(t, r->ctx);
-}
-
-static void run_done(void *ctx, err why)
-{
-    struct run *r = ctx;
-    INVARIANT(pthread_mutex_lock(&r->lock) == 0);
-    r->why = why;
-    r->done = true;
-    INVARIANT(pthread_cond_signal(&r->over) == 0);
-    INVARIANT(pthread_mutex_unlock(&r->lock) == 0);
-}
-
-err pages_run(struct pages *p, err (*decide)(struct engine_txn *t, void *ctx), void *ctx, bool frees)
-{
-    struct run r = { .decide = decide, .ctx = ctx, .lock = PTHREAD_MUTEX_INITIALIZER,
-                     .over = PTHREAD_COND_INITIALIZER };
-    r.update = (struct engine_update){ .decide = run_decide, .done = run_done, .ctx = &r,
-                                       .deadline = { .ns = INT64_MAX }, .frees = frees };
-    engine_submit(p->engine, &r.update);
-    INVARIANT(pthread_mutex_lock(&r.lock) == 0);
-    while (!r.done)
-        INVARIANT(pthread_cond_wait(&r.over, &r.lock) == 0);
-    INVARIANT(pthread_mutex_unlock(&r.lock) == 0);
-    (void)pthread_cond_destroy(&r.over);  /* nobody waits any more */
-    (void)pthread_mutex_destroy(&r.lock);
-    return r.why;
 }
 
 /* ---- where replanning is ---- */

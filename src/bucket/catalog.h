@@ -43,8 +43,6 @@ struct pages {
 struct page_bucket *pages_numbered(struct pages *p, uint16_t number);
 /* Tells the listener. */
 void pages_tell(struct pages *p, uint16_t bucket, uint32_t domain, str title);
-/* Submits, waits, returns what done got. Thread: any but the committer. */
-MUST_CHECK err pages_run(struct pages *p, err (*decide)(struct engine_txn *t, void *ctx), void *ctx, bool frees);
 
 /* Plans the next rows of a bucket whose policy changed; the last batch sets replanned. cull.c */
 MUST_CHECK err bucket_replan(struct page_bucket *b, bool *more);

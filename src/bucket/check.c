@@ -1,6 +1,6 @@
 /* check.c - what rows must hold among each other. Each title is looked at in one view; between titles the
  * view ends now and then, so that a long check keeps no space from being reused. */
-#include "bucket/title.h"
+#include "bucket/ledger.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static void check_trace_due(struct check *c, const struct look *k, str row_key, 
         return;
     page_key_due(&due, t->forget_at, DUE_LEDGER, row_key);
     if (engine_get(c->view, SPACE_DUE, page_key_str(&due), &found) != ERR_OK)
-        check_due_row(c, title_traces_due(t), DUE_TRACES, page_key_str(&k->title), &t->trace.name);
+        check_due_row(c, ledger_due(t), DUE_TRACES, page_key_str(&k->title), &t->trace.name);
 }
 
 static unsigned check_ledger(struct check *c, struct look *k)
@@ -109,16 +109,21 @@ static unsigned check_ledger(struct check *c, struct look *k)
     err e = engine_get(c->view, SPACE_TITLE, page_key_str(&k->title), &found);
     if (e == ERR_OK && page_title_decode(found.value, &title) != ERR_OK)
         damage(c, "its own row is damaged", NULL);
-    struct engine_cursor *cursor = look_ledger_open(k, look_first, look_last, false);
-    while ((e = look_ledger_next(cursor, &t)) == ERR_OK) {
+    struct page_name above = look_last;
+    struct ledger_walk w;
+    ledger_open(&w, k, look_first, look_last, false);
+    while ((e = ledger_next(&w, &t)) == ERR_OK) {
         struct page_row row;
         rows++;
+        if (page_name_cmp(t.trace.name, above) >= 0)
+            damage(c, "its traces are not in order", &t.trace.name);
+        above = t.trace.name;
         page_key_name(&key, &k->title, t.trace.name);
         check_trace_due(c, k, page_key_str(&key), &t);
         if (look_get(k, t.trace.name, &row) != ERR_NOT_FOUND)
             damage(c, "it has a trace, yet it is stored", &t.trace.name);
     }
-    engine_cursor_close(&cursor);
+    ledger_close(&w);
     if (e != ERR_NOT_FOUND)
         damage(c, "a trace of it is damaged", NULL);
     if (rows != title.ledger_count)
@@ -170,7 +175,7 @@ static void check_titles(struct check *c)
         if (k.bucket != NULL)
             rows += check_renders(c, &k) + check_ledger(c, &k) + 1;
         from = title;
-        from.p[from.n - 1] = 1;
+        page_key_title_end(&from);
         if (rows < CHECK_SLICE_ROWS)
             continue;
         rows = 0;
@@ -200,7 +205,7 @@ static void check_due(struct check *c, str key)
     page_key_title(&k.title, parts.bucket, parts.domain, parts.title);
     (void)str_to_cstr(parts.title, c->title, sizeof(c->title));
     bool right = kind == DUE_RENDER ? look_get(&k, parts.name, &row) == ERR_OK && row.due_stored.ns == at.ns
-                                    : look_ledger_get(&k, parts.name, &trace) == ERR_OK
+                                    : ledger_get(&k, parts.name, &trace) == ERR_OK
                                           && trace.forget_at.ns == at.ns;
     if (!right)
         damage(c, "a due row is filed for what is not there", &parts.name);

@@ -2,7 +2,7 @@
  *
  * The first due row says whether there is anything to do; a batch takes the next PAGE_CULL_BATCH of them in
  * one update. The cost of one cull is a few seeks, whatever its title went through. */
-#include "bucket/title.h"
+#include "bucket/ledger.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static err drop_damaged(struct title *t, const struct due *d, enum engine_space 
 
 static err forget_trace(struct title *t, const struct due *d, struct page_name name)
 {
-    err e = title_forget(t, name);
+    err e = ledger_remove(t, name);
     if (e == ERR_CORRUPT) {
         t->row.ledger_count -= t->row.ledger_count > 0;
         return drop_damaged(t, d, SPACE_LEDGER);
@@ -102,7 +102,7 @@ static err forget_trace(struct title *t, const struct due *d, struct page_name n
 static err forget_traces(struct cull *u, struct title *t, const struct due *d)
 {
     bool more = false;
-    err e = title_forget_due(t, &u->looked, &more);
+    err e = ledger_forget_due(t, &u->looked, &more);
     return e == ERR_OK && !more ? drop_due(t->txn, d) : e;
 }
 
@@ -200,7 +200,7 @@ static err cull_batch(struct pages *p)
     u.culled = calloc(PAGE_CULL_BATCH, sizeof(*u.culled));
     INVARIANT(u.dues != NULL);
     INVARIANT(u.culled != NULL);
-    err e = pages_run(p, cull_decide, &u, true);
+    err e = engine_submit_wait(p->engine, &(struct engine_update){ .decide = cull_decide, .ctx = &u, .frees = true });
     if (e == ERR_OK)
         cull_told(&u);
     free(u.culled);
@@ -251,12 +251,11 @@ static err replan_collect(struct replan *r, struct engine_txn *t, struct page_ke
     r->count = 0;
     while (r->count < PAGE_CULL_BATCH && (e = engine_cursor_next(c, &found)) == ERR_OK) {
         struct page_key *k = &(*r->keys)[r->count++];
-        if (found.key.n > PAGE_KEY_BYTES_MAX) {
+        page_key_of(k, found.key);
+        if (k->n == 0) {
             e = ERR_CORRUPT;
             break;
         }
-        memcpy(k->p, found.key.p, found.key.n);
-        k->n = found.key.n;
     }
     engine_cursor_close(&c);
     r->over = e == ERR_NOT_FOUND;
@@ -308,7 +307,7 @@ err bucket_replan(struct page_bucket *b, bool *more)
     struct replan r = { .bucket = b };
     r.keys = calloc(1, sizeof(*r.keys));
     INVARIANT(r.keys != NULL);
-    err e = pages_run(b->pages, replan_decide, &r, false);
+    err e = engine_update_wait(b->pages->engine, replan_decide, &r);
     free(r.keys);
     if (e != ERR_OK)
         return e;

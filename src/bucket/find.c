@@ -1,5 +1,5 @@
 /* find.c - reading: one render, a history, the titles of a domain. Walks stop at the first answer. */
-#include "bucket/look.h"
+#include "bucket/ledger.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -64,6 +64,7 @@ static err served_trace(const struct look *k, store_time at, struct page_trace *
     struct page_trace_row t, gone;
     struct page_row row;
     struct look_walk w;
+    struct ledger_walk ledger;
     bool has_gone = false;
     unsigned steps = 0;
     err e;
@@ -77,11 +78,11 @@ static err served_trace(const struct look *k, store_time at, struct page_trace *
     look_walk_close(&w);
     if (!has_gone && e != ERR_NOT_FOUND)
         return e;
-    struct engine_cursor *c = look_ledger_open(k, look_first, look_last, false);
+    ledger_open(&ledger, k, look_first, look_last, false);
     do
-        e = look_ledger_next(c, &t);
+        e = ledger_next(&ledger, &t);
     while (e == ERR_OK && !(look_trace_alive(k, &t) && served_at(t.stored_at, t.trace.superseded_at, at)));
-    engine_cursor_close(&c);
+    ledger_close(&ledger);
     if (e != ERR_OK && (e != ERR_NOT_FOUND || !has_gone))
         return e;
     if (e == ERR_NOT_FOUND || (has_gone && page_name_cmp(gone.trace.name, t.trace.name) > 0))
@@ -117,25 +118,18 @@ static err find_served_at(const struct look *k, store_time at, struct page_row *
 /* The greatest revision known below `below`, stored or traced. ERR_NOT_FOUND. */
 static err next_rev(const struct look *k, uint64_t below, uint64_t *rev)
 {
-    static const enum engine_space spaces[] = { SPACE_RENDER, SPACE_LEDGER };
     struct page_name name;
-    bool found = false;
-    for (unsigned i = 0; i < COUNT_OF(spaces); i++) {
-        err e = below == 0 ? ERR_NOT_FOUND
-                           : look_greatest_name(k, spaces[i], look_first, page_name_high(below - 1), &name);
-        if (e != ERR_OK && e != ERR_NOT_FOUND)
-            return e;
-        if (e == ERR_OK && (!found || name.rev > *rev))
-            *rev = name.rev;
-        found |= e == ERR_OK;
-    }
-    return found ? ERR_OK : ERR_NOT_FOUND;
+    err e = below == 0 ? ERR_NOT_FOUND : look_greatest_known(k, look_first, page_name_high(below - 1), &name);
+    if (e == ERR_OK)
+        *rev = name.rev;
+    return e;
 }
 
 /* The time of the oldest render known of a revision: stored, or its trace. */
 static err oldest_known(const struct look *k, uint64_t rev, store_time *out)
 {
     struct look_walk w;
+    struct ledger_walk ledger;
     struct page_row row;
     struct page_trace_row trace;
     store_time oldest = STORE_TIME_NEVER;
@@ -151,11 +145,11 @@ static err oldest_known(const struct look *k, uint64_t rev, store_time *out)
     look_walk_close(&w);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
-    struct engine_cursor *c = look_ledger_open(k, page_name_low(rev), page_name_high(rev), true);
+    ledger_open(&ledger, k, page_name_low(rev), page_name_high(rev), true);
     do
-        e = look_ledger_next(c, &trace);
+        e = ledger_next(&ledger, &trace);
     while (e == ERR_OK && !look_trace_alive(k, &trace));
-    engine_cursor_close(&c);
+    ledger_close(&ledger);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
     if (e == ERR_OK && store_time_before(tid_time(trace.trace.name.tid), oldest))
@@ -251,12 +245,6 @@ err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, 
     return e == ERR_NOT_FOUND || damage.stopped ? ERR_OK : e;
 }
 
-/* The exclusive bound behind every key of the title whose prefix this is. */
-static void title_end_key(struct page_key *k)
-{
-    k->p[k->n - 1] = 1;
-}
-
 struct titles {
     struct page_bucket *bucket;
     struct look_damage damage;
@@ -280,7 +268,7 @@ static err titles_row(struct titles *t, struct engine_view *v, const struct engi
         return e;
     if (is_never(row.r.superseded_at))
         t->more = t->damage.each->render(t->damage.each->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);
-    title_end_key(&k.title);
+    page_key_title_end(&k.title);
     engine_cursor_seek(c, page_key_str(&k.title));
     return ERR_OK;
 }
@@ -295,9 +283,7 @@ static err titles_next(struct titles *t, struct engine_view *v, struct engine_cu
     err e = engine_cursor_next(c, &found);
     if (e != ERR_OK && e != ERR_CORRUPT)
         return e;
-    key.n = found.key.n <= PAGE_KEY_BYTES_MAX ? found.key.n : 0;
-    if (key.n > 0)
-        memcpy(key.p, found.key.p, key.n);
+    page_key_of(&key, found.key);
     if (e == ERR_OK)
         e = titles_row(t, v, &found, c);
     return e == ERR_CORRUPT && look_passes(&k, page_key_str(&key)) ? ERR_OK : e;
@@ -317,7 +303,7 @@ err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, s
         after = str_take(after, PAGE_TITLE_BYTES_MAX);
     if (after.n > 0) {
         page_key_title(&from, b->number, domain, after);
-        title_end_key(&from);
+        page_key_title_end(&from);
     }
     const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(&from),
                                         .until = engine_prefix_end(page_key_str(&until), end) };

@@ -58,6 +58,18 @@ void page_key_after(struct page_key *k)
     k->p[k->n++] = 0;
 }
 
+void page_key_title_end(struct page_key *k)
+{
+    k->p[k->n - 1] = 1;
+}
+
+void page_key_of(struct page_key *k, str key)
+{
+    k->n = key.n <= PAGE_KEY_BYTES_MAX ? key.n : 0;
+    if (k->n > 0)
+        memcpy(k->p, key.p, k->n);
+}
+
 bool page_key_parse(str key, struct page_key_parts *out)
 {
     if (key.n < PREFIX_BYTES + 1 + 1 + PAGE_NAME_BYTES || key.n > PAGE_KEY_BYTES_MAX)

@@ -36,6 +36,10 @@ void page_key_fence(struct page_key *k, const struct page_key *title, const uint
 void page_key_due(struct page_key *k, store_time due, enum page_due_kind kind, str row_key);
 /* The exclusive bound just behind k. */
 void page_key_after(struct page_key *k);
+/* Of a title prefix: the exclusive bound behind every key of the title. */
+void page_key_title_end(struct page_key *k);
+/* A copy of a row's key; empty when it is longer than such keys are. */
+void page_key_of(struct page_key *k, str key);
 
 struct page_key_parts { uint16_t bucket; uint32_t domain; str title; struct page_name name; };
 /* A render or ledger key. title is borrowed from key. False: it is none. */

@@ -1,19 +1,18 @@
-#include "bucket/look.h"
+#include "bucket/ledger.h"
 
 #include <string.h>
 
 const struct page_name look_first = { .rev = 0 };
 const struct page_name look_last = { .rev = UINT64_MAX, .tid = { .ticks = UINT64_MAX, .low = UINT64_MAX } };
 
-struct engine_cursor *look_names_open(const struct look *k, enum engine_space space, struct page_name low,
-                                      struct page_name high, bool rising)
+struct engine_cursor *look_names_open(const struct look *k, struct page_name low, struct page_name high, bool rising)
 {
     struct page_key from, until; /* the greatest name has the least key */
     page_key_name(&from, &k->title, high);
     page_key_name(&until, &k->title, low);
     page_key_after(&until);
-    const struct engine_range range = { .space = space, .from = page_key_str(&from), .until = page_key_str(&until),
-                                        .reversed = rising };
+    const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(&from),
+                                        .until = page_key_str(&until), .reversed = rising };
     return engine_cursor_open(k->view, &range);
 }
 
@@ -29,7 +28,7 @@ static err group_is_full(const struct look *k, struct page_name name, bool *full
     uint32_t count = 0;
     err e = ERR_OK;
     retention_group(&plan->policy, name, &low, &high);
-    struct engine_cursor *c = look_names_open(k, SPACE_RENDER, name, high, false);
+    struct engine_cursor *c = look_names_open(k, name, high, false);
     while (count < plan->policy.count && e == ERR_OK) {
         e = engine_cursor_next(c, &found);
         if (e != ERR_OK)
@@ -97,7 +96,7 @@ err look_get(const struct look *k, struct page_name name, struct page_row *out)
 void look_walk_open(struct look_walk *w, const struct look *k, struct page_name low, struct page_name high,
                     bool rising)
 {
-    *w = (struct look_walk){ .look = k, .cursor = look_names_open(k, SPACE_RENDER, low, high, rising) };
+    *w = (struct look_walk){ .look = k, .cursor = look_names_open(k, low, high, rising) };
 }
 
 bool look_passes(const struct look *k, str key)
@@ -125,9 +124,7 @@ err look_walk_next(struct look_walk *w, struct page_row *out)
         err e = engine_cursor_next(w->cursor, &found);
         if (e != ERR_OK && e != ERR_CORRUPT)
             return e;
-        key.n = found.key.n <= PAGE_KEY_BYTES_MAX ? found.key.n : 0;
-        if (key.n > 0)
-            memcpy(key.p, found.key.p, key.n);
+        page_key_of(&key, found.key);
         if (e == ERR_OK)
             e = !page_key_parse(page_key_str(&key), &parts) ? ERR_CORRUPT
                                                             : look_decode(w->look, parts.name, &found, out);
@@ -170,12 +167,11 @@ err look_oldest_alive(const struct look *k, struct page_name low, struct page_na
     return first_alive(k, low, high, true, out);
 }
 
-err look_greatest_name(const struct look *k, enum engine_space space, struct page_name low, struct page_name high,
-                       struct page_name *out)
+static err greatest_stored(const struct look *k, struct page_name low, struct page_name high, struct page_name *out)
 {
     struct engine_row found;
     struct page_key_parts parts;
-    struct engine_cursor *c = look_names_open(k, space, low, high, false);
+    struct engine_cursor *c = look_names_open(k, low, high, false);
     err e = engine_cursor_next(c, &found);
     if (e == ERR_OK && !page_key_parse(found.key, &parts))
         e = ERR_CORRUPT;
@@ -183,6 +179,19 @@ err look_greatest_name(const struct look *k, enum engine_space space, struct pag
         *out = parts.name;
     engine_cursor_close(&c);
     return e;
+}
+
+err look_greatest_known(const struct look *k, struct page_name low, struct page_name high, struct page_name *out)
+{
+    struct page_name stored = look_first, traced = look_first;
+    err e = greatest_stored(k, low, high, &stored);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    err e2 = ledger_greatest(k, low, high, &traced);
+    if (e2 != ERR_OK && e2 != ERR_NOT_FOUND)
+        return e2;
+    *out = page_name_cmp(stored, traced) > 0 ? stored : traced;
+    return e == ERR_OK ? e : e2;
 }
 
 /* ---- traces ---- */
@@ -199,47 +208,16 @@ void look_trace_of(const struct look *k, const struct page_row *gone, struct pag
     };
 }
 
-static err trace_decode(const struct engine_row *found, struct page_name name, struct page_trace_row *out)
-{
-    err e = page_trace_decode(found->value, out);
-    out->trace.name = name;
-    return e;
-}
-
-err look_ledger_get(const struct look *k, struct page_name name, struct page_trace_row *out)
-{
-    struct page_key key;
-    struct engine_row found;
-    page_key_name(&key, &k->title, name);
-    err e = engine_get(k->view, SPACE_LEDGER, page_key_str(&key), &found);
-    return e == ERR_OK ? trace_decode(&found, name, out) : e;
-}
-
-struct engine_cursor *look_ledger_open(const struct look *k, struct page_name low, struct page_name high,
-                                       bool rising)
-{
-    return look_names_open(k, SPACE_LEDGER, low, high, rising);
-}
-
-err look_ledger_next(struct engine_cursor *c, struct page_trace_row *out)
-{
-    struct engine_row found;
-    struct page_key_parts parts;
-    err e = engine_cursor_next(c, &found);
-    if (e != ERR_OK)
-        return e;
-    return page_key_parse(found.key, &parts) ? trace_decode(&found, parts.name, out) : ERR_CORRUPT;
-}
-
 static err newest_ledger(const struct look *k, struct page_name low, struct page_name high,
                          struct page_trace_row *out)
 {
-    struct engine_cursor *c = look_ledger_open(k, low, high, false);
+    struct ledger_walk w;
     err e;
+    ledger_open(&w, k, low, high, false);
     do
-        e = look_ledger_next(c, out);
+        e = ledger_next(&w, out);
     while (e == ERR_OK && !look_trace_alive(k, out));
-    engine_cursor_close(&c);
+    ledger_close(&w);
     return e;
 }
 

@@ -45,8 +45,7 @@ MUST_CHECK err look_walk_alive(struct look_walk *w, struct page_row *out);
 void look_walk_close(struct look_walk *w);
 
 /* The keys alone, undecoded: for who must get past damaged rows. */
-struct engine_cursor *look_names_open(const struct look *k, enum engine_space space, struct page_name low,
-                                      struct page_name high, bool rising);
+struct engine_cursor *look_names_open(const struct look *k, struct page_name low, struct page_name high, bool rising);
 
 /* Asks the caller's own condition about the latest render that is alive (NULL: none). ERR_PRECONDITION: no. */
 MUST_CHECK err look_allowed(const struct look *k, page_allow_fn *allow, const void *ctx);
@@ -58,9 +57,9 @@ MUST_CHECK err look_oldest_alive(const struct look *k, struct page_name low, str
 /* The least and the greatest name there can be. */
 extern const struct page_name look_first, look_last;
 
-/* The greatest name in a space (renders or ledger) between two names. */
-MUST_CHECK err look_greatest_name(const struct look *k, enum engine_space space, struct page_name low,
-                                  struct page_name high, struct page_name *out);
+/* The greatest name between two, stored or traced. ERR_NOT_FOUND. */
+MUST_CHECK err look_greatest_known(const struct look *k, struct page_name low, struct page_name high,
+                                   struct page_name *out);
 
 /* The least ticks, at least those given, that are greater than all of the revision's tids, stored or traced. */
 MUST_CHECK err look_next_ticks(const struct look *k, uint64_t rev, uint64_t *ticks);
@@ -79,11 +78,6 @@ static inline bool look_trace_alive(const struct look *k, const struct page_trac
 /* The newest trace between two names, of culled rows and of gone ones. ERR_NOT_FOUND. */
 MUST_CHECK err look_newest_trace(const struct look *k, struct page_name low, struct page_name high,
                                  struct page_trace_row *out);
-MUST_CHECK err look_ledger_get(const struct look *k, struct page_name name, struct page_trace_row *out);
-/* Walks the ledger. */
-MUST_CHECK err look_ledger_next(struct engine_cursor *c, struct page_trace_row *out);
-struct engine_cursor *look_ledger_open(const struct look *k, struct page_name low, struct page_name high,
-                                       bool rising);
 
 /* find.c: page_find on a look, with the whole row. */
 MUST_CHECK err look_find(const struct look *k, const struct page_which *w, struct page_row *out,

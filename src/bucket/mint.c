@@ -3,16 +3,11 @@
 
 err look_next_ticks(const struct look *k, uint64_t rev, uint64_t *ticks)
 {
-    static const enum engine_space spaces[] = { SPACE_RENDER, SPACE_LEDGER };
     struct page_name name;
-    for (unsigned i = 0; i < COUNT_OF(spaces); i++) {
-        err e = look_greatest_name(k, spaces[i], page_name_low(rev), page_name_high(rev), &name);
-        if (e != ERR_OK && e != ERR_NOT_FOUND)
-            return e;
-        if (e == ERR_OK && name.tid.ticks >= *ticks)
-            *ticks = name.tid.ticks + 1;
-    }
-    return ERR_OK;
+    err e = look_greatest_known(k, page_name_low(rev), page_name_high(rev), &name);
+    if (e == ERR_OK && name.tid.ticks >= *ticks)
+        *ticks = name.tid.ticks + 1;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
 err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_which *rev, store_time began,

@@ -152,7 +152,7 @@ static err purge_chunk(struct purge *p)
     struct engine_row found;
     unsigned count = 0;
     err e = ERR_OK;
-    struct engine_cursor *c = look_names_open(&p->title->look, SPACE_RENDER, p->next, p->high, true);
+    struct engine_cursor *c = look_names_open(&p->title->look, p->next, p->high, true);
     while (count < PURGE_CHUNK && (e = engine_cursor_next(c, &found)) == ERR_OK)
         if (page_key_parse(found.key, &parts))
             names[count++] = parts.name;

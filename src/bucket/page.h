@@ -8,56 +8,29 @@
  *   due_at is when a render is gone: policy's (from superseded_at) or later by a request, a stash or a hold;
  * NEVER for what policy keeps. A row past due_at is not served, whether or not it was culled already. A cull
  * deletes the row and leaves a trace in the ledger for ledger_ttl. A purge leaves a fence: tids in
- * its range not after the purge are refused.
+ * its range not after the purge are refused. Fences do not run out with the traces: an import puts renders of any age,
+ * so after any time they could come back. They are bounded by number: PAGE_FENCES_MAX rows a title, then one.
  * Source: RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
 #ifndef BUCKET_PAGE_H
 #define BUCKET_PAGE_H
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/str.h"
-#include "base/tid.h"
-#include "base/times.h"
-#include "engine/engine.h"
+#include "bucket/stored.h"
 
 enum {
-    PAGE_TITLE_BYTES_MAX = 440, PAGE_CONTENTS_MAX = 16, PAGE_CONTENT_NAME_BYTES_MAX = 32,
-    PAGE_HEADERS_MAX = 32, PAGE_HEADERS_BYTES_MAX = 8192, /* of one content */
-    PAGE_LEDGER_ROWS_MAX = 10000,      /* of one title; beyond, the PAGE_LEDGER_DROP lowest are forgotten together */
-    PAGE_LEDGER_DROP = 128, PAGE_CULL_BATCH = 256, /* rows of one cull update */
+    PAGE_TITLE_BYTES_MAX = 440,
+    PAGE_HEADERS_MAX = 32,             /* of one content */
+    PAGE_HEADERS_BYTES_MAX = 8192,
+    PAGE_TITLE_TRACES_MAX = 10000,     /* beyond, the lowest are forgotten, PAGE_LEDGER_DROP or a few more together */
+    PAGE_LEDGER_DROP = 128,
+    PAGE_CULL_BATCH = 256,             /* due rows of one cull update */
     PAGE_FENCES_MAX = 64,              /* of one title; more become one for the whole title */
-    PAGE_POLICY_COUNT_MAX = 1000,      /* of policies latest and interval: a put looks at so many rows at most */
     PAGE_AT_STEPS_MAX = 100000,        /* rows (SERVED_AT) or revisions (CURRENT_AT) looked at for one answer */
     PAGE_DAMAGED_MAX = 1000,           /* damaged rows one listing goes past */
 };
 #define PAGE_REV_MAX INT64_MAX
 #define PAGE_TID_AHEAD_NS (5 * NS_PER_S) /* a tid further in the future is refused */
-
-enum page_policy_kind { POLICY_APP_TTL, POLICY_ALL, POLICY_LATEST_HASH, POLICY_LATEST, POLICY_INTERVAL, POLICY_TTL,
-                        POLICY_KINDS };
-const char *page_policy_name(enum page_policy_kind k); /* "app_ttl" */
-struct page_policy {
-    enum page_policy_kind kind;
-    int64_t grace_ttl_ns;      /* app_ttl, latest, interval: after it stops being kept */
-    int64_t historical_ttl_ns; /* from the last request that named it */
-    int64_t stash_ttl_ns, ledger_ttl_ns;
-    uint32_t count;            /* latest: renders kept of one revision; interval: of each interval of one revision */
-    int64_t interval_ns;
-    int64_t ttl_ns;            /* ttl: from the put, superseded or not */
-};
-
-enum page_codec { PAGE_IDENTITY, PAGE_GZIP, PAGE_ZSTD };
-enum page_state { PAGE_CURRENT, PAGE_RECENT, PAGE_HISTORICAL, PAGE_HELD, PAGE_ARCHIVE, PAGE_CULLED, PAGE_PURGED,
-                  PAGE_SUPPRESSED, PAGE_UNKNOWN, PAGE_STATES };
-const char *page_state_name(enum page_state s);
-
-struct page_bucket_opts {
-    const char *name;                  /* "page"; interned by the catalog */
-    struct page_policy policy;
-    enum page_codec codec;             /* how contents are stored [gzip] */
-    const char *const *contents;       /* allowed names; NULL: any */
-    unsigned contents_count;
-};
 
 struct pages; /* all page buckets of a store */
 struct page_bucket;
@@ -76,40 +49,6 @@ MUST_CHECK err pages_domain(struct pages *p, str domain, uint32_t *out);
 
 /* The key of a title: UTF-8, NFC, 1 to PAGE_TITLE_BYTES_MAX bytes, no control bytes, not "." or ".."; else ERR_BAD. */
 MUST_CHECK err page_title_key(struct arena *a, str title, str *out, struct err_note *note);
-
-/* ---- one stored render, as rows say it ---- */
-struct page_content {
-    char name[PAGE_CONTENT_NAME_BYTES_MAX + 1];
-    enum page_codec codec;
-    uint32_t offset, headers_bytes, stored_bytes, raw_bytes; /* headers, then the stored frame, at offset in the blob */
-    uint64_t sum;                                            /* XXH3-64 of headers and frame */
-};
-struct page_name { uint64_t rev; struct tid tid; }; /* tid zero: no render of rev was seen yet */
-static inline bool page_name_is_unmade(struct page_name n) { return n.tid.ticks == 0 && n.tid.low == 0; }
-struct page_render {
-    struct page_name name;
-    store_time stored_at;       /* arrival */
-    store_time superseded_at;   /* NEVER: it is the latest */
-    struct page_name superseded_by;
-    store_time out_at;          /* when policy stopped keeping it, NEVER while it does; ttl: stored_at */
-    store_time requested_until, stash_until, hold_until; /* ZERO: none */
-    store_time due_at;          /* NEVER or the greatest that applies */
-    unsigned contents_count;
-    struct page_content contents[PAGE_CONTENTS_MAX];
-    struct engine_blob blob;    /* valid as engine.h says */
-    enum page_state state;      /* at the time it was read */
-};
-const struct page_content *page_content_find(const struct page_render *r, str name); /* NULL */
-
-/* What is left of a render that is gone. */
-struct page_trace {
-    struct page_name name;
-    enum page_state state;      /* culled, purged, suppressed */
-    store_time at;
-    enum page_policy_kind policy;
-    store_time superseded_at;
-    struct page_name superseded_by;
-};
 
 /* ---- reading. Thread: any. Never blocks. ---- */
 enum page_select { SELECT_LATEST, SELECT_REV, SELECT_EXACT, SELECT_SERVED_AT, SELECT_CURRENT_AT };
@@ -166,11 +105,18 @@ MUST_CHECK err page_frame_raw(const struct page_content *c, str frame, struct ar
 /* A condition of the caller's, judged in the deciding update; latest NULL: there is none. Pure. */
 typedef bool page_allow_fn(const void *ctx, const struct page_render *latest);
 
-struct page_put_content { str name, headers, raw; };  /* headers: "name: value\n" lines, sane ones only */
+struct page_put_content {
+    str name;
+    str headers;                /* "name: value\n" lines, sane ones only */
+    str raw;
+};
 struct page_put {
     /* in; borrowed until done */
-    uint32_t domain; str title; uint64_t rev;
-    bool has_tid; struct tid tid;
+    uint32_t domain;
+    str title;
+    uint64_t rev;
+    bool has_tid;
+    struct tid tid;
     unsigned contents_count;
     struct page_put_content contents[PAGE_CONTENTS_MAX];
     int64_t stash_ns;           /* > 0: pin at once */
@@ -180,7 +126,8 @@ struct page_put {
     const void *allow_ctx;
     mono deadline;
     struct arena *arena;        /* for the frames; the caller's */
-    void (*done)(struct page_put *p, err why); void *ctx;
+    void (*done)(struct page_put *p, err why);
+    void *ctx;
     /* out: ERR_OK; else ERR_CONFLICT, ERR_GONE (trace), ERR_BAD, and what the engine says */
     struct page_name stored;
     bool latest, applied, created; /* created: 201, else 200 */
@@ -189,7 +136,8 @@ struct page_put {
     /* the module's */
     struct page_bucket *bucket;
     struct engine_update update;
-    str bundle; struct page_render row;
+    str bundle;
+    struct page_render row;
     unsigned char digest[16], plain_digest[16];
     bool changed, superseded;
 };
@@ -204,7 +152,8 @@ enum page_order_kind { ORDER_EXTEND, ORDER_STASH, ORDER_HOLD, ORDER_RELEASE, ORD
 struct page_order {
     /* in */
     enum page_order_kind kind;
-    uint32_t domain; str title;
+    uint32_t domain;
+    str title;
     bool has_rev, has_tid;      /* PURGE: what is named; else without tid the newest of the revision (RELEASE: all) */
     struct page_name name;
     store_time until;           /* HOLD */
@@ -229,14 +178,17 @@ struct page_order {
     store_time fenced_at;
     struct page_name from, next_from; /* PURGE, RELEASE of many rows: several updates; where the next goes on */
 };
+/* done is called for whatever becomes of it, also for what is wrong at once (ERR_BAD). */
 void page_order_start(struct page_bucket *b, struct page_order *o);
 
 /* ---- upkeep ---- */
 /* Culls what is due, forgets old traces, goes on replanning after a policy change: one batch. *more: there is more to
  * do now; *next: when the next row falls due (NEVER: none). Blocks until on disk: a pool job. */
 MUST_CHECK err pages_upkeep(struct pages *p, bool *more, store_time *next);
-struct pages_stats { uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned,
-                     damaged; /* rows listings, checks and culls went past */ };
+struct pages_stats {
+    uint64_t culled, purged, extended, overdue_ns_max, superseded, puts, duplicates, replanned;
+    uint64_t damaged;           /* rows listings, checks and culls went past */
+};
 void pages_stats_get(struct pages *p, struct pages_stats *out);
 
 /* Told, on the engine's thread, of every title that changed, after it is on disk and before done. One listener. */

@@ -1,4 +1,4 @@
-/* row.h - the values of rows of page buckets: renders, titles, fences, traces. Pure; fuzzed.
+/* row.h - the values of rows of page buckets: renders, titles, fences; those of traces: traces.h. Pure; fuzzed.
  *
  * Each value starts with its version. A render with PAGE_CONTENTS_MAX contents of the longest names fits
  * ENGINE_VALUE_BYTES_MAX (test row_of_the_greatest_bundle_fits); offsets are not stored, contents lie in the
@@ -38,15 +38,12 @@ MUST_CHECK err page_title_decode(str value, struct page_title_row *out);
 str page_fence_encode(store_time at, char *out);
 MUST_CHECK err page_fence_decode(str value, store_time *at);
 
-/* One trace; trace.name is the key's. */
+/* One trace; several make a row (traces.h). */
 struct page_trace_row {
     struct page_trace trace;
     store_time stored_at;
     store_time forget_at; /* when the trace is gone too; its due row is filed under it; NEVER: it has none */
 };
-enum { PAGE_TRACE_ROW_BYTES_MAX = 3 + 8 + 8 + 8 + 8 + 10 + TID_KEY_BYTES };
-str page_trace_encode(const struct page_trace_row *t, char *out);
-MUST_CHECK err page_trace_decode(str value, struct page_trace_row *out);
 
 /* Little-endian base 128, as in protobuf; the shortest form only. Shared with the catalog. */
 char *varint_put(char *at, uint64_t v);

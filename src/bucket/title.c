@@ -1,11 +1,6 @@
-#include "bucket/title.h"
+#include "bucket/ledger.h"
 
 #include <string.h>
-
-/* A trace stays on disk for up to a step longer than it is known, so that one due row stands for all of a title in it.
- * A step is this part of ledger_ttl, at most so long. */
-enum { TRACES_STEPS = 64 };
-#define TRACES_STEP_NS_MAX (6 * 3600 * NS_PER_S)
 
 err title_begin(struct title *t, struct engine_txn *txn, struct page_bucket *b, const struct page_key *key)
 {
@@ -43,7 +38,7 @@ static bool is_never(store_time t)
     return t.ns == INT64_MAX;
 }
 
-static err due_delete(struct title *t, store_time due, enum page_due_kind kind, str row_key)
+err title_unfile(struct title *t, store_time due, enum page_due_kind kind, str row_key)
 {
     struct page_key k;
     if (is_never(due))
@@ -52,7 +47,7 @@ static err due_delete(struct title *t, store_time due, enum page_due_kind kind, 
     return engine_txn_delete(t->txn, SPACE_DUE, page_key_str(&k));
 }
 
-static err due_put(struct title *t, store_time due, enum page_due_kind kind, str row_key)
+err title_file(struct title *t, store_time due, enum page_due_kind kind, str row_key)
 {
     struct page_key k;
     if (is_never(due))
@@ -76,12 +71,12 @@ err title_insert(struct title *t, struct page_row *row, str blob, const struct p
     struct page_key key;
     page_key_name(&key, &t->look.title, row->r.name);
     str k = page_key_str(&key);
-    err e = title_forget(t, row->r.name);
+    err e = ledger_remove(t, row->r.name);
     if (e == ERR_OK && replaces != NULL)
-        e = due_delete(t, replaces->due_stored, DUE_RENDER, k);
+        e = title_unfile(t, replaces->due_stored, DUE_RENDER, k);
     if (e == ERR_OK)
         e = engine_txn_put(t->txn, SPACE_RENDER, k, row_encode(t, row, value), blob);
-    return e == ERR_OK ? due_put(t, row->r.due_at, DUE_RENDER, k) : e;
+    return e == ERR_OK ? title_file(t, row->r.due_at, DUE_RENDER, k) : e;
 }
 
 err title_update(struct title *t, struct page_row *row)
@@ -94,137 +89,8 @@ err title_update(struct title *t, struct page_row *row)
     err e = engine_txn_put_value(t->txn, SPACE_RENDER, k, row_encode(t, row, value));
     if (e != ERR_OK || due.ns == row->r.due_at.ns)
         return e;
-    e = due_delete(t, due, DUE_RENDER, k);
-    return e == ERR_OK ? due_put(t, row->r.due_at, DUE_RENDER, k) : e;
-}
-
-store_time title_traces_due(const struct page_trace_row *trace)
-{
-    int64_t forget = trace->forget_at.ns;
-    if (forget > INT64_MAX - TRACES_STEP_NS_MAX)
-        return STORE_TIME_NEVER;
-    int64_t known = store_time_before(trace->trace.at, trace->forget_at) ? forget - trace->trace.at.ns : 0;
-    int64_t step = known / TRACES_STEPS;
-    step = step < 1 ? 1 : step > TRACES_STEP_NS_MAX ? TRACES_STEP_NS_MAX : step;
-    int64_t over = forget % step;
-    return (store_time){ .ns = over > 0 ? forget - over + step : forget - over };
-}
-
-/* Its due row may be of several traces: it stays, and finds what is left. */
-static err trace_delete(struct title *t, const struct page_trace_row *trace)
-{
-    struct page_key key;
-    page_key_name(&key, &t->look.title, trace->trace.name);
-    err e = engine_txn_delete(t->txn, SPACE_LEDGER, page_key_str(&key));
-    if (e == ERR_OK)
-        e = due_delete(t, trace->forget_at, DUE_LEDGER, page_key_str(&key)); /* of a store before */
-    if (t->row.ledger_count == 0)
-        return ERR_CORRUPT;
-    t->row.ledger_count--;
-    return e;
-}
-
-err title_forget(struct title *t, struct page_name name)
-{
-    struct page_trace_row trace;
-    if (t->row.ledger_count == 0)
-        return ERR_OK;
-    err e = look_ledger_get(&t->look, name, &trace);
-    if (e != ERR_OK)
-        return e == ERR_NOT_FOUND ? ERR_OK : e;
-    return trace_delete(t, &trace);
-}
-
-/* Several at once: each search for the lowest steps over what was deleted there and is not indexed yet. */
-static err traces_drop_lowest(struct title *t)
-{
-    struct page_trace_row traces[PAGE_LEDGER_DROP];
-    unsigned count = 0;
-    struct engine_cursor *c = look_ledger_open(&t->look, look_first, look_last, true);
-    err e = ERR_OK;
-    while (count < PAGE_LEDGER_DROP && (e = look_ledger_next(c, &traces[count])) == ERR_OK)
-        count++;
-    engine_cursor_close(&c);
-    if (e == ERR_NOT_FOUND && count > 0)
-        e = ERR_OK;
-    for (unsigned i = 0; i < count && e == ERR_OK; i++)
-        e = trace_delete(t, &traces[i]);
-    return e;
-}
-
-struct doomed { struct page_key key; bool damaged; struct page_trace_row trace; };
-
-/* The next trace to be removed of those the cursor comes by. ERR_NOT_FOUND. */
-static err next_doomed(struct title *t, struct engine_cursor *c, unsigned *looked, struct doomed *out)
-{
-    struct engine_row found;
-    struct page_key_parts parts;
-    for (;;) {
-        err e = engine_cursor_next(c, &found);
-        if (e != ERR_OK && (e != ERR_CORRUPT || found.key.n == 0 || found.key.n > PAGE_KEY_BYTES_MAX))
-            return e;
-        ++*looked;
-        memcpy(out->key.p, found.key.p, found.key.n);
-        out->key.n = found.key.n;
-        out->damaged = e != ERR_OK || !page_key_parse(found.key, &parts)
-                       || page_trace_decode(found.value, &out->trace) != ERR_OK;
-        if (out->damaged)
-            return ERR_OK;
-        out->trace.trace.name = parts.name;
-        if (!look_trace_alive(&t->look, &out->trace))
-            return ERR_OK;
-    }
-}
-
-err title_forget_due(struct title *t, unsigned *looked, bool *more)
-{
-    struct doomed doomed[PAGE_LEDGER_DROP];
-    unsigned count = 0;
-    struct engine_cursor *c = look_ledger_open(&t->look, look_first, look_last, true);
-    err e = ERR_OK;
-    while (count < PAGE_LEDGER_DROP && (e = next_doomed(t, c, looked, &doomed[count])) == ERR_OK)
-        count++;
-    engine_cursor_close(&c);
-    *more = e == ERR_OK;
-    e = e == ERR_NOT_FOUND ? ERR_OK : e;
-    for (unsigned i = 0; i < count && e == ERR_OK; i++) {
-        if (!doomed[i].damaged && t->row.ledger_count > 0) {
-            e = trace_delete(t, &doomed[i].trace);
-        } else { /* or not counted: one title that lost its row must not end all culling */
-            t->row.ledger_count -= t->row.ledger_count > 0;
-            e = engine_txn_delete(t->txn, SPACE_LEDGER, page_key_str(&doomed[i].key));
-        }
-    }
-    return e;
-}
-
-/* Files it, when no other of its title and step is. */
-static err trace_file(struct title *t, const struct page_trace_row *trace)
-{
-    struct page_key k;
-    struct engine_row found;
-    store_time due = title_traces_due(trace);
-    if (is_never(due))
-        return ERR_OK;
-    page_key_due(&k, due, DUE_TRACES, page_key_str(&t->look.title));
-    err e = engine_get(t->look.view, SPACE_DUE, page_key_str(&k), &found);
-    return e == ERR_NOT_FOUND ? due_put(t, due, DUE_TRACES, page_key_str(&t->look.title)) : e;
-}
-
-static err trace_put(struct title *t, const struct page_trace_row *trace)
-{
-    char value[PAGE_TRACE_ROW_BYTES_MAX];
-    struct page_key key;
-    if (!look_trace_alive(&t->look, trace))
-        return ERR_OK;
-    page_key_name(&key, &t->look.title, trace->trace.name);
-    err e = engine_txn_put(t->txn, SPACE_LEDGER, page_key_str(&key), page_trace_encode(trace, value), STR_NONE);
-    if (e == ERR_OK)
-        e = trace_file(t, trace);
-    t->row.ledger_count++;
-    if (e == ERR_OK && t->row.ledger_count > PAGE_LEDGER_ROWS_MAX)
-        e = traces_drop_lowest(t);
-    return e;
+    e = title_unfile(t, due, DUE_RENDER, k);
+    return e == ERR_OK ? title_file(t, row->r.due_at, DUE_RENDER, k) : e;
 }
 
 err title_remove(struct title *t, const struct page_row *row, enum page_state state)
@@ -232,11 +98,9 @@ err title_remove(struct title *t, const struct page_row *row, enum page_state st
     struct page_key key;
     struct page_trace_row trace;
     page_key_name(&key, &t->look.title, row->r.name);
-    err e = title_forget(t, row->r.name); /* there is none unless the store is damaged: counts stay right */
+    err e = engine_txn_delete(t->txn, SPACE_RENDER, page_key_str(&key));
     if (e == ERR_OK)
-        e = engine_txn_delete(t->txn, SPACE_RENDER, page_key_str(&key));
-    if (e == ERR_OK)
-        e = due_delete(t, row->due_stored, DUE_RENDER, page_key_str(&key));
+        e = title_unfile(t, row->due_stored, DUE_RENDER, page_key_str(&key));
     if (e != ERR_OK)
         return e;
     look_trace_of(&t->look, row, &trace);
@@ -246,7 +110,7 @@ err title_remove(struct title *t, const struct page_row *row, enum page_state st
         trace.trace.at = t->look.now;
         trace.forget_at = store_time_add(t->look.now, t->look.bucket->plan.policy.ledger_ttl_ns);
     }
-    return trace_put(t, &trace);
+    return look_trace_alive(&t->look, &trace) ? ledger_put(t, &trace) : ledger_remove(t, row->r.name);
 }
 
 /* ---- fences ---- */
@@ -284,7 +148,7 @@ err title_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool
 static err fences_join(struct title *t, store_time at)
 {
     struct page_key until = t->look.title;
-    until.p[until.n - 1] = 1;
+    page_key_title_end(&until);
     struct engine_row found;
     struct page_key keys[PAGE_FENCES_MAX + 1];
     unsigned count = 0;
@@ -293,10 +157,10 @@ static err fences_join(struct title *t, store_time at)
     struct engine_cursor *c = engine_cursor_open(t->look.view, &range);
     err e;
     while ((e = engine_cursor_next(c, &found)) == ERR_OK && count < COUNT_OF(keys)) {
-        if (found.key.n == t->look.title.n || found.key.n > sizeof(keys[0].p))
+        if (found.key.n == t->look.title.n)
             continue;
-        memcpy(keys[count].p, found.key.p, found.key.n);
-        keys[count++].n = found.key.n;
+        page_key_of(&keys[count], found.key);
+        count += keys[count].n > 0;
     }
     engine_cursor_close(&c);
     if (e != ERR_OK && e != ERR_NOT_FOUND)

@@ -1,4 +1,4 @@
-/* title.h - changing the rows of one title inside one update: renders with their due rows, traces, fences.
+/* title.h - changing the rows of one title inside one update: renders with their due rows, fences; traces: ledger.h.
  *
  * Begin, change, end; the title's own row is written at the end. Every function fails with what the engine
  * says, ERR_CORRUPT or ERR_LIMIT; then the update fails and nothing is written. Private to this folder. */
@@ -24,13 +24,9 @@ MUST_CHECK err title_insert(struct title *t, struct page_row *row, str blob, con
 MUST_CHECK err title_update(struct title *t, struct page_row *row);
 /* Removes a stored render and leaves its trace. Culled: at its due_at; purged: now. */
 MUST_CHECK err title_remove(struct title *t, const struct page_row *row, enum page_state state);
-/* Removes the trace of a name, if there is one. */
-MUST_CHECK err title_forget(struct title *t, struct page_name name);
-/* Removes traces that are to be forgotten, and damaged ones: PAGE_LEDGER_DROP at most, then *more. Adds to *looked the
- * traces looked at. */
-MUST_CHECK err title_forget_due(struct title *t, unsigned *looked, bool *more);
-/* When a trace to be forgotten is removed, with all others of its step; until then it is not seen. NEVER: never. */
-store_time title_traces_due(const struct page_trace_row *trace);
+/* Writes or deletes a due row; NEVER has none. */
+MUST_CHECK err title_file(struct title *t, store_time due, enum page_due_kind kind, str row_key);
+MUST_CHECK err title_unfile(struct title *t, store_time due, enum page_due_kind kind, str row_key);
 
 /* The latest fence instant over this name (over every name of the revision when tid is NULL), if any. */
 MUST_CHECK err title_fence(const struct title *t, uint64_t rev, const struct tid *tid, bool *fenced,

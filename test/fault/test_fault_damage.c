@@ -315,7 +315,7 @@ static void older_format_is_read_and_marked_when_written(void **state)
     assert_int_equal(scratch_try(s, false, &note), ERR_OK);
     scratch_close(s);
     load(s, "STORE", &after);
-    assert_int_equal(after.bytes[6], '2');
+    assert_int_equal(after.bytes[6], '3');
     assert_int_equal(verdict(s), UNTOUCHED);
     free(after.bytes);
     free(old.bytes);

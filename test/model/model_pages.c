@@ -227,10 +227,10 @@ static void compare_rows(struct model *m)
             traces += known;
             leftover += !alive && !known && trace_may_be_there(r, m->s->ref.now);
         }
-    uint64_t there = rows_of(m, SPACE_LEDGER);
+    uint64_t there = traces_stored(m->store.engine);
     if (rows_of(m, SPACE_RENDER) != stored || there < traces || there > traces + leftover)
         differ(m, "upkeep leaves %llu renders and %llu traces, should be %llu and %llu",
-               (unsigned long long)rows_of(m, SPACE_RENDER), (unsigned long long)rows_of(m, SPACE_LEDGER),
+               (unsigned long long)rows_of(m, SPACE_RENDER), (unsigned long long)there,
                (unsigned long long)stored, (unsigned long long)traces);
 }
 

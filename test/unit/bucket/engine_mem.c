@@ -373,11 +373,11 @@ void engine_submit(struct engine *e, struct engine_update *u)
     INVARIANT(pthread_mutex_unlock(&e->queue_lock) == 0);
 }
 
-struct wait { struct engine_update update; pthread_mutex_t lock; pthread_cond_t over; bool done; err why; };
+struct wait { const struct engine_update *update; pthread_mutex_t lock; pthread_cond_t over; bool done; err why; };
 
 static void wait_done(void *ctx, err why)
 {
-    struct wait *w = CONTAINER_OF((struct engine_update *)ctx, struct wait, update);
+    struct wait *w = ctx;
     INVARIANT(pthread_mutex_lock(&w->lock) == 0);
     w->why = why;
     w->done = true;
@@ -385,26 +385,31 @@ static void wait_done(void *ctx, err why)
     INVARIANT(pthread_mutex_unlock(&w->lock) == 0);
 }
 
-struct waiting { struct wait wait; err (*decide)(struct engine_txn *t, void *ctx); void *ctx; };
-
-static err waiting_decide(struct engine_txn *t, void *ctx)
+static err wait_decide(struct engine_txn *t, void *ctx)
 {
-    struct waiting *w = (struct waiting *)CONTAINER_OF((struct engine_update *)ctx, struct wait, update);
-    return w->decide(t, w->ctx);
+    const struct wait *w = ctx;
+    return w->update->decide(t, w->update->ctx);
+}
+
+err engine_submit_wait(struct engine *e, const struct engine_update *update)
+{
+    struct wait w = { .update = update, .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER };
+    struct engine_update u = *update;
+    u.decide = wait_decide;
+    u.done = wait_done;
+    u.ctx = &w;
+    engine_submit(e, &u);
+    INVARIANT(pthread_mutex_lock(&w.lock) == 0);
+    while (!w.done)
+        INVARIANT(pthread_cond_wait(&w.over, &w.lock) == 0);
+    INVARIANT(pthread_mutex_unlock(&w.lock) == 0);
+    return w.why;
 }
 
 err engine_update_wait(struct engine *e, err (*decide)(struct engine_txn *t, void *ctx), void *ctx)
 {
-    struct waiting w = { .decide = decide, .ctx = ctx,
-                         .wait = { .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER } };
-    w.wait.update = (struct engine_update){ .decide = waiting_decide, .done = wait_done, .ctx = &w.wait.update,
-                                            .deadline = { .ns = INT64_MAX } };
-    engine_submit(e, &w.wait.update);
-    INVARIANT(pthread_mutex_lock(&w.wait.lock) == 0);
-    while (!w.wait.done)
-        INVARIANT(pthread_cond_wait(&w.wait.over, &w.wait.lock) == 0);
-    INVARIANT(pthread_mutex_unlock(&w.wait.lock) == 0);
-    return w.wait.why;
+    const struct engine_update u = { .decide = decide, .ctx = ctx };
+    return engine_submit_wait(e, &u);
 }
 
 /* ---- the test's own ---- */

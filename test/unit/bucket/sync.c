@@ -1,5 +1,8 @@
 #include "sync.h"
 
+#include "base/buf.h"
+#include "bucket/key.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -105,4 +108,38 @@ err sync_upkeep(struct pages *p, store_time *next)
 struct tid tid_at(int64_t ns, uint64_t low)
 {
     return tid_make(tid_ticks((store_time){ .ns = ns }), low);
+}
+
+uint64_t traces_stored(struct engine *e)
+{
+    const struct engine_range all = { .space = SPACE_LEDGER };
+    struct engine_view *v = engine_view_begin(e);
+    struct engine_cursor *c = engine_cursor_open(v, &all);
+    struct engine_row row;
+    struct page_key_parts parts;
+    struct page_traces traces;
+    uint64_t n = 0;
+    while (engine_cursor_next(c, &row) == ERR_OK)
+        if (page_key_parse(row.key, &parts) && page_traces_decode(row.value, parts.name, &traces) == ERR_OK)
+            n += traces.count;
+    engine_cursor_close(&c);
+    engine_view_end(&v);
+    return n;
+}
+
+str old_trace(const struct page_trace_row *t, char out[OLD_TRACE_BYTES_MAX])
+{
+    const int64_t times[] = { t->trace.at.ns, t->stored_at.ns, t->forget_at.ns, t->trace.superseded_at.ns };
+    char *at = out;
+    *at++ = 1;
+    *at++ = (char)t->trace.state;
+    *at++ = (char)t->trace.policy;
+    for (unsigned i = 0; i < COUNT_OF(times); i++, at += 8)
+        put_be64(at, (uint64_t)times[i]);
+    if (t->trace.superseded_at.ns != INT64_MAX) {
+        at = varint_put(at, t->trace.superseded_by.rev);
+        tid_key(t->trace.superseded_by.tid, (unsigned char *)at);
+        at += TID_KEY_BYTES;
+    }
+    return (str){ .p = out, .n = (size_t)(at - out) };
 }

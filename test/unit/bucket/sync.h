@@ -2,7 +2,7 @@
 #ifndef TEST_BUCKET_SYNC_H
 #define TEST_BUCKET_SYNC_H
 
-#include "bucket/page.h"
+#include "bucket/traces.h"
 
 struct fake_clock { struct clock clock; _Atomic int64_t now_ns; };
 void fake_clock_init(struct fake_clock *c, int64_t now_ns);
@@ -13,6 +13,12 @@ err sync_put(struct page_bucket *b, struct page_put *p);
 err sync_order(struct page_bucket *b, struct page_order *o);
 /* Upkeep until there is nothing more to do now. */
 err sync_upkeep(struct pages *p, store_time *next);
+
+/* How many traces there are; rows that cannot be read hold none. */
+uint64_t traces_stored(struct engine *e);
+/* The value of a trace's row as stores before wrote it: alone. */
+enum { OLD_TRACE_BYTES_MAX = 3 + 4 * 8 + 10 + TID_KEY_BYTES };
+str old_trace(const struct page_trace_row *t, char out[OLD_TRACE_BYTES_MAX]);
 
 /* A tid whose time is this instant; low tells apart. */
 struct tid tid_at(int64_t ns, uint64_t low);

@@ -1,5 +1,6 @@
 /* Goal: puts, policies and orders do what CONTRACT 2 says. Method: a bucket on an engine in memory that runs each
  * decision twice, on a clock the test moves. */
+#include "bucket/key.h"
 #include "fixture.h"
 
 #include "base/buf.h"
@@ -374,7 +375,25 @@ static void purge_of_very_many_takes_several_updates(void **state)
     assert_int_equal(o.purged, 4500);
     assert_int_equal(o.phase, 2);
     assert_int_equal(fix_history(f), 0);
-    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 4500);
+    assert_int_equal(traces_stored(f->engine), 4500);
+    fixture_free(f);
+}
+
+static void fence_stands_when_its_traces_are_forgotten(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    struct page_order o = { 0 };
+    struct page_put p = { 0 };
+    struct page_name old = fix_put(f, 1, 0);
+    fake_clock_advance(&f->clock, 10 * NS_PER_S);
+    assert_int_equal(fix_order(f, ORDER_PURGE, (struct page_name){ .rev = 1 }, &o), ERR_OK);
+    fake_clock_advance(&f->clock, 10 * 365 * 24 * HOUR);
+    fix_upkeep(f);
+    assert_int_equal(traces_stored(f->engine), 0);
+    assert_int_equal(fix_put_as(f, 1, 0, "an import, again", &p), ERR_GONE);
+    assert_int_equal(p.trace.state, PAGE_PURGED);
+    assert_int_equal(fix_find(f, SELECT_EXACT, old, &(struct page_render){ 0 }, NULL), ERR_NOT_FOUND);
     fixture_free(f);
 }
 
@@ -480,7 +499,7 @@ static void culled_render_put_again_lives_a_full_grace(void **state)
         struct page_name again = fix_put(f, 1, 0);
         assert_name(a, again);
         assert_int_equal(fix_exact(f, a).due_at.ns, T0 + 2 * GRACE);
-        assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 0);
+        assert_int_equal(traces_stored(f->engine), 0);
         assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), culled ? 2 : 1); /* its trace's finds nothing, later */
         fixture_free(f);
     }
@@ -495,36 +514,45 @@ static void traces_of_a_step_are_filed_and_forgotten_together(void **state)
         (void)fix_put(f, rev, 1);
     fake_clock_advance(&f->clock, 7 * HOUR);
     (void)fix_put(f, CULLED + 2, 1);
-    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), CULLED + 1);
+    assert_int_equal(traces_stored(f->engine), CULLED + 1);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 2);
     fake_clock_advance(&f->clock, 237 * HOUR); /* 244 behind the first: a step is 3.75 */
     fix_upkeep(f);
-    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 1);
+    assert_int_equal(traces_stored(f->engine), 1);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 1);
     fake_clock_advance(&f->clock, 13 * HOUR);
     fix_upkeep(f);
-    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 0);
+    assert_int_equal(traces_stored(f->engine), 0);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 0);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_TITLE), 0);
     fixture_free(f);
 }
 
-/* As a store before filed them: each trace under its own due row. */
+/* As a store before had them: each trace in a row and under a due row of its own. */
 static err file_alone(struct engine_txn *t, void *ctx)
 {
     const struct engine_range all = { .space = SPACE_LEDGER };
     struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &all);
     struct engine_row row;
-    char key[600];
+    char key[600], value[OLD_TRACE_BYTES_MAX];
+    struct page_key_parts parts;
+    struct page_traces traces;
     err e = engine_cursor_next(c, &row);
     (void)ctx; /* the only trace there is */
+    if (e == ERR_OK)
+        assert_true(page_key_parse(row.key, &parts));
     if (e == ERR_OK) {
         put_be64(key, (uint64_t)(T0 + GRACE + 240 * HOUR) ^ (uint64_t)1 << 63);
         key[8] = 2;
         memcpy(key + 9, row.key.p, row.key.n);
-        e = engine_txn_put(t, SPACE_DUE, (str){ key, 9 + row.key.n }, STR(""), STR_NONE);
+        e = page_traces_decode(row.value, parts.name, &traces);
     }
+    size_t n = 9 + row.key.n;
     engine_cursor_close(&c);
+    if (e == ERR_OK)
+        e = engine_txn_put(t, SPACE_DUE, (str){ key, n }, STR(""), STR_NONE);
+    if (e == ERR_OK)
+        e = engine_txn_put(t, SPACE_LEDGER, (str){ key + 9, n - 9 }, old_trace(&traces.trace[0], value), STR_NONE);
     const struct engine_range dues = { .space = SPACE_DUE, .reversed = true };
     c = engine_cursor_open(engine_txn_view(t), &dues);
     if (e == ERR_OK)
@@ -551,7 +579,7 @@ static void traces_of_a_store_before_are_forgotten_too(void **state)
     assert_int_equal(fix_gone(f, old, &t), ERR_GONE);
     fake_clock_advance(&f->clock, 240 * HOUR);
     fix_upkeep(f);
-    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 0);
+    assert_int_equal(traces_stored(f->engine), 0);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 0);
     fixture_free(f);
 }
@@ -580,11 +608,11 @@ static void traces_nobody_counts_are_forgotten_and_hold_up_nothing(void **state)
     (void)fix_put(f, 2, 1);
     fake_clock_advance(&f->clock, GRACE);
     fix_upkeep(f);
-    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 1);
+    assert_int_equal(traces_stored(f->engine), 1);
     assert_int_equal(engine_update_wait(f->engine, lose_title, NULL), ERR_OK);
     fake_clock_advance(&f->clock, (240 + 6) * HOUR);
     fix_upkeep(f);
-    assert_int_equal(engine_mem_rows(f->engine, SPACE_LEDGER), 0);
+    assert_int_equal(traces_stored(f->engine), 0);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 0);
     fixture_free(f);
 }
@@ -593,13 +621,13 @@ static void ledger_of_a_title_is_bounded(void **state)
 {
     (void)state; /* unused */
     struct fixture *f = fixture_new(fix_policy(POLICY_LATEST_HASH));
-    for (uint64_t rev = 1; rev <= PAGE_LEDGER_ROWS_MAX + 20; rev++)
+    for (uint64_t rev = 1; rev <= PAGE_TITLE_TRACES_MAX + 20; rev++)
         (void)fix_put(f, rev, 1);
     struct page_trace t;
-    uint64_t traces = engine_mem_rows(f->engine, SPACE_LEDGER);
-    assert_in_range(traces, PAGE_LEDGER_ROWS_MAX - PAGE_LEDGER_DROP, PAGE_LEDGER_ROWS_MAX);
+    uint64_t traces = traces_stored(f->engine);
+    assert_in_range(traces, PAGE_TITLE_TRACES_MAX - PAGE_LEDGER_DROP, PAGE_TITLE_TRACES_MAX);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_DUE), 1); /* all were culled at one instant */
-    const uint64_t lowest = PAGE_LEDGER_ROWS_MAX + 20 - traces;
+    const uint64_t lowest = PAGE_TITLE_TRACES_MAX + 20 - traces;
     struct tid tid = tid_at(T0 + NS_PER_S, 1);
     assert_int_equal(fix_gone(f, (struct page_name){ .rev = lowest - 1, .tid = tid }, &t), ERR_NOT_FOUND);
     assert_int_equal(fix_gone(f, (struct page_name){ .rev = lowest, .tid = tid }, &t), ERR_GONE);
@@ -625,6 +653,7 @@ int main(void)
         cmocka_unit_test(policy_that_contradicts_itself_is_refused),
         cmocka_unit_test(purge_fences_and_promotes),
         cmocka_unit_test(purge_of_very_many_takes_several_updates),
+        cmocka_unit_test(fence_stands_when_its_traces_are_forgotten),
         cmocka_unit_test(many_fences_become_one),
         cmocka_unit_test(release_of_very_many_takes_several_updates),
         cmocka_unit_test(pins_hold_until_they_are_released),

@@ -2,7 +2,8 @@
  * Method: the greatest row there can be, random rows, all cuts and single-byte changes of a row. */
 #include "base/rng.h"
 #include "bucket/key.h"
-#include "bucket/row.h"
+#include "bucket/traces.h"
+#include "sync.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,7 +134,7 @@ static void due_keys_are_in_order_of_time(void **state)
     }
 }
 
-static void titles_and_traces_come_back(void **state)
+static void titles_come_back(void **state)
 {
     (void)state; /* unused */
     char value[ENGINE_VALUE_BYTES_MAX];
@@ -141,17 +142,159 @@ static void titles_and_traces_come_back(void **state)
     assert_int_equal(page_title_decode(page_title_encode(&t, value), &t2), ERR_OK);
     assert_int_equal(t2.ledger_count, 10000);
     assert_int_equal(t2.fence_at.ns, 5);
-    struct page_trace_row r = { .trace = { .state = PAGE_PURGED, .policy = POLICY_LATEST, .at = { 7 },
-                                           .superseded_at = { 6 }, .superseded_by = { 3, { 4, 5 } } },
-                                .stored_at = { 1 }, .forget_at = { 99 } }, r2;
-    str bytes = page_trace_encode(&r, value);
-    assert_int_equal(page_trace_decode(bytes, &r2), ERR_OK);
-    assert_int_equal(r2.trace.superseded_by.tid.low, 5);
-    assert_int_equal(r2.forget_at.ns, 99);
+}
+
+/* ---- traces ---- */
+
+static void assert_same_traces(const struct page_traces *a, const struct page_traces *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (unsigned i = 0; i < a->count; i++) {
+        const struct page_trace_row *x = &a->trace[i], *y = &b->trace[i];
+        assert_int_equal(page_name_cmp(x->trace.name, y->trace.name), 0);
+        assert_int_equal(page_name_cmp(x->trace.superseded_by, y->trace.superseded_by), 0);
+        assert_int_equal(x->trace.state, y->trace.state);
+        assert_int_equal(x->trace.policy, y->trace.policy);
+        assert_int_equal(x->trace.at.ns, y->trace.at.ns);
+        assert_int_equal(x->trace.superseded_at.ns, y->trace.superseded_at.ns);
+        assert_int_equal(x->stored_at.ns, y->stored_at.ns);
+        assert_int_equal(x->forget_at.ns, y->forget_at.ns);
+    }
+}
+
+static void assert_come_back(const struct page_traces *t)
+{
+    char value[PAGE_TRACES_BYTES_MAX];
+    struct page_traces back;
+    str bytes = page_traces_encode(t, value);
+    assert_int_equal(page_traces_decode(bytes, t->trace[0].trace.name, &back), ERR_OK);
+    assert_false(back.alone);
+    assert_same_traces(t, &back);
+}
+
+/* Renders a minute apart, each superseded by the next one, culled in order. */
+static struct page_traces usual_traces(void)
+{
+    struct page_traces t = { .count = PAGE_ROW_TRACES_MAX };
+    struct rng rng;
+    rng_init(&rng, 11);
+    for (unsigned i = 0; i <= PAGE_ROW_TRACES_MAX; i++) {
+        store_time made = { 1767225600 * NS_PER_S + (int64_t)i * 60 * NS_PER_S + (int64_t)rng_below(&rng, NS_PER_S) };
+        struct page_trace_row *r = &t.trace[i];
+        *r = (struct page_trace_row){ .stored_at = store_time_add(made, 3 * NS_PER_MS) };
+        r->trace = (struct page_trace){ .name = { .rev = 1000 + i, .tid = tid_make(tid_ticks(made), rng_next(&rng)) },
+                                        .state = PAGE_CULLED };
+        if (i == 0)
+            continue;
+        r[-1].trace.superseded_by = r->trace.name;
+        r[-1].trace.superseded_at = r->stored_at;
+        r[-1].trace.at = store_time_add(r->stored_at, 86400 * NS_PER_S);
+        r[-1].forget_at = store_time_add(r[-1].trace.at, 30 * 86400 * NS_PER_S);
+    }
+    return t;
+}
+
+static void usual_traces_are_short(void **state)
+{
+    (void)state; /* unused */
+    char value[PAGE_TRACES_BYTES_MAX];
+    struct page_traces t = usual_traces();
+    assert_come_back(&t);
+    assert_in_range(page_traces_encode(&t, value).n, 1, 28 * PAGE_ROW_TRACES_MAX);
+}
+
+static int64_t any_time(struct rng *rng)
+{
+    static const int64_t times[] = { INT64_MIN, -1, 0, 1, 5 * NS_PER_S, INT64_MAX - 1, INT64_MAX };
+    uint64_t i = rng_below(rng, COUNT_OF(times) + 2);
+    return i < COUNT_OF(times) ? times[i] : (int64_t)rng_next(rng);
+}
+
+static struct page_name any_name(struct rng *rng)
+{
+    static const uint64_t far[] = { 0, 1, 7, INT64_MAX, UINT64_MAX };
+    return (struct page_name){ far[rng_below(rng, COUNT_OF(far))],
+                               { far[rng_below(rng, COUNT_OF(far))], far[rng_below(rng, COUNT_OF(far))] } };
+}
+
+static void any_trace(struct rng *rng, struct page_trace_row *r)
+{
+    r->trace.state = (enum page_state)(PAGE_CULLED + rng_below(rng, 3));
+    r->trace.policy = (enum page_policy_kind)rng_below(rng, POLICY_KINDS);
+    r->trace.at.ns = any_time(rng);
+    r->stored_at.ns = any_time(rng);
+    r->forget_at.ns = any_time(rng);
+    r->trace.superseded_at.ns = any_time(rng);
+    r->trace.superseded_by = (struct page_name){ .rev = 0 };
+    if (r->trace.superseded_at.ns != INT64_MAX)
+        r->trace.superseded_by = any_name(rng);
+}
+
+static void any_traces_come_back_and_fit(void **state)
+{
+    (void)state; /* unused */
+    struct rng rng;
+    rng_init(&rng, 5);
+    for (int round = 0; round < 3000; round++) {
+        struct page_traces t = { .count = 0 };
+        struct page_name name = { .rev = 0 };
+        while (t.count < 1 + rng_below(&rng, PAGE_ROW_TRACES_MAX)) {
+            struct page_trace_row *r = &t.trace[t.count];
+            struct page_name next = any_name(&rng);
+            any_trace(&rng, r);
+            if (t.count > 0 && page_name_cmp(next, name) <= 0)
+                break;
+            r->trace.name = name = next;
+            t.count++;
+            if (t.count > 1 && r[-1].trace.superseded_at.ns != INT64_MAX && rng_below(&rng, 2) == 0)
+                r[-1].trace.superseded_by = name;
+            if (t.count > 1 && r->stored_at.ns != INT64_MAX && rng_below(&rng, 2) == 0)
+                r[-1].trace.superseded_at = r->stored_at;
+        }
+        if (t.count > 0)
+            assert_come_back(&t);
+    }
+}
+
+static void damaged_traces_are_refused_or_read_as_others(void **state)
+{
+    (void)state; /* unused */
+    char value[PAGE_TRACES_BYTES_MAX], again[PAGE_TRACES_BYTES_MAX];
+    struct page_traces t = usual_traces(), back;
+    t.count = 3;
+    str bytes = page_traces_encode(&t, value);
+    const struct page_name lowest = t.trace[0].trace.name;
     for (size_t n = 0; n < bytes.n; n++)
-        assert_int_equal(page_trace_decode(str_take(bytes, n), &r2), ERR_CORRUPT);
+        assert_int_equal(page_traces_decode(str_take(bytes, n), lowest, &back), ERR_CORRUPT);
+    for (size_t i = 0; i < bytes.n; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            value[i] ^= (char)(1 << bit);
+            if (page_traces_decode(bytes, lowest, &back) == ERR_OK)
+                assert_true(str_eq(page_traces_encode(&back, again), bytes)); /* one encoding each */
+            value[i] ^= (char)(1 << bit);
+        }
+}
+
+static void trace_of_a_store_before_is_read(void **state)
+{
+    (void)state; /* unused */
+    struct page_traces t = usual_traces(), back;
+    struct page_trace_row *r = &t.trace[0];
+    char value[OLD_TRACE_BYTES_MAX];
+    r->trace.state = PAGE_PURGED;
+    r->trace.policy = POLICY_LATEST;
+    t.count = 1;
+    str bytes = old_trace(r, value);
+    assert_int_equal(page_traces_decode(bytes, r->trace.name, &back), ERR_OK);
+    assert_true(back.alone);
+    assert_same_traces(&t, &back);
+    for (size_t n = 0; n < bytes.n; n++)
+        assert_int_equal(page_traces_decode(str_take(bytes, n), r->trace.name, &back), ERR_CORRUPT);
     value[1] = PAGE_CURRENT;
-    assert_int_equal(page_trace_decode(bytes, &r2), ERR_CORRUPT);
+    assert_int_equal(page_traces_decode(bytes, r->trace.name, &back), ERR_CORRUPT);
+    value[1] = PAGE_PURGED;
+    value[0] = 3;
+    assert_int_equal(page_traces_decode(bytes, r->trace.name, &back), ERR_CORRUPT);
 }
 
 int main(void)
@@ -162,7 +305,11 @@ int main(void)
         cmocka_unit_test(keys_keep_order),
         cmocka_unit_test(longest_key_is_within_the_engines),
         cmocka_unit_test(due_keys_are_in_order_of_time),
-        cmocka_unit_test(titles_and_traces_come_back),
+        cmocka_unit_test(titles_come_back),
+        cmocka_unit_test(usual_traces_are_short),
+        cmocka_unit_test(any_traces_come_back_and_fit),
+        cmocka_unit_test(damaged_traces_are_refused_or_read_as_others),
+        cmocka_unit_test(trace_of_a_store_before_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
