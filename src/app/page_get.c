@@ -343,7 +343,8 @@ void page_get_next(struct page_get *g)
         if (lacks_what_is_made(g))
             page_miss_start(g);
         else
-            app_problem(g->x, 404, "not_found#content", NULL, STR("This render has no content of that name."), STR_NONE);
+            app_problem(g->x, 404, "not_found#content", NULL, STR("This render has no content of that name."),
+                        STR_NONE);
         return;
     case FOUND_FAILURE:
         app_fail(g->x, g->why, NULL);

@@ -2,13 +2,14 @@
  * the render that they began with (mediawiki.md 4). The way of a request:
  *
  *   read the body -> settle the title -> look for the original (pool) -> ask the origin -> answer
- *                                                           keep it for the edit (pool) <-/|
- *                                                           -> answer                      \-> 404: is the page gone?
+ *                         who asks? <-/        keep it for the edit (pool) <-/|
+ *                                                              -> answer      \-> 404: is the page gone?
  *
  * The original is named by If-Match, else by the tid in the head of the HTML, and sent with the HTML, so that what was
  * not touched comes back as it was. html to html brings that render itself up to date (red links, a variant of its
  * language), which an origin does between bundles. Transformed wikitext that is to be kept stands in a bucket of its
- * own, under its revision + 1 (a page that does not exist yet has revision 0).
+ * own, under its revision + 1 (a page that does not exist yet has revision 0). What was made with a user's cookies is
+ * kept for that user alone, as the wiki knows her: sessions and cookies change during an edit.
  * Invariant: from the deferral on, one of wait, job, ask, meta is under way, and the last of them answers. */
 #include "app/errors.h"
 #include "app/headers.h"
@@ -47,6 +48,7 @@ struct transform {
     struct tag base;
     mono deadline;
     struct title_wait wait;
+    str kept_title;            /* under which what is kept for who asks stands */
     struct loop_job job;
     /* found */
     err why;
@@ -148,7 +150,7 @@ static void put_done(struct page_put *put, err why)
 
 static err keep(struct transform *t)
 {
-    struct page_which which = { .domain = t->target.domain->number, .title = t->target.title, .select = SELECT_REV,
+    struct page_which which = { .domain = t->target.domain->number, .title = t->kept_title, .select = SELECT_REV,
                                 .name = { .rev = t->target.name.rev + 1 } };
     err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, PARTS_MAX, &t->parts_count, &t->note);
     const struct render_content *html = part_find(t, "html"), *parsoid = part_find(t, "data-parsoid");
@@ -228,6 +230,18 @@ static void unwrap_done(struct loop_job *j, bool canceled)
 
 /* ---- what the origin said ---- */
 
+static str header(const struct transform *t, const char *name)
+{
+    str value;
+    return http_header(t->x, name, &value) ? value : STR_NONE;
+}
+
+/* p NULL: none goes to the origin. */
+static str cookie_of(const struct transform *t)
+{
+    return t->target.domain->config->forward_cookies ? header(t, "cookie") : STR_NONE;
+}
+
 /* Its own words, which editors show to their users. */
 static str origin_message(struct transform *t)
 {
@@ -267,8 +281,8 @@ static void meta_asked(struct render_request *r, enum render_why why)
 static void meta_start(struct transform *t)
 {
     t->meta = (struct render_request){ .origin = t->target.domain->origin, .want = WANT_META, .title = t->target.title,
-                                       .rev = t->ask.rev, .deadline = t->deadline, .arena = t->arena,
-                                       .done = meta_asked, .ctx = t };
+                                       .rev = t->ask.rev, .cookie = cookie_of(t), .deadline = t->deadline,
+                                       .arena = t->arena, .done = meta_asked, .ctx = t };
     render_start(&t->meta);
 }
 
@@ -296,12 +310,6 @@ static void asked(struct transform_request *r, enum render_why why)
     }
 }
 
-static str header(const struct transform *t, const char *name)
-{
-    str value;
-    return http_header(t->x, name, &value) ? value : STR_NONE;
-}
-
 static void ask_start(struct transform *t)
 {
     bool of_bundle = (t->kind == HTML_TO_WIKITEXT && t->has_base) || t->kind == HTML_TO_HTML;
@@ -315,8 +323,7 @@ static void ask_start(struct transform *t)
                                          .body = buf_str(&t->body),
                                          .accept = to_html ? header(t, "accept") : STR_NONE,
                                          .accept_language = header(t, "accept-language"),
-                                         .cookie = t->target.domain->config->forward_cookies ? header(t, "cookie")
-                                                                                             : STR_NONE,
+                                         .cookie = cookie_of(t),
                                          .deadline = t->deadline,
                                          .arena = t->arena,
                                          .done = asked,
@@ -347,8 +354,8 @@ static err read_part(struct transform *t, struct page_bucket *b, const struct pa
 static err find_in(struct transform *t, struct engine_view *v, bool stash)
 {
     struct page_bucket *b = stash ? t->app->stash : t->target.bucket;
-    struct page_which which = { .domain = t->target.domain->number, .title = t->target.title, .select = SELECT_EXACT,
-                                .name = t->base.name };
+    struct page_which which = { .domain = t->target.domain->number, .select = SELECT_EXACT, .name = t->base.name,
+                                .title = stash ? t->kept_title : t->target.title };
     struct page_render *r = arena_alloc(t->arena, sizeof *r);
     if (stash)
         which.name.rev++;
@@ -427,12 +434,41 @@ static void gone(struct http_exchange *x, void *ctx)
         transform_cancel(&t->ask);
 }
 
-static void prepare_start(struct title_wait *w)
+static void prepare_start(struct transform *t)
 {
-    struct transform *t = CONTAINER_OF(w, struct transform, wait);
     buf_init(&t->body, t->app->config->http.arena_bytes_max);
     t->job = (struct loop_job){ .run = prepare_run, .done = prepare_done };
     loop_job_start(t->app->loop, &t->job);
+}
+
+static void user_asked(struct render_request *r, enum render_why why)
+{
+    struct transform *t = r->ctx;
+    if (why != RENDER_FINE) {
+        app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);
+        return;
+    }
+    if (r->user_id != 0) /* no title holds # */
+        t->kept_title = arena_printf(t->arena, "%" PRIu64 "#%.*s", r->user_id, STR_ARG(t->target.title));
+    if (t->kept_title.p != NULL)
+        prepare_start(t);
+    else
+        app_fail(t->x, ERR_LIMIT, NULL);
+}
+
+static void settled(struct title_wait *w)
+{
+    struct transform *t = CONTAINER_OF(w, struct transform, wait);
+    bool keeps = t->kind == WIKITEXT_TO_HTML && t->fields.stash;
+    str cookie = cookie_of(t);
+    t->kept_title = t->target.title;
+    if (cookie.n == 0 || (!t->has_base && !keeps)) {
+        prepare_start(t);
+        return;
+    }
+    t->meta = (struct render_request){ .origin = t->target.domain->origin, .want = WANT_USER, .cookie = cookie,
+                                       .deadline = t->deadline, .arena = t->arena, .done = user_asked, .ctx = t };
+    render_start(&t->meta);
 }
 
 static bool refuse(struct transform *t, const char *type, const char *detail)
@@ -527,7 +563,7 @@ void app_transform_post(struct http_exchange *x, void *app)
     if (!parse_path(t) || !parse_body(t) || !parse_base(t) || !app_page_may_wait(x))
         return;
     t->deadline = app_wait_deadline(x, app);
-    t->wait = (struct title_wait){ .x = x, .target = &t->target, .deadline = t->deadline, .go = prepare_start,
+    t->wait = (struct title_wait){ .x = x, .target = &t->target, .deadline = t->deadline, .go = settled,
                                    .deferred = true };
     http_defer(x);
     http_on_gone(x, gone, t);

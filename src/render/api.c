@@ -153,8 +153,8 @@ static enum render_why read_page(struct arena *a, const json_t *page, const stru
     if (flag(page, "missing") || flag(page, "invalid") || flag(page, "special") || revision == NULL)
         return refuse(note, none, "the wiki has no such page or revision");
     if (asked->title.n > 0 && !same_key(a, s, asked->title, text(page, "title")))
-        return refuse(note, none, asked->rev != 0 ? "the revision is not this title's" :
-                                                    "the wiki knows the page by another title");
+        return asked->rev != 0 ? refuse(note, none, "the revision is not this title's")
+                               : refuse(note, RENDER_FAILED, "the wiki knows the page by another title");
     struct render_meta m;
     if (!fill(a, page, revision, &m))
         return refuse(note, RENDER_LIMIT, "the page's metadata is too large");
@@ -180,15 +180,24 @@ static enum render_why judge_error(const json_t *error, struct err_note *note)
     return str_starts(code, STR("internal_api_error")) ? RENDER_FAILED : RENDER_REFUSED;
 }
 
-static enum render_why read_reply(struct arena *a, const json_t *root, const struct api_asked *asked,
-                                  const struct siteinfo *s, struct render_meta *out, struct err_note *note)
+/* Parses json; *root is the caller's, NULL when it is none. */
+static enum render_why read_query(str json, json_t **root, const json_t **query, struct err_note *note)
 {
-    const json_t *query = NULL, *pages = NULL, *bad = NULL;
-    const json_t *error = json_object_get(root, "error");
+    *root = NULL;
+    if (json_body_parse(json, root, NULL) != ERR_OK)
+        return refuse(note, RENDER_FAILED, "the wiki's API did not answer with JSON");
+    const json_t *error = json_object_get(*root, "error");
     if (json_is_object(error))
         return judge_error(error, note);
-    if (json_body_object(root, "query", &query, NULL) != ERR_OK)
+    if (json_body_object(*root, "query", query, NULL) != ERR_OK)
         return refuse(note, RENDER_FAILED, "the wiki's API answered without a query");
+    return RENDER_FINE;
+}
+
+static enum render_why read_pages(struct arena *a, const json_t *query, const struct api_asked *asked,
+                                  const struct siteinfo *s, struct render_meta *out, struct err_note *note)
+{
+    const json_t *pages = NULL, *bad = NULL;
     if (asked->rev != 0 && json_body_object(query, "badrevids", &bad, NULL) == ERR_OK)
         return refuse(note, RENDER_NO_REVISION, "the wiki has no such revision");
     if (json_body_array(query, "pages", &pages, NULL) != ERR_OK || json_array_size(pages) == 0)
@@ -201,10 +210,26 @@ static enum render_why read_reply(struct arena *a, const json_t *root, const str
 enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked, const struct siteinfo *s,
                           struct render_meta *out, struct err_note *note)
 {
-    json_t *root = NULL;
-    if (json_body_parse(json, &root, NULL) != ERR_OK)
-        return refuse(note, RENDER_FAILED, "the wiki's API did not answer with JSON");
-    enum render_why why = read_reply(a, root, asked, s, out, note);
+    json_t *root;
+    const json_t *query;
+    enum render_why why = read_query(json, &root, &query, note);
+    if (why == RENDER_FINE)
+        why = read_pages(a, query, asked, s, out, note);
     json_decref(root);
+    return why;
+}
+
+enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note)
+{
+    json_t *root;
+    const json_t *query, *user = NULL;
+    int64_t number = 0;
+    enum render_why why = read_query(json, &root, &query, note);
+    if (why == RENDER_FINE && (json_body_object(query, "userinfo", &user, NULL) != ERR_OK ||
+                               json_body_i64(user, "id", 0, INT64_MAX, &number, NULL) != ERR_OK))
+        why = refuse(note, RENDER_FAILED, "the wiki's API did not say who asks");
+    json_decref(root);
+    if (why == RENDER_FINE)
+        *id = (uint64_t)number;
     return why;
 }

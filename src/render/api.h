@@ -13,4 +13,8 @@ str api_query(struct arena *a, const struct api_asked *asked);
 MUST_CHECK enum render_why api_parse(struct arena *a, str json, const struct api_asked *asked, const struct siteinfo *s,
                                      struct render_meta *out, struct err_note *note);
 
+/* Query that asks whose the cookie is, and what it says: 0 is nobody in particular. */
+#define API_USER_QUERY "meta=userinfo"
+MUST_CHECK enum render_why api_parse_user(str json, uint64_t *id, struct err_note *note);
+
 #endif

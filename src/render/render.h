@@ -92,7 +92,7 @@ struct render_meta {
     str tags_json, restrictions_json; /* arrays as JSON text */
     bool redirect, text_hidden, user_hidden, comment_hidden, deleted, latest;
 };
-enum render_want { WANT_RENDER, WANT_META, WANT_WIKITEXT, WANT_LINT };
+enum render_want { WANT_RENDER, WANT_META, WANT_WIKITEXT, WANT_LINT, WANT_USER };
 struct render_request {
     /* in; borrowed until done */
     struct origin *origin;
@@ -108,6 +108,7 @@ struct render_request {
     struct render_meta meta;
     struct render_content contents[4]; /* html, data-parsoid, ...; WIKITEXT, LINT: one */
     unsigned contents_count;
+    uint64_t user_id;          /* USER: whose the cookie is, as the wiki says; 0: nobody's in particular */
     int64_t retry_after_s;     /* BUSY: 0 when not said */
     str redirect_to;           /* the revision is a redirect: the target's key (from the HTML), else empty */
     str redirect_fragment;     /* behind #, encoded as in the HTML; may be empty */
@@ -116,6 +117,7 @@ struct render_request {
 };
 /* META and a RENDER without revision: one request for metadata; RENDER: then one for the text. title is a key of this
  * wiki (title_normalise); a revision that is not this title's, also because the page was moved, is NO_REVISION.
+ * USER: one request; title and revision are not looked at.
  * Replies are parsed on the pool. Thread: any; done on the loop, later. */
 void render_start(struct render_request *r);
 /* done comes soon, with CANCELED unless it is on its way already. Thread: the loop's. */

@@ -1,10 +1,10 @@
 /* A render is had in steps, each of which may end it:
  *
- *   start --> GATE --> META --> TEXT --> PARSE --> done     META: api.php: which revision, and whose
+ *   start --> GATE --> META --> TEXT --> PARSE --> done     META: api.php: which revision, and whose (or who asks)
  *       \-----/  \----------/                               TEXT: the render itself; PARSE: taken apart on the pool
  *
- * Only what costs the origin a parse waits at the GATE. Without api.php there is no META; WANT_META ends behind
- * it. Steps are set on the loop, but for those that start takes at once. */
+ * Only what costs the origin a parse waits at the GATE. Without api.php there is no META; WANT_META and WANT_USER end
+ * behind it. Steps are set on the loop, but for those that start takes at once. */
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/gate.h"
@@ -191,6 +191,7 @@ static void parse_run(struct loop_job *j)
         w->why = parse_lint(w);
         break;
     case WANT_META:
+    case WANT_USER:
         INVARIANT(false);
     }
     if (w->why != RENDER_FINE)
@@ -207,6 +208,14 @@ static void parse_done(struct loop_job *j, bool canceled)
 
 /* ---- TEXT ---- */
 
+/* A 404 for what api.php has just said is there says nothing of the page: to editors that would be an empty one. */
+static enum render_why judge_missing(struct render_request *r)
+{
+    if (r->meta.rev != 0)
+        return fail(r, RENDER_FAILED, "the origin has the revision, and answered 404 when asked for it");
+    return r->rev == 0 ? RENDER_NO_PAGE : RENDER_NO_REVISION;
+}
+
 static void text_done(struct fetch *f, enum render_why why)
 {
     struct render_work *w = f->ctx;
@@ -214,8 +223,7 @@ static void text_done(struct fetch *f, enum render_why why)
     if (why != RENDER_FINE) {
         w->r->note = f->note;
         w->r->retry_after_s = f->retry_after_s;
-        bool of_page = why == RENDER_NO_REVISION && w->r->rev == 0 && w->r->meta.rev == 0;
-        finish(w, of_page ? RENDER_NO_PAGE : why);
+        finish(w, why == RENDER_NO_REVISION ? judge_missing(w->r) : why);
         return;
     }
     w->step = STEP_PARSE;
@@ -290,6 +298,22 @@ static bool begin_text(struct render_work *w, enum render_why *why)
 
 /* ---- META ---- */
 
+static bool ends_at_meta(enum render_want want)
+{
+    return want == WANT_META || want == WANT_USER;
+}
+
+static enum render_why parse_meta(struct render_request *r, struct fetch *f)
+{
+    if (r->want == WANT_USER)
+        return api_parse_user(f->call.reply_body, &r->user_id, &f->note);
+    struct api_asked asked = { .title = r->title, .rev = r->rev };
+    struct siteinfo *s = site_peek(r->origin->site);
+    enum render_why why = api_parse(r->arena, f->call.reply_body, &asked, s, &r->meta, &f->note);
+    siteinfo_unref(&s);
+    return why;
+}
+
 static void meta_done(struct fetch *f, enum render_why why)
 {
     struct render_work *w = f->ctx;
@@ -297,13 +321,10 @@ static void meta_done(struct fetch *f, enum render_why why)
     if (why == RENDER_NO_REVISION)
         why = RENDER_FAILED; /* a 404 of api.php itself says nothing of pages */
     if (why == RENDER_FINE) {
-        struct api_asked asked = { .title = r->title, .rev = r->rev };
-        struct siteinfo *s = site_peek(r->origin->site);
-        why = api_parse(r->arena, f->call.reply_body, &asked, s, &r->meta, &f->note);
-        siteinfo_unref(&s);
+        why = parse_meta(r, f);
         fetch_count(f, why);
     }
-    if (why == RENDER_FINE && r->want != WANT_META && begin_text(w, &why))
+    if (why == RENDER_FINE && !ends_at_meta(r->want) && begin_text(w, &why))
         return;
     if (why != RENDER_FINE && r->note.text[0] == 0)
         r->note = f->note;
@@ -314,7 +335,8 @@ static void meta_done(struct fetch *f, enum render_why why)
 static bool begin_meta(struct render_work *w, enum render_why *why)
 {
     struct render_request *r = w->r;
-    str query = api_query(r->arena, &(struct api_asked){ .title = r->title, .rev = r->rev });
+    str query = r->want == WANT_USER ? STR(API_USER_QUERY)
+                                     : api_query(r->arena, &(struct api_asked){ .title = r->title, .rev = r->rev });
     w->fetch = fetch_of(w);
     w->fetch.kind = FETCH_META;
     w->fetch.done = meta_done;
@@ -349,7 +371,7 @@ static void begin(struct render_work *w)
     w->step = STEP_DONE;
     if (origin_has_api(r->origin))
         begun = begin_meta(w, &w->why);
-    else if (r->want != WANT_META)
+    else if (!ends_at_meta(r->want))
         begun = begin_text(w, &w->why);
     else
         w->why = fail(r, RENDER_REFUSED, "this origin has no metadata");
@@ -372,6 +394,7 @@ void render_start(struct render_request *r)
     struct render_work *w = arena_calloc(r->arena, 1, sizeof *w);
     r->meta = (struct render_meta){ 0 };
     r->contents_count = 0;
+    r->user_id = 0;
     r->retry_after_s = 0;
     r->redirect_to = r->redirect_fragment = STR("");
     r->note.text[0] = 0;
@@ -381,7 +404,7 @@ void render_start(struct render_request *r)
         return;
     }
     *w = (struct render_work){ .r = r, .step = STEP_GATE, .pass = { .deadline = r->deadline, .go = passed } };
-    if (r->want == WANT_META || r->want == WANT_WIKITEXT) {
+    if (ends_at_meta(r->want) || r->want == WANT_WIKITEXT) {
         begin(w);
     } else if (!gate_enter(r->origin->gate, &w->pass)) {
         w->step = STEP_DONE;

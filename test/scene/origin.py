@@ -5,7 +5,7 @@
         with Server(binary, *origin.options('localhost')) as server: ...
         eq(origin.count('render'), 1)
 
-Kinds of calls: siteinfo, meta, render, wikitext, lint, transform. Each is counted. A fault is what the next calls
+Kinds of calls: siteinfo, meta, user, render, wikitext, lint, transform. Each is counted. A fault is what the next calls
 of a kind meet instead of an answer: origin.fault('render', cut) until origin.fault('render', None). A gate lets
 calls of a kind arrive and wait: with origin.gate('render') as gate: ... gate.open(). Everything has a deadline.
 """
@@ -124,6 +124,7 @@ class Origin:
         self.domain = domain
         self.pages = {}
         self.stamp = ''             # of every render: what a template would bring
+        self.users = {}             # Cookie -> the id of its user
         self.calls = collections.Counter()
         self.seen = []              # (kind, path, headers, body) of each call; names of headers in lower case
         self._faults = {}
@@ -295,7 +296,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def route(self, path, query, body):
         if path == '/w/api.php':
             fields = dict(urllib.parse.parse_qsl(query))
-            kind = 'siteinfo' if fields.get('meta') == 'siteinfo' else 'meta'
+            kind = {'siteinfo': 'siteinfo', 'userinfo': 'user'}.get(fields.get('meta'), 'meta')
             return kind, lambda: self.api(kind, fields)
         parts = path.split('/')[3:]     # /w/rest.php/...
         rest = [urllib.parse.unquote(part) for part in parts]
@@ -309,7 +310,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     # ---- api.php
 
     def api(self, kind, fields):
-        reply = self.siteinfo() if kind == 'siteinfo' else self.meta(fields)
+        reply = self.siteinfo() if kind == 'siteinfo' else self.user() if kind == 'user' else self.meta(fields)
         return 200, {'Content-Type': 'application/json; charset=utf-8'}, reply
 
     def siteinfo(self):
@@ -319,6 +320,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                    'legaltitlechars': ' %!"$&\'()*,\\-.\\/0-9:;=?@A-Z\\\\^_`a-z~\\x80-\\xFF+'}
         return {'batchcomplete': True, 'query': {'general': general, 'namespaces': spaces, 'namespacealiases': [],
                                                  'interwikimap': []}}
+
+    def user(self):
+        number = self.wiki.users.get(self.headers.get('Cookie'), 0)
+        return {'query': {'userinfo': {'id': number, 'name': f'User {number}' if number else '127.0.0.1'}}}
 
     def meta(self, fields):
         wiki = self.wiki

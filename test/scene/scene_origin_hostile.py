@@ -11,18 +11,14 @@ import urllib.parse
 
 from harness import check, eq, main, scene
 from origin import Origin, status_of
-from page_help import get, page_server, path, problem
-from render_help import ask_anew, cache_of
+from page_help import get, path, problem
+from render_help import TRANSFORM, all_is_well, ask_anew, ask_transform, impatient_server, meets
 
-FORGETFUL = ('--set', 'flight.error_base=1ms', '--set', 'flight.error_max=1ms')
-JSON = {'Content-Type': 'application/json'}
 HEAD = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Revision-Id: 7\r\n'
-TRANSFORM = '/localhost/v1/transform/wikitext/to/html'
 
 
 def hostile_server(binary, origin, *args, **more):
-    options = {'timeout': '2s', 'retries': 0, 'reply_bytes_max': '256k', 'concurrency': 1, **more}
-    return page_server(binary, *origin.options('localhost', **options), *FORGETFUL, *args)
+    return impatient_server(binary, origin, *args, concurrency=1, **more)
 
 
 def says(*pieces, forever=None):
@@ -87,21 +83,15 @@ def an_origin_that_attacks_is_502_and_stores_nothing(binary):
         origin.page('A', (7, 'new'))
         with hostile_server(binary, origin, timeout='20s') as server:
             for name, fault in LIMITED.items():
-                origin.fault('render', fault)
-                answer = ask_anew(server, origin, 'render', path('html', 'A'))
-                check(answer.status == 502, f'{name}: {answer.status} {answer.body}')
-                problem(answer, 502, 'origin_failed')
-                eq(answer.headers['Set-Cookie'], None, name)
-                eq(server.request('GET', path('history', 'A')).status, 404, name)
+                meets(server, origin, name, fault)
             for kind, ask in (('meta', path('html', 'B')), ('transform', None)):
                 for name in ('interim heads without end', 'a bomb', 'trailers without end'):
                     origin.fault(kind, LIMITED[name])
-                    answer = ask_anew(server, origin, kind, ask) if ask else server.request('POST', TRANSFORM, JSON,
-                                                                                            b'{"wikitext": "x"}')
+                    answer = ask_anew(server, origin, kind, ask) if ask else ask_transform(server)
                     check(answer.status == 502, f'{kind}, {name}: {answer.status} {answer.body}')
-            for kind in ('render', 'meta', 'transform'):
+            for kind in ('meta', 'transform'):
                 origin.fault(kind, None)
-            eq(cache_of(ask_anew(server, origin, 'render', path('html', 'A'))), 'miss')     # its one place is free
+            all_is_well(server, origin)     # its one place is free
 
 
 @scene
@@ -115,14 +105,10 @@ def what_never_ends_holds_its_place_until_the_time_out(binary):
         origin.page('A', (7, 'new'))
         with hostile_server(binary, origin, timeout='500ms') as server:
             for name, fault in endless.items():
-                origin.fault('render', fault)
-                answer = ask_anew(server, origin, 'render', path('html', 'A'))
-                check(answer.status in (502, 504), f'{name}: {answer.status} {answer.body}')
+                answer = meets(server, origin, name, fault, expected=(502, 504))
                 if name == 'drip':
                     problem(answer, 504, 'origin_timeout')
-                eq(server.request('GET', path('history', 'A')).status, 404, name)
-            origin.fault('render', None)
-            eq(cache_of(ask_anew(server, origin, 'render', path('html', 'A'))), 'miss')
+            all_is_well(server, origin)
 
 
 @scene
@@ -186,7 +172,7 @@ def a_redirect_of_the_origin_leads_nowhere(binary):
                 for code in (301, 302, 307, 308):
                     origin.fault(kind, status_of(code, location=away, refresh=f'0; url={away}'))
                     if kind == 'transform':
-                        answer = server.request('POST', TRANSFORM, JSON, b'{"wikitext": "x"}')
+                        answer = ask_transform(server)
                     else:
                         answer = ask_anew(server, origin, kind, path('html', 'A'))
                     problem(answer, 502, 'origin_failed')
@@ -217,7 +203,7 @@ def a_title_is_never_more_than_a_title(binary):
                         answer = server.request('GET', f'{base}/v1/page/{what}/{title}')
                         check(answer.status in (301, 400, 404, 502), f'{base} {what} {title}: {answer.status}')
                         eq(answer.headers['X-Evil'], None)
-                server.request('POST', f'{TRANSFORM}/{title}', JSON, b'{"wikitext": "x"}')
+                ask_transform(server, f'{TRANSFORM}/{title}')
             eq(trap.came, 0)
             check(len(origin.seen) > 20, 'some were asked for')
             for kind, target, headers, _ in origin.seen:
@@ -258,7 +244,7 @@ def a_client_puts_no_field_into_what_the_origin_is_asked(binary):
         with hostile_server(binary, origin) as server:
             server.request('GET', path('html', 'A'), fields)
             server.request('GET', path('wikitext', 'A'), fields)
-            eq(server.request('POST', TRANSFORM + '/A', [*fields, *JSON.items()], b'{"wikitext": "x"}').status, 200)
+            eq(ask_transform(server, TRANSFORM + '/A', fields).status, 200)
             for line in (b'Accept-Language: de\rX-Evil: 1', b'Accept-Language: de\nX-Evil: 1', b'Accept-Language: de\r\n X-Evil: 1',
                          b'Accept-Language: de\x00X-Evil: 1', b'Accept-Language: ' + b'd' * 15000):
                 body = b'{"wikitext": "x"}'

@@ -8,15 +8,7 @@ import origin as faults
 from harness import check, eq, main, scene, wait_until
 from origin import Origin, status_of
 from page_help import get, history, page_server, path, problem
-from render_help import NO_CACHE, Crowd, ask_anew, cache_of, metric
-
-# Errors are forgotten at once, so that the next request asks again.
-FORGETFUL = ('--set', 'flight.error_base=1ms', '--set', 'flight.error_max=1ms')
-
-
-def origin_server(binary, origin, *args, **more):
-    options = {'timeout': '2s', 'retries': 0, 'reply_bytes_max': '256k', **more}
-    return page_server(binary, *origin.options('localhost', **options), *FORGETFUL, *args)
+from render_help import NO_CACHE, Crowd, all_is_well, ask_anew, ask_transform, cache_of, impatient_server, meets, metric
 
 
 def nothing_stored(server, title='A'):
@@ -35,24 +27,19 @@ BROKEN = {
 def a_broken_answer_is_502_and_stores_nothing(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with origin_server(binary, origin) as server:
+        with impatient_server(binary, origin) as server:
             get(server, 'A')
             server.request('DELETE', path('all', 'A'))
             for name, fault in BROKEN.items():
-                origin.fault('render', fault)
-                answer = ask_anew(server, origin, 'render', path('html', 'A'))
-                check(answer.status == 502, f'{name}: {answer.status} {answer.body}')
-                problem(answer, 502, 'origin_failed')
-                eq(server.request('GET', path('history', 'A')).status, 410, name)
-            origin.fault('render', None)
-            eq(cache_of(ask_anew(server, origin, 'render', path('html', 'A'))), 'miss')
+                meets(server, origin, name, fault, stored=410)
+            all_is_well(server, origin)
 
 
 @scene
 def a_broken_api_is_502_too(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with origin_server(binary, origin) as server:
+        with impatient_server(binary, origin) as server:
             get(server, 'A')    # the rules of titles are known
             for name in ('cut', 'bad_json', '500', 'endless', 'redirect'):
                 origin.fault('meta', BROKEN[name])
@@ -67,23 +54,21 @@ def a_broken_api_is_502_too(binary):
 def an_origin_that_hangs_is_504(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with origin_server(binary, origin, timeout='300ms') as server:
+        with impatient_server(binary, origin, timeout='300ms') as server:
             origin.fault('render', faults.hang)
             problem(server.request('GET', path('html', 'A')), 504, 'origin_timeout')
             nothing_stored(server)
             origin.fault('render', None)
             eq(ask_anew(server, origin, 'render', path('html', 'A')).status, 200)
             origin.fault('transform', faults.hang)
-            answer = server.request('POST', '/localhost/v1/transform/wikitext/to/html', {'Content-Type': 'application/json'},
-                                    b'{"wikitext": "x"}')
-            problem(answer, 504, 'origin_timeout')
+            problem(ask_transform(server), 504, 'origin_timeout')
 
 
 @scene
 def an_origin_that_is_busy_is_503_and_says_when(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with origin_server(binary, origin) as server:
+        with impatient_server(binary, origin) as server:
             for code, wait in ((429, '7'), (503, '120')):
                 origin.fault('render', status_of(code, retry_after=wait))
                 answer = ask_anew(server, origin, 'render', path('html', 'A'))
@@ -101,7 +86,8 @@ def an_origin_that_is_busy_is_503_and_says_when(binary):
 # What the wiki answers, and what that is to who asks for a render: docs/api.md, section 5.
 TOLD = {400: (400, 'bad_request#origin'), 403: (400, 'bad_request#origin'), 406: (400, 'bad_request#origin'),
         413: (400, 'bad_request#origin'), 429: (503, 'origin_busy'), 503: (503, 'origin_busy'),
-        500: (502, 'origin_failed'), 302: (502, 'origin_failed')}
+        500: (502, 'origin_failed'), 302: (502, 'origin_failed'),
+        404: (502, 'origin_failed')}    # of what its api.php has: to an editor a 404 is a page that is not there
 # To who asks for a transform; these are not remembered, so that only the wiki's own word says when to come again.
 TOLD_TRANSFORM = {**TOLD, 404: (404, 'not_found'), 406: (406, 'not_acceptable'), 413: (413, 'content_too_large')}
 
@@ -132,8 +118,7 @@ def each_failure_has_the_status_that_is_promised(binary):
             eq(again, None)
             for code, (status, kind) in TOLD_TRANSFORM.items():
                 origin.fault('transform', status_of(code))
-                answer = server.request('POST', '/localhost/v1/transform/wikitext/to/html',
-                                        {'Content-Type': 'application/json'}, b'{"wikitext": "x"}')
+                answer = ask_transform(server)
                 problem(answer, status, kind)
                 eq(answer.headers['Retry-After'], '1' if status == 503 else None, f'transform {code}')
             for content in ('lint', 'wikitext'):
@@ -145,7 +130,7 @@ def each_failure_has_the_status_that_is_promised(binary):
 def what_is_safe_is_tried_again(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with origin_server(binary, origin, retries=1) as server:
+        with impatient_server(binary, origin, retries=1) as server:
             origin.fault('render', faults.once(status_of(500)))
             get(server, 'A')
             eq(origin.count('render'), 2)
@@ -155,7 +140,7 @@ def what_is_safe_is_tried_again(binary):
 def an_origin_that_is_down_takes_nothing_of_what_is_stored(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with origin_server(binary, origin) as server:
+        with impatient_server(binary, origin) as server:
             first = get(server, 'A')
             origin.down()
             eq(cache_of(get(server, 'A')), 'hit')
@@ -219,6 +204,27 @@ def a_thousand_distinct_misses_at_once(binary):
 
 
 @scene
+def a_wiki_that_hangs_delays_no_other(binary):
+    with Origin() as hung, Origin() as well:
+        for i in range(12):
+            hung.page(f'T{i}', (i + 1, 'late'))
+            well.page(f'T{i}', (i + 1, 'soon'))
+        options = [*hung.options('hung.test'), *well.options('well.test')]
+        limits = ('--set', 'flight.makes_max=4', '--set', 'flight.makes_source_max=3', '--set', 'flight.keys_max=20',
+                  '--set', 'flight.keys_source_max=12')
+        with page_server(binary, *options, *limits) as server, hung.gate('render') as gate:
+            crowd = Crowd(server, [(f'/hung.test/v1/page/html/T{i}', None) for i in range(12)])
+            wait_until(lambda: metric(server, 'flight_waiters') == 12 and gate.waiting == 3, 'all wait for the one that hangs')
+            problem(server.request('GET', '/hung.test/v1/page/html/T12'), 503, 'overloaded')
+            for i in range(12):
+                answer = server.request('GET', f'/well.test/v1/page/html/T{i}')
+                eq((answer.status, b'soon' in answer.body), (200, True), answer.body)
+            eq((gate.waiting, metric(server, 'flight_waiters')), (3, 12))
+            gate.open()
+            eq([answer.status for answer in crowd.wait()], [200] * 12)
+
+
+@scene
 def more_misses_than_the_limits_are_refused(binary):
     with Origin() as origin:
         for i in range(4):
@@ -268,14 +274,9 @@ def a_drain_answers_who_waits_at_once(binary):
         with page_server(binary, *origin.options('localhost')) as server:
             get(server, 'B')
             with origin.gate('render') as gate, origin.gate('transform'):
-                body = {'Content-Type': 'application/json'}
                 crowd = Crowd(server, [(path('html', 'A'), None)] * 20)
                 transform = []
-
-                def ask():
-                    transform.append(server.request('POST', '/localhost/v1/transform/wikitext/to/html', body,
-                                                    b'{"wikitext": "x"}'))
-                thread = threading.Thread(target=ask, daemon=True)
+                thread = threading.Thread(target=lambda: transform.append(ask_transform(server)), daemon=True)
                 thread.start()
                 wait_until(lambda: metric(server, 'flight_waiters') == 20 and gate.waiting == 1 and
                            origin.count('transform') == 1, 'all wait')
@@ -293,7 +294,7 @@ def a_drain_answers_who_waits_at_once(binary):
 def no_memory_is_left_behind_by_failures(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with origin_server(binary, origin) as server:
+        with impatient_server(binary, origin) as server:
             for fault in (faults.cut, status_of(500), faults.bad_json, None):
                 origin.fault('render', fault)
                 for i in range(20):

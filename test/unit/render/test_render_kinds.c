@@ -106,6 +106,42 @@ static void each_kind_gives_what_it_has(void **state)
     }
 }
 
+/* ---- whose a cookie is ---- */
+
+struct user { const char *body; enum render_why why; uint64_t id; };
+static const struct user users[] = {
+    { "{\"query\":{\"userinfo\":{\"id\":42,\"name\":\"Alice\"}}}", RENDER_FINE, 42 },
+    { "{\"query\":{\"userinfo\":{\"id\":0,\"name\":\"127.0.0.1\",\"anon\":true}}}", RENDER_FINE, 0 },
+    { "{\"query\":{\"userinfo\":{\"id\":-1}}}", RENDER_FAILED, 0 },
+    { "{\"query\":{\"userinfo\":{\"id\":\"42\"}}}", RENDER_FAILED, 0 },
+    { "{\"query\":{\"userinfo\":[]}}", RENDER_FAILED, 0 },
+    { "{\"query\":{}}", RENDER_FAILED, 0 },
+    { "{\"error\":{\"code\":\"readapidenied\"}}", RENDER_REFUSED, 0 },
+    { "{\"error\":{\"code\":\"readonly\"}}", RENDER_BUSY, 0 },
+    { "not JSON", RENDER_FAILED, 0 },
+};
+
+static void the_wiki_says_whose_a_cookie_is(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(users); i++) {
+        const struct rule rules[] = { { .path = "/w/api.php?", .head = "200 OK\r\n", .body = users[i].body }, { 0 } };
+        struct stage *s = stage_new(&parsoid, REST, rules);
+        struct wish w;
+        print_message("%s\n", users[i].body);
+        wish_begin(&w, s, "", 0);
+        w.r.want = WANT_USER;
+        w.r.cookie = STR("session=x");
+        wish_now(&w, users[i].why);
+        assert_int_equal(w.r.user_id, users[i].id);
+        assert_int_equal(said(s, "meta=userinfo "), 1);
+        assert_int_equal(said(s, "session=x\r\n"), 1);
+        assert_int_equal(asked(s), 1);
+        wish_end(&w);
+        stage_free(s);
+    }
+}
+
 /* ---- templates ---- */
 
 struct filled { const char *template, *target, *head, *body; uint64_t rev, named; };
@@ -436,6 +472,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_gives_what_it_has),
+        cmocka_unit_test(the_wiki_says_whose_a_cookie_is),
         cmocka_unit_test(templates_are_filled_in),
         cmocka_unit_test(a_template_tells_no_page_from_no_revision),
         cmocka_unit_test(what_is_no_origin_is_refused),

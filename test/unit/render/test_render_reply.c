@@ -91,7 +91,7 @@ static const struct case_ cases[] = {
     { REPLY("{\"title\":\"A\",\"invalidreason\":\"x\",\"invalid\":true}"), "A", 0, RENDER_NO_PAGE },
     { REPLY("{\"ns\":-1,\"title\":\"Special:A\",\"special\":true}"), "Spezial:A", 0, RENDER_NO_PAGE },
     { REPLY(PAGE("B", "", REVISION("9", ""))), "A", 9, RENDER_NO_REVISION },
-    { REPLY(PAGE("B", "", REVISION("9", ""))), "A", 0, RENDER_NO_PAGE },
+    { REPLY(PAGE("B", "", REVISION("9", ""))), "A", 0, RENDER_FAILED },
     { REPLY(PAGE("A", "", REVISION("8", ""))), "A", 9, RENDER_FAILED },
     { REPLY(PAGE("A", "", REVISION("0", ""))), "A", 0, RENDER_FAILED },
     { REPLY(PAGE("A", "", REVISION("-9", ""))), "A", 0, RENDER_FAILED },
