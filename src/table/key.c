@@ -66,8 +66,9 @@ static size_t number_size(str rest, unsigned char turn)
     return decimal_size((str){ .p = turned, .n = n });
 }
 
-static size_t component_size(enum table_type type, unsigned char turn, str rest)
+size_t key_component_size(enum table_type type, bool desc, str rest)
 {
+    unsigned char turn = desc ? 0xff : 0;
     size_t fixed = value_fixed_size(type);
     size_t n = fixed != 0 ? fixed : is_number(type) ? number_size(rest, turn) : escaped_size(rest, turn);
     return n <= rest.n ? n : 0;
@@ -76,7 +77,7 @@ static size_t component_size(enum table_type type, unsigned char turn, str rest)
 err key_take(struct arena *a, enum table_type type, bool desc, str *rest, str *value)
 {
     unsigned char turn = desc ? 0xff : 0;
-    size_t n = component_size(type, turn, *rest);
+    size_t n = key_component_size(type, desc, *rest);
     if (n == 0)
         return ERR_CORRUPT;
     char *p = arena_alloc(a, n);
@@ -145,7 +146,7 @@ err key_partition(const struct schema *s, str key, size_t *partition_size, bool 
 {
     str rest = behind_head(s, key);
     for (unsigned i = 0; i < s->hash_count; i++) {
-        size_t n = component_size(s->attrs[s->hash[i]].kind.type, 0, rest);
+        size_t n = key_component_size(s->attrs[s->hash[i]].kind.type, false, rest);
         if (n == 0)
             return ERR_CORRUPT;
         rest = str_skip(rest, n);

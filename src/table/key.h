@@ -24,6 +24,8 @@ enum {
 void key_put(struct buf *b, enum table_type type, bool desc, str value);
 /* Takes one component off *rest; value in the arena. ERR_CORRUPT, ERR_LIMIT (arena). */
 MUST_CHECK err key_take(struct arena *a, enum table_type type, bool desc, str *rest, str *value);
+/* Bytes of the component that rest begins with; 0: none that is whole. */
+size_t key_component_size(enum table_type type, bool desc, str rest);
 /* Appends KEY_ROW, domain, table number; or what begins an index's entries, when s is seen through one. */
 void key_put_head(struct buf *b, uint32_t domain, const struct schema *s);
 

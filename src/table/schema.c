@@ -2,6 +2,7 @@
 
 #include "codec/json.h"
 #include "table/jsontext.h"
+#include "table/trim.h"
 #include "table/value.h"
 
 #include <string.h>
@@ -252,31 +253,14 @@ static err options_read(const json_t *json, struct schema *s, struct err_note *n
 
 /* ---- the whole ---- */
 
-static bool is_empty(const json_t *json)
-{
-    return json_is_null(json) || (json_is_object(json) && json_object_size(json) == 0) ||
-           (json_is_array(json) && json_array_size(json) == 0);
-}
-
-static bool keeps_all(const json_t *policy)
-{
-    return is_empty(policy) || strcmp(member(policy, "type"), "all") == 0;
-}
-
-static err member_check(const char *key, const json_t *value, struct err_note *note)
+static err member_check(const char *key, struct err_note *note)
 {
     static const char *const known[] = { "table", "version", "attributes", "index", "options", "domain",
-                                         "secondaryIndexes", NULL };
-    const char *why = "is not a member of a schema";
-    if (strcmp(key, "revisionRetentionPolicy") == 0) {
-        if (keeps_all(value))
-            return ERR_OK;
-        why = "is not supported on tables: page buckets have retention policies";
-    }
+                                         "secondaryIndexes", "revisionRetentionPolicy", NULL };
     for (const char *const *k = known; *k != NULL; k++)
         if (strcmp(key, *k) == 0)
             return ERR_OK;
-    err_note_set(note, "%s %s", key, why);
+    err_note_set(note, "%s is not a member of a schema", key);
     return ERR_BAD;
 }
 
@@ -289,7 +273,7 @@ static err head_read(const json_t *json, str table, struct schema *s, struct err
         return ERR_BAD;
     }
     json_object_foreach((json_t *)(uintptr_t)json, key, value) {
-        err e = member_check(key, value, note);
+        err e = member_check(key, note);
         if (e != ERR_OK)
             return e;
     }
@@ -329,6 +313,8 @@ static err schema_read(struct arena *a, json_t *json, struct schema *s, struct e
         e = options_read(json_object_get(json, "options"), s, note);
     if (e == ERR_OK)
         e = schema_indexes_read(a, json_object_get(json, "secondaryIndexes"), s, note);
+    if (e == ERR_OK)
+        e = trim_read(json_object_get(json, "revisionRetentionPolicy"), s, note);
     if (e == ERR_OK)
         e = text_read(a, json, s, note);
     return e;

@@ -4,7 +4,7 @@
  * that are never used twice in a table, so that a removed attribute's bytes in old rows mean nothing.
  * Migration (as the peer): only to a higher version; non-key attributes come and go, options change; what is in
  * the key stays, with its type and order; an attribute that stays keeps its type and kind. Secondary indexes come, go
- * and change: one that changes is another, with a number of its own. Pure. */
+ * and change: one that changes is another, with a number of its own. So do retention policies. Pure. */
 #ifndef TABLE_SCHEMA_H
 #define TABLE_SCHEMA_H
 
@@ -32,6 +32,8 @@ struct schema_index {
     bool shown[TABLE_ATTRS_MAX];           /* by attrs: a query through the index may ask for it */
     bool grouped;
 };
+enum schema_policy_kind { POLICY_ALL, POLICY_LATEST, POLICY_INTERVAL, POLICY_LATEST_HASH };
+struct schema_policy { enum schema_policy_kind kind; int64_t count, grace_ttl_s, interval_s; }; /* trim.h */
 struct schema {
     str name;
     uint32_t number;           /* of the table; 0: not stored yet */
@@ -41,7 +43,8 @@ struct schema {
     unsigned attrs_count, hash_count, range_count, statics_count;
     struct schema_attr attrs[TABLE_ATTRS_MAX];
     uint8_t hash[TABLE_KEY_ATTRS_MAX], range[TABLE_KEY_ATTRS_MAX]; /* indexes of attrs, in key order */
-    int64_t ttl_s;             /* default_time_to_live; 0: none */
+    int64_t ttl_s;             /* default_time_to_live, or the policy's ttl; 0: none */
+    struct schema_policy policy;
     uint16_t indexes_made;     /* numbers given so far */
     unsigned indexes_count;
     struct schema_index indexes[TABLE_INDEXES_MAX];

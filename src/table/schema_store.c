@@ -1,8 +1,9 @@
 /* Schemas as bytes, and from one version to the next. */
 #include "table/schema.h"
+#include "table/trim.h"
 
-/* A schema without indexes is packed as it was before there were any. */
-enum { PACK_VERSION = 1, PACK_VERSION_INDEXES = 2, ATTR_DESC = 1, ATTR_SET = 2 };
+/* A schema with neither indexes nor a policy is packed as it was before there were any. */
+enum { PACK_VERSION = 1, PACK_VERSION_MORE = 2, ATTR_DESC = 1, ATTR_SET = 2 };
 
 void schema_first(struct schema *s, uint32_t number)
 {
@@ -53,7 +54,8 @@ static bool same_member(const struct schema *a, const struct schema *b, const ch
 static bool same_schema(const struct schema *a, const struct schema *b)
 {
     if (a->version != b->version || a->attrs_count != b->attrs_count || !same_key(a, b) ||
-        !same_member(a, b, "options") || !same_member(a, b, "secondaryIndexes"))
+        !same_member(a, b, "options") || !same_member(a, b, "secondaryIndexes") ||
+        !same_member(a, b, "revisionRetentionPolicy"))
         return false;
     for (unsigned i = 0; i < b->attrs_count; i++) {
         const struct schema_attr *was = schema_find(a, b->attrs[i].name);
@@ -132,7 +134,8 @@ static void pack_str(struct buf *b, str s)
 
 void schema_pack(struct buf *b, const struct schema *s)
 {
-    buf_put_u8(b, s->indexes_made > 0 ? PACK_VERSION_INDEXES : PACK_VERSION);
+    bool more = s->indexes_made > 0 || s->policy.kind != POLICY_ALL;
+    buf_put_u8(b, more ? PACK_VERSION_MORE : PACK_VERSION);
     buf_put_be32(b, s->number);
     buf_put_be32(b, s->changes);
     buf_put_be64(b, (uint64_t)s->version);
@@ -153,8 +156,10 @@ void schema_pack(struct buf *b, const struct schema *s)
     buf_put(b, (str){ .p = (const char *)s->hash, .n = s->hash_count });
     buf_put_u8(b, (uint8_t)s->range_count);
     buf_put(b, (str){ .p = (const char *)s->range, .n = s->range_count });
-    if (s->indexes_made > 0)
-        schema_indexes_pack(b, s);
+    if (!more)
+        return;
+    schema_indexes_pack(b, s);
+    trim_pack(b, s);
 }
 
 static bool unpack_attr(struct cursor *c, struct schema_attr *at)
@@ -186,7 +191,7 @@ static bool unpack_key(struct cursor *c, const struct schema *s, enum schema_rol
 static bool unpack(struct cursor *c, struct schema *s)
 {
     uint8_t version = cursor_u8(c);
-    if (version != PACK_VERSION && version != PACK_VERSION_INDEXES)
+    if (version != PACK_VERSION && version != PACK_VERSION_MORE)
         return false;
     s->number = cursor_be32(c);
     s->changes = cursor_be32(c);
@@ -204,7 +209,7 @@ static bool unpack(struct cursor *c, struct schema *s)
     }
     return unpack_key(c, s, ROLE_HASH, s->hash, &s->hash_count) &&
            unpack_key(c, s, ROLE_RANGE, s->range, &s->range_count) && s->hash_count > 0 &&
-           (version == PACK_VERSION || schema_indexes_unpack(c, s)) && cursor_done(c);
+           (version == PACK_VERSION || (schema_indexes_unpack(c, s) && trim_unpack(c, s))) && cursor_done(c);
 }
 
 err schema_unpack(struct arena *a, str name, str bytes, struct schema **out)

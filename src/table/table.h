@@ -37,8 +37,12 @@ enum {
     TABLE_LIMIT_MAX = 10000,           /* rows of one answer */
     TABLE_ANSWER_BYTES_MAX = 48 << 20, /* of one answer; more rows come with `next` */
     TABLE_SCAN_ROWS_MAX = 100000,      /* rows one get looks at before it answers with `next` */
+    TABLE_NOW_ROWS_MAX = 512,          /* rows one get looks at without blocking; then ERR_AGAIN */
     TABLE_OPS_MAX = 256,               /* of one batch */
     TABLE_DELETE_ROWS_MAX = 8000,      /* of one update; a longer delete runs as several, a batch is refused */
+    TABLE_DAMAGED_MAX = 64,            /* rows that cannot be read, told of in one answer */
+    TABLE_KEEP_MAX = 1000,             /* count of a retention policy */
+    TABLE_TRIM_ROWS = 8,               /* that one put lets go, besides the one it writes (trim.h) */
     TABLE_UPKEEP_BATCH = 256,
     TABLE_PREDICATES_MAX = 64,
 };
@@ -114,7 +118,9 @@ struct table_row {
 str table_row_value(const struct table_row *r, str name); /* p NULL: null or unknown */
 
 /* One get in a view. Rows are borrowed inside each; each returns false to stop (then *next goes on after that row).
- *   now    never blocks: ERR_AGAIN when bytes are cold (then again without it, on a pool thread)
+ *   damaged  is told of rows that cannot be read, and the get goes past them: of what can be read of the key (count 0:
+ *          nothing). NULL: one ends the get with ERR_CORRUPT, as do more than TABLE_DAMAGED_MAX
+ *   now    never blocks: ERR_AGAIN when bytes are cold or rows many (then again without it, on a pool thread)
  *   next   token in the arena, or STR_NONE when there is no more
  * Fails: ERR_NOT_FOUND (no such table), ERR_BAD with a note, ERR_CONFLICT (an index that is still being filled),
  * ERR_LIMIT, ERR_CORRUPT, ERR_IO. */
@@ -124,13 +130,14 @@ struct table_reader {
     struct arena *arena;        /* holds the schema and the token; rows are borrowed, see each */
     bool now;
     bool (*each)(void *ctx, const struct table_row *row);
+    bool (*damaged)(void *ctx, const struct table_row *key);
     void *ctx;
     struct err_note *note;
 };
 MUST_CHECK err tables_get(const struct table_reader *r, uint32_t domain, const struct table_get *g, str *next);
 
-/* The same from a JSON query (1.8) to a JSON answer {"items":[...],"next":"..."}; *rows: how many. */
-struct table_answer { str json; unsigned rows; bool more; };
+/* The same from a JSON query (1.8) to a JSON answer {"items":[...],"damaged":[...],"next":"..."}. */
+struct table_answer { str json; unsigned rows, damaged; bool more; };
 MUST_CHECK err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, struct arena *a, bool now,
                                struct table_answer *out, struct err_note *note);
 
@@ -191,7 +198,7 @@ MUST_CHECK err tables_parse(struct tables *ts, uint32_t domain, const struct tab
 /* Removes rows that expired and rows of dropped tables, fills and removes indexes: one batch of each. *more: there is
  * more to do now; *next: when the next row expires (NEVER: none). Blocks until on disk: a pool job. */
 MUST_CHECK err tables_upkeep(struct tables *ts, bool *more, store_time *next);
-struct tables_stats { uint64_t puts, deletes, gets, expired, dropped_rows; };
+struct tables_stats { uint64_t puts, deletes, gets, expired, dropped_rows, damaged; };
 void tables_stats_get(struct tables *ts, struct tables_stats *out);
 
 #endif

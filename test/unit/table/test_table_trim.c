@@ -1,0 +1,279 @@
+/* Goal: what trim.h promises of revisionRetentionPolicy: what a put lets go and when it is gone, late puts, migrations,
+ * indexes, what is refused. Method: the cases of the peer's suite and more, on a real engine under a clock that the
+ * test moves; answers compared as text, before the upkeep and after it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tabletest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct tabletest *t;
+
+static int up(void **state)
+{
+    (void)state;
+    t = calloc(1, sizeof *t);
+    tabletest_up(t);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    tabletest_down(t);
+    free(t);
+    return 0;
+}
+
+#define SCHEMA(version, policy) "{'version':" version ",'attributes':{'title':'string','rev':'int','tid':'timeuuid'," \
+    "'comment':'string'},'index':[{'attribute':'title','type':'hash'}," \
+    "{'attribute':'rev','type':'range','order':'desc'},{'attribute':'tid','type':'range','order':'desc'}]" policy "}"
+#define POLICY(members) ",'revisionRetentionPolicy':{" members "}"
+#define BY_REV ",'secondaryIndexes':{'by_rev':[{'attribute':'rev','type':'hash'}," \
+    "{'attribute':'tid','type':'range','order':'desc'},{'attribute':'title','type':'range','order':'asc'}," \
+    "{'attribute':'comment','type':'proj'}]}"
+
+enum { AT_2015 = 1427846400 }; /* 2015-04-01T00:00:00Z */
+
+/* A version 1 UUID of that second of April 2015. */
+static void put_at(int rev, int second, const char *comment, const char *more)
+{
+    char json[512], text[TID_TEXT_BYTES + 1];
+    store_time at = { .ns = (AT_2015 + (int64_t)second) * NS_PER_S };
+    tid_format(tid_make(tid_ticks(at), 7), text);
+    (void)snprintf(json, sizeof json, "{'attributes':{'title':'R','rev':%d,'tid':'%s','comment':'%s'%s}}", rev, text,
+                   comment, more);
+    must_put(t, "r", json);
+}
+
+static void comments(int rev, const char *want)
+{
+    char json[256], whole[1024];
+    size_t n = 0;
+    (void)snprintf(json, sizeof json, "{'attributes':{'title':'R','rev':%d},'proj':'comment'}", rev);
+    whole[n++] = '[';
+    for (const char *w = want; *w != 0; w++)
+        n += (size_t)snprintf(whole + n, sizeof whole - n, "%s{'comment':'%c'}", w == want ? "" : ",", *w);
+    (void)snprintf(whole + n, sizeof whole - n, "]");
+    must_get(t, "r", json, whole);
+}
+
+static void upkeep(void)
+{
+    store_time next;
+    tabletest_upkeep(t, &next);
+}
+
+/* 'latest': count 2, grace_ttl 10, as the peer's case: the clock shows which row fell out when. */
+static void latest_runs(const char *schema)
+{
+    must_create(t, "r", schema);
+    put_at(1000, 0, "a", "");
+    put_at(1000, 1, "b", "");
+    put_at(1000, 2, "c", "");
+    tabletest_advance(t, 5);
+    put_at(1000, 7, "d", "");
+    comments(1000, "dcba");
+    tabletest_advance(t, 5);
+    comments(1000, "dcb");
+    upkeep();
+    comments(1000, "dcb");
+    tabletest_advance(t, 5);
+    comments(1000, "dc");
+    upkeep();
+    tabletest_advance(t, 1000);
+    comments(1000, "dc");
+    put_at(999, 0, "x", "");
+    comments(1000, "dc"); /* another revision is another's */
+}
+
+static void latest_keeps_the_newest_of_a_revision(void **state)
+{
+    (void)state;
+    latest_runs(SCHEMA("1", POLICY("'type':'latest','count':2,'grace_ttl':10")));
+}
+
+static void latest_goes_with_an_index(void **state)
+{
+    (void)state;
+    latest_runs(SCHEMA("1", BY_REV POLICY("'type':'latest','count':2,'grace_ttl':10")));
+    must_get(t, "r", "{'index':'by_rev','attributes':{'rev':1000},'proj':'comment'}",
+             "[{'comment':'d'},{'comment':'c'}]");
+}
+
+static void a_late_put_falls_out_at_once(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'latest','count':1,'grace_ttl':10")));
+    put_at(1, 50, "n", "");
+    put_at(1, 10, "l", "");
+    put_at(1, 20, "m", ",'_ttl':3");
+    comments(1, "nml");
+    tabletest_advance(t, 3);
+    comments(1, "nl");        /* one that is to expire sooner does */
+    tabletest_advance(t, 7);
+    comments(1, "n");
+    put_at(1, 50, "o", "");   /* the same version again stays what it was */
+    tabletest_advance(t, 100);
+    comments(1, "o");
+}
+
+static void many_late_puts_all_fall_out(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'latest','count':1,'grace_ttl':10")));
+    for (int second = 40; second > 0; second--)
+        put_at(1, second, second == 40 ? "n" : "l", "");
+    tabletest_advance(t, 10);
+    comments(1, "n");
+    upkeep();
+    comments(1, "n");
+}
+
+enum { DAY = 86400, HOUR = 3600 };
+
+static void interval_keeps_some_of_each(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'interval','interval':86400,'count':2,'grace_ttl':10")));
+    put_at(1, 12 * HOUR, "1", "");
+    put_at(1, 12 * HOUR + 600, "2", "");
+    put_at(1, 12 * HOUR + 3000, "3", "");
+    put_at(1, 2 * DAY + 12 * HOUR, "4", "");
+    put_at(1, 3 * DAY + 12 * HOUR, "5", "");
+    put_at(1, 3 * DAY + 12 * HOUR + 1800, "6", "");
+    put_at(1, 3 * DAY + 13 * HOUR, "7", "");
+    comments(1, "7654321");
+    tabletest_advance(t, 10);
+    comments(1, "76432");
+    put_at(1, 600, "0", "");  /* late, into a day that is full: it goes, and nothing else does */
+    tabletest_advance(t, 10);
+    upkeep();
+    comments(1, "76432");
+}
+
+static void interval_does_not_slide(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'interval','interval':86400,'count':1,'grace_ttl':2")));
+    for (int i = 0; i < 9; i++)
+        put_at(1, 5 * HOUR + i * 6 * HOUR, (const char *[]){ "1", "2", "3", "4", "5", "6", "7", "8", "9" }[i], "");
+    tabletest_advance(t, 3);
+    comments(1, "984");
+    put_at(1, 0, "a", "");                /* the first instant of a day, and the last of the one before */
+    put_at(1, -1, "z", "");
+    tabletest_advance(t, 3);
+    comments(1, "984z");
+}
+
+static void ttl_is_the_life_of_every_row(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'ttl','ttl':20")));
+    put_at(1, 1, "a", "");
+    put_at(1, 2, "b", ",'_ttl':5");
+    must_get(t, "r", "{'withTTL':true,'proj':'comment'}", "[{'comment':'b','_ttl':5},{'comment':'a','_ttl':20}]");
+    tabletest_advance(t, 20);
+    comments(1, "");
+}
+
+static void latest_hash_keeps_one_row_of_a_partition(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'latest_hash'")));
+    put_at(5, 1, "a", "");
+    put_at(5, 2, "b", "");
+    comments(5, "ba");
+    tabletest_advance(t, 1);
+    comments(5, "b");
+    put_at(4, 9, "l", ",'_ttl':50");   /* an older revision comes late */
+    comments(4, "");
+    put_at(6, 1, "c", "");
+    comments(5, "");
+    comments(6, "c");
+    must_put(t, "r", "{'attributes':{'title':'S','rev':1,'tid':'c931ec94-6c31-11e4-b6d0-0f67e29867e0'}}");
+    comments(6, "c");                  /* another partition is another's */
+    upkeep();
+    must_get(t, "r", "{'proj':['title','rev']}", "[{'title':'R','rev':6},{'title':'S','rev':1}]");
+}
+
+static void what_is_stored_follows_a_new_policy(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", ""));
+    for (int i = 0; i < 20; i++)
+        put_at(1, i, "s", "");
+    must_refuse(t, tabletest_create(t, 1, "r", SCHEMA("1", POLICY("'type':'latest','count':1,'grace_ttl':0"))), ERR_BAD,
+                "version must be higher");
+    must_create(t, "r", SCHEMA("2", POLICY("'type':'latest','count':1,'grace_ttl':0")));
+    comments(1, "ssssssssssssssssssss");
+    put_at(1, 100, "n", "");
+    comments(1, "nssssssssssss");     /* TABLE_TRIM_ROWS with each put */
+    put_at(1, 101, "n", "");
+    put_at(1, 102, "n", "");
+    comments(1, "n");
+    tabletest_reopen(t);
+    put_at(1, 103, "m", "");
+    comments(1, "m");
+}
+
+static void policies_that_cannot_be_kept_are_refused(void **state)
+{
+    (void)state;
+    static const struct { const char *members, *says; } bad[] = {
+        { "'type':'bogus'", "type must be" },
+        { "'count':1", "type must be" },
+        { "'type':7", "type must be" },
+        { "'type':'latest','count':0,'grace_ttl':86400", "count" },
+        { "'type':'latest','count':1.5,'grace_ttl':86400", "count" },
+        { "'type':'latest','count':1000000,'grace_ttl':86400", "count" },
+        { "'type':'latest','count':1,'grace_ttl':-1", "grace_ttl" },
+        { "'type':'latest','count':1,'grace_ttl':1e30", "grace_ttl" },
+        { "'type':'latest','count':1", "grace_ttl" },
+        { "'type':'latest','grace_ttl':1", "count" },
+        { "'type':'interval','count':1,'grace_ttl':1", "interval" },
+        { "'type':'ttl'", "ttl" },
+        { "'type':'ttl','ttl':'20'", "ttl" },
+        { "'type':'latest','count':1,'grace_ttl':1,'colour':1", "colour" },
+    };
+    char json[1024];
+    for (unsigned i = 0; i < COUNT_OF(bad); i++) {
+        (void)snprintf(json, sizeof json, "{'attributes':{'title':'string','tid':'timeuuid'},'index':["
+                       "{'attribute':'title','type':'hash'},{'attribute':'tid','type':'range','order':'desc'}],"
+                       "'revisionRetentionPolicy':{%s}}", bad[i].members);
+        must_refuse(t, tabletest_create(t, 1, "r", json), ERR_BAD, bad[i].says);
+    }
+    must_refuse(t, tabletest_create(t, 1, "r", "{'attributes':{'k':'string','r':'int'},'index':[{'attribute':'k',"
+                "'type':'hash'},{'attribute':'r','type':'range'}]"
+                POLICY("'type':'latest','count':1,'grace_ttl':1") "}"), ERR_BAD, "timeuuid, descending");
+    must_refuse(t, tabletest_create(t, 1, "r", "{'attributes':{'k':'string','tid':'timeuuid'},'index':["
+                "{'attribute':'k','type':'hash'},{'attribute':'tid','type':'range','order':'desc'}]"
+                POLICY("'type':'latest_hash'") "}"),
+                ERR_BAD, "besides the version");
+    must_refuse(t, tabletest_create(t, 1, "r", SCHEMA("1", BY_REV POLICY("'type':'latest_hash'"))), ERR_BAD,
+                "secondaryIndexes");
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'all'")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(latest_keeps_the_newest_of_a_revision, up, down),
+        cmocka_unit_test_setup_teardown(latest_goes_with_an_index, up, down),
+        cmocka_unit_test_setup_teardown(a_late_put_falls_out_at_once, up, down),
+        cmocka_unit_test_setup_teardown(many_late_puts_all_fall_out, up, down),
+        cmocka_unit_test_setup_teardown(interval_keeps_some_of_each, up, down),
+        cmocka_unit_test_setup_teardown(interval_does_not_slide, up, down),
+        cmocka_unit_test_setup_teardown(ttl_is_the_life_of_every_row, up, down),
+        cmocka_unit_test_setup_teardown(latest_hash_keeps_one_row_of_a_partition, up, down),
+        cmocka_unit_test_setup_teardown(what_is_stored_follows_a_new_policy, up, down),
+        cmocka_unit_test_setup_teardown(policies_that_cannot_be_kept_are_refused, up, down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
