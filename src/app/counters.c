@@ -6,6 +6,7 @@
 #include "flight/flight.h"
 #include "http/http.h"
 #include "loop/loop.h"
+#include "table/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static const struct {
 struct figures {
     struct engine_stats engine;
     struct pages_stats pages;
+    struct tables_stats tables;
     struct hot_stats hot;
     uint64_t open_requests, loop_stalls;
 };
@@ -78,6 +80,7 @@ static const struct figure figures[] = {
     TOTAL("pages_extended", "Reads that extended a life since the start.", pages.extended),
     TOTAL("pages_replanned", "Renders planned anew after a change of policy.", pages.replanned),
     TOTAL("pages_damaged", "Stored rows gone past because they cannot be read.", pages.damaged),
+    TOTAL("tables_damaged", "Rows of tables gone past because they cannot be read.", tables.damaged),
     LEVEL("pages_overdue_ns_max", "The longest a cull came after its due time.",
            pages.overdue_ns_max),
     TOTAL("hot_hits", "Answers that were ready.", hot.hits),
@@ -185,6 +188,7 @@ void counters_render(const struct app *app, struct buf *out)
     struct figures now = { 0 };
     engine_stats_get(app->engine, &now.engine);
     pages_stats_get(app->pages, &now.pages);
+    tables_stats_get(app->tables, &now.tables);
     hot_stats_get(app->hot, &now.hot);
     now.open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
     now.loop_stalls = loop_stalls(app->loop);

@@ -33,6 +33,14 @@ void table_fail(struct http_exchange *x, err why, const struct err_note *note, c
         app_fail(x, why, note);
 }
 
+void table_tell_damage(const struct app *app, struct http_exchange *x, str table, unsigned rows)
+{
+    if (rows > 0)
+        log_event(app->log, LOG_ERROR, "table.damaged", LOG_STR("domain", http_param(x, "domain")),
+                  LOG_STR("table", table), LOG_INT("rows", rows),
+                  LOG_CSTR("what", "left out of an answer; palimpsest check names all damage"));
+}
+
 static void warm_run(struct loop_job *j)
 {
     struct table_change *c = CONTAINER_OF(j, struct table_change, job);
@@ -186,9 +194,11 @@ static err read_try(struct read_request *r, bool now)
 
 static void read_answer(struct read_request *r, err why)
 {
+    if (why == ERR_OK && !r->schema)
+        table_tell_damage(r->app, r->x, r->table, r->answer.damaged);
     if (why != ERR_OK)
         table_fail(r->x, why, &r->note, NULL);
-    else if (!r->schema && r->answer.rows == 0 && !r->answer.more)
+    else if (!r->schema && r->answer.rows == 0 && r->answer.damaged == 0 && !r->answer.more)
         app_problem(r->x, 404, "not_found", NULL, STR("No row matches."), STR(",\"items\":[]"));
     else
         answer_json(r->x, 200, r->answer.json, NULL);
@@ -219,7 +229,7 @@ static void read_start(struct http_exchange *x, struct app *app, bool schema)
     *r = (struct read_request){ .x = x, .app = app, .domain = d->number, .schema = schema };
     if (!table_of(x, &r->table))
         return;
-    err why = read_try(r, true);
+    err why = http_body(x).n > TABLE_NOW_BODY_BYTES_MAX ? ERR_AGAIN : read_try(r, true);
     if (why != ERR_AGAIN) {
         read_answer(r, why);
         return;
@@ -318,7 +328,7 @@ static void write_start(struct http_exchange *x, struct app *app, enum table_que
     w->query = (struct table_query){ .kind = kind, .json = http_body(x), .now = true };
     if ((kind != QUERY_BATCH && !table_of(x, &w->query.table)) || !table_may_wait(x))
         return;
-    err why = write_parse(w);
+    err why = http_body(x).n > TABLE_NOW_BODY_BYTES_MAX ? ERR_AGAIN : write_parse(w);
     if (why != ERR_OK && why != ERR_AGAIN) {
         write_done(&w->change, why);
         return;

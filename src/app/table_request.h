@@ -8,7 +8,11 @@
 #include "loop/loop.h"
 #include "table/table.h"
 
-enum { TABLE_BODY_BYTES_MAX = 12 << 20, TABLE_SCHEMA_BODY_BYTES_MAX = 64 << 10 };
+enum {
+    TABLE_BODY_BYTES_MAX = 12 << 20,
+    TABLE_SCHEMA_BODY_BYTES_MAX = 64 << 10,
+    TABLE_NOW_BODY_BYTES_MAX = 64 << 10, /* a larger body is read on the pool */
+};
 
 /* Names of tables that begin so are the server's own. */
 #define TABLE_OWN_PREFIX "."
@@ -18,6 +22,9 @@ mono table_deadline(const struct app *app);
 MUST_CHECK bool table_may_wait(struct http_exchange *x);
 /* Answers what a function of tables gave: 404 unknown_table (or missing, when not NULL), 400, 413, else as app_fail. */
 void table_fail(struct http_exchange *x, err why, const struct err_note *note, const char *missing);
+
+/* Logs that an answer went past rows of a table that cannot be read. Thread: loop. */
+void table_tell_damage(const struct app *app, struct http_exchange *x, str table, unsigned rows);
 
 /* One update of tables for a request, with its reading of cold rows. The memory is the caller's until done. */
 struct table_change {

@@ -155,10 +155,16 @@ void value_bucket_drop(struct http_exchange *x, struct app *app, enum value_buck
 
 /* ---- listings ---- */
 
+/* A listing under way. Its buffers live in list_run only: an answer frees the arena that it is in. */
 struct listing {
     struct value_request *r;
-    struct buf out;
-    unsigned count;
+    struct table_get get;
+    bool (*each)(void *ctx, const struct table_row *row);
+    struct buf out, damaged;
+    unsigned count, damaged_count;
+    str body;
+    err why;
+    struct loop_job job;
 };
 
 /* Tokens of tables are base64; in a query parameter they are base64url. */
@@ -198,55 +204,107 @@ static bool key_item(void *ctx, const struct table_row *row)
     return true;
 }
 
+static void put_rev(struct buf *b, const struct table_row *row)
+{
+    char tid[TID_TEXT_BYTES + 1];
+    tid_format(table_tid(table_row_value(row, STR("tid"))), tid);
+    buf_printf(b, "\"revision\":%" PRId64 ",\"tid\":\"%s\"", table_long(table_row_value(row, STR("rev"))), tid);
+}
+
 static bool rev_item(void *ctx, const struct table_row *row)
 {
     struct listing *l = ctx;
-    char tid[TID_TEXT_BYTES + 1];
-    tid_format(table_tid(table_row_value(row, STR("tid"))), tid);
-    buf_printf(&l->out, "%s{\"revision\":%" PRId64 ",\"tid\":\"%s\"}", l->count++ > 0 ? "," : "",
-               table_long(table_row_value(row, STR("rev"))), tid);
+    buf_put(&l->out, l->count++ > 0 ? STR(",{") : STR("{"));
+    put_rev(&l->out, row);
+    buf_put_c(&l->out, '}');
     return true;
 }
 
-static void listing_answer(struct listing *l, str next)
+/* {"key":...,"revision":...,"tid":...}, the latter two in key_rev_value; {}: not even the key can be read. */
+static bool damaged_item(void *ctx, const struct table_row *row)
+{
+    struct listing *l = ctx;
+    str key = table_row_value(row, STR("key"));
+    buf_put(&l->damaged, l->damaged_count++ > 0 ? STR(",{") : STR("{"));
+    if (key.p != NULL) {
+        buf_put(&l->damaged, STR("\"key\":"));
+        buf_put(&l->damaged, app_json_string(http_arena(l->r->x), key));
+    }
+    if (key.p != NULL && l->r->kind == BUCKET_REVS) {
+        buf_put_c(&l->damaged, ',');
+        put_rev(&l->damaged, row);
+    }
+    buf_put_c(&l->damaged, '}');
+    return true;
+}
+
+/* ERR_LIMIT. */
+static err listing_body(struct listing *l, str next)
 {
     struct arena *a = http_arena(l->r->x);
     str bytes;
     buf_put_c(&l->out, ']');
+    if (l->damaged_count > 0) {
+        l->out.failed = l->out.failed || l->damaged.failed;
+        buf_put(&l->out, STR(",\"damaged\":["));
+        buf_put(&l->out, buf_str(&l->damaged));
+        buf_put_c(&l->out, ']');
+    }
     if (next.n > 0 && base64_decode(a, next, &bytes) == ERR_OK) {
         str token = token_base64url(a, bytes);
         buf_printf(&l->out, ",\"next\":\"%.*s\"", STR_ARG(token));
     }
     buf_put_c(&l->out, '}');
-    str body = buf_status(&l->out) == ERR_OK ? arena_copy(a, buf_str(&l->out)) : STR_NONE;
-    if (body.p == NULL)
-        app_fail(l->r->x, ERR_LIMIT, NULL);
-    else
-        answer_json(l->r->x, 200, body, NULL);
+    l->body = buf_status(&l->out) == ERR_OK ? arena_copy(a, buf_str(&l->out)) : STR_NONE;
+    return l->body.p == NULL ? ERR_LIMIT : ERR_OK;
 }
 
-/* Listings read keys only, which are never cold. */
-static void list(struct value_request *r, struct table_get *g, bool (*each)(void *ctx, const struct table_row *row))
+static void list_run(struct loop_job *j)
 {
-    struct listing l = { .r = r };
-    struct table_reader reader = { .tables = r->app->tables, .arena = http_arena(r->x), .now = false, .each = each,
-                                   .ctx = &l, .note = &r->note };
+    struct listing *l = CONTAINER_OF(j, struct listing, job);
+    struct value_request *r = l->r;
+    struct table_reader reader = { .tables = r->app->tables, .arena = http_arena(r->x), .each = l->each,
+                                   .damaged = damaged_item, .ctx = l, .note = &r->note };
     str next;
-    if (!limit_in(r, &g->limit) || !token_in(r, &g->next))
-        return;
-    g->table = r->table;
-    buf_init(&l.out, TABLE_ANSWER_BYTES_MAX);
-    buf_put(&l.out, STR("{\"items\":["));
+    buf_init(&l->out, TABLE_ANSWER_BYTES_MAX);
+    buf_init(&l->damaged, TABLE_ANSWER_BYTES_MAX);
+    buf_put(&l->out, STR("{\"items\":["));
     reader.view = engine_view_begin(r->app->engine);
-    err why = tables_get(&reader, r->domain->number, g, &next);
+    l->why = tables_get(&reader, r->domain->number, &l->get, &next);
     engine_view_end(&reader.view);
+    if (l->why == ERR_OK)
+        l->why = listing_body(l, next);
+    buf_fini(&l->out);
+    buf_fini(&l->damaged);
+}
+
+static void list_done(struct loop_job *j, bool canceled)
+{
+    struct listing *l = CONTAINER_OF(j, struct listing, job);
+    struct value_request *r = l->r;
+    err why = canceled ? ERR_SHUTDOWN : l->why;
+    table_tell_damage(r->app, r->x, r->table, l->damaged_count);
     if (why != ERR_OK)
         value_fail(r, why);
-    else if (l.count == 0 && g->predicates_count > 0 && g->next.n == 0)
+    else if (l->count == 0 && l->damaged_count == 0 && l->get.predicates_count > 0 && l->get.next.n == 0)
         app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."), STR_NONE);
     else
-        listing_answer(&l, next);
-    buf_fini(&l.out);
+        answer_json(r->x, 200, l->body, NULL);
+}
+
+/* On the pool: one may look at TABLE_SCAN_ROWS_MAX rows. */
+static void list(struct value_request *r, const struct table_get *get,
+                 bool (*each)(void *ctx, const struct table_row *row))
+{
+    struct listing *l = arena_calloc(http_arena(r->x), 1, sizeof *l);
+    if (l == NULL) {
+        app_fail(r->x, ERR_LIMIT, NULL);
+        return;
+    }
+    *l = (struct listing){ .r = r, .get = *get, .each = each, .job = { .run = list_run, .done = list_done } };
+    l->get.table = r->table;
+    if (limit_in(r, &l->get.limit) && token_in(r, &l->get.next) && value_defer(r))
+        loop_job_start(r->app->loop, &l->job);
 }
 
 void value_bucket_keys(struct http_exchange *x, struct app *app, enum value_bucket_kind kind)

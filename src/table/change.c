@@ -143,6 +143,10 @@ static err expire(struct engine_txn *t, str entry, unsigned *expired)
     e = engine_get(engine_txn_view(t), SPACE_ROW, key_buf_str(&key), &row);
     if (e == ERR_OK)
         e = row_head_read(row.value, &head);
+    if (e == ERR_CORRUPT) { /* nobody can read it, and its entry says that it is due */
+        head = (struct row_head){ .expiry = expiry, .indexed = true };
+        e = ERR_OK;
+    }
     if (e == ERR_OK && head.expiry.ns == expiry.ns) {
         e = store_delete_row(t, key_buf_str(&key), &head);
         (*expired)++;

@@ -35,7 +35,7 @@ struct scan {
     struct key_buf partition;      /* whose static row is in statics */
     struct arena static_arena;
     str statics;                   /* its attributes; empty: none */
-    unsigned emitted, scanned;
+    unsigned emitted, scanned, damaged;
     bool passed;                   /* all of last_key's partition or group is done with */
     bool full, more;               /* full: the key met is for the next answer */
 };
@@ -223,19 +223,19 @@ static err statics_load(struct scan *s)
     str partition = str_take(key_buf_str(&s->row_key), partition_size);
     if (str_eq(partition, key_buf_str(&s->partition)))
         return ERR_OK;
-    INVARIANT(key_buf_set(&s->partition, partition));
+    s->partition.n = 0; /* until it is read: what cannot be is told at each of its rows */
+    INVARIANT(key_buf_set(&key, partition));
     arena_reset(&s->static_arena);
     s->statics = STR_NONE;
-    key = s->partition;
     key.bytes[key.n++] = KEY_STATIC;
     err e = engine_get(s->r->view, SPACE_ROW, key_buf_str(&key), &row);
-    if (e == ERR_NOT_FOUND)
-        return ERR_OK;
     if (e == ERR_OK)
         e = row_head_read(row.value, &head);
-    if (e != ERR_OK || !store_time_before(s->now, head.expiry))
-        return e;
-    return row_attrs(s->r->tables->engine, &row, &s->static_arena, s->r->now, &s->statics);
+    if (e == ERR_OK && store_time_before(s->now, head.expiry))
+        e = row_attrs(s->r->tables->engine, &row, &s->static_arena, s->r->now, &s->statics);
+    if (e == ERR_OK || e == ERR_NOT_FOUND)
+        INVARIANT(key_buf_set(&s->partition, partition));
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
 static err emit(struct scan *s, const struct key_parts *parts, str plain, store_time expiry)
@@ -260,11 +260,15 @@ static err emit(struct scan *s, const struct key_parts *parts, str plain, store_
     return ERR_OK;
 }
 
+static bool limit_met(const struct scan *s)
+{
+    return s->emitted == (s->g->limit == 0 || s->g->limit > TABLE_LIMIT_MAX ? TABLE_LIMIT_MAX : s->g->limit);
+}
+
 /* A row that is alive and whose key matches: the limit first, then its bytes. */
 static err take(struct scan *s, const struct engine_row *row, const struct key_parts *parts, store_time expiry)
 {
-    uint32_t limit = s->g->limit == 0 || s->g->limit > TABLE_LIMIT_MAX ? TABLE_LIMIT_MAX : s->g->limit;
-    if (s->emitted == limit) {
+    if (limit_met(s)) {
         s->full = true;
         return ERR_OK;
     }
@@ -370,22 +374,67 @@ static err look(struct scan *s, const struct engine_row *row)
     return s->schema->through == NULL ? look_row(s, row) : look_entry(s, row);
 }
 
+/* Tells of the row met, which cannot be read, by the attributes of its key, as far as that can. */
+static err damage_tell(struct scan *s)
+{
+    struct key_parts parts;
+    struct table_attr attrs[2 * TABLE_KEY_ATTRS_MAX];
+    struct table_row row = { .attrs = attrs };
+    if (s->r->damaged == NULL || s->damaged == TABLE_DAMAGED_MAX)
+        return ERR_CORRUPT;
+    err e = key_split(&s->scratch, s->schema, key_buf_str(&s->met), &parts);
+    if (e == ERR_LIMIT || (e == ERR_OK && (parts.is_static || !matches(s, &parts))))
+        return e;
+    if (limit_met(s)) {
+        s->full = true;
+        return ERR_OK;
+    }
+    for (unsigned i = 0; e == ERR_OK && i < s->schema->attrs_count; i++) {
+        const struct schema_attr *at = &s->schema->attrs[i];
+        if (at->name.n > 0 && (at->role == ROLE_HASH || at->role == ROLE_RANGE))
+            attrs[row.count++] = (struct table_attr){ .name = at->name, .value = part_of(s->schema, &parts, at) };
+    }
+    s->damaged++;
+    atomic_fetch_add_explicit(&s->r->tables->damaged, 1, memory_order_relaxed);
+    s->more = !s->r->damaged(s->r->ctx, &row);
+    return ERR_OK;
+}
+
+/* One step of the walk. known: the key met is one, so that a token may name it. */
+static err step(struct scan *s, struct engine_cursor *c, bool *known)
+{
+    struct engine_row row;
+    err e = engine_cursor_next(c, &row);
+    *known = e == ERR_OK;
+    if (e != ERR_OK && (e != ERR_CORRUPT || row.key.n == 0 || row.key.n > TABLE_KEY_BYTES_MAX))
+        return e;
+    if (s->scanned++ == TABLE_SCAN_ROWS_MAX) {
+        s->full = true;
+        return ERR_OK;
+    }
+    if (s->r->now && s->scanned > TABLE_NOW_ROWS_MAX)
+        return ERR_AGAIN;
+    if (e == ERR_OK)
+        e = look(s, &row);
+    else
+        INVARIANT(key_buf_set(&s->met, row.key));
+    return e == ERR_CORRUPT ? damage_tell(s) : e;
+}
+
 static err walk(struct scan *s, struct engine_cursor *c)
 {
     for (;;) {
-        struct engine_row row;
         struct key_buf behind;
         unsigned emitted = s->emitted;
-        err e = engine_cursor_next(c, &row);
+        bool known;
+        err e = step(s, c, &known);
         if (e != ERR_OK)
             return e == ERR_NOT_FOUND ? ERR_OK : e;
-        if (s->scanned++ < TABLE_SCAN_ROWS_MAX)
-            e = look(s, &row);
-        else
-            s->full = true;
         s->more |= s->full;
-        if (e != ERR_OK || s->full)
-            return e;
+        if (s->full)
+            return ERR_OK;
+        if (!known && !s->more)
+            continue;
         INVARIANT(key_buf_set(&s->last_key, key_buf_str(&s->met)));
         s->passed = s->g->distinct ? s->emitted > emitted : is_grouped(s);
         if (s->more)
@@ -472,23 +521,37 @@ err tables_schema(struct tables *ts, uint32_t domain, str table, struct arena *a
 /* ---- as JSON ---- */
 
 struct json_answer {
-    struct buf out;
+    struct buf out, damaged;
     const struct schema *schema;
-    unsigned rows;
+    unsigned rows, damaged_rows;
     err status;
 };
+
+static void json_attrs(struct json_answer *j, struct buf *to, const struct table_row *row)
+{
+    for (unsigned i = 0; i < row->count && j->status == ERR_OK; i++) {
+        if (i > 0)
+            buf_put_c(to, ',');
+        jsontext_string(to, row->attrs[i].name);
+        buf_put_c(to, ':');
+        j->status = value_to_json(to, schema_find(j->schema, row->attrs[i].name)->kind, row->attrs[i].value);
+    }
+}
+
+static bool json_damaged(void *ctx, const struct table_row *row)
+{
+    struct json_answer *j = ctx;
+    buf_put(&j->damaged, j->damaged_rows++ == 0 ? STR("{") : STR(",{"));
+    json_attrs(j, &j->damaged, row);
+    buf_put_c(&j->damaged, '}');
+    return j->status == ERR_OK;
+}
 
 static bool json_row(void *ctx, const struct table_row *row)
 {
     struct json_answer *j = ctx;
     buf_put(&j->out, j->rows++ == 0 ? STR("{") : STR(",{"));
-    for (unsigned i = 0; i < row->count && j->status == ERR_OK; i++) {
-        if (i > 0)
-            buf_put_c(&j->out, ',');
-        jsontext_string(&j->out, row->attrs[i].name);
-        buf_put_c(&j->out, ':');
-        j->status = value_to_json(&j->out, schema_find(j->schema, row->attrs[i].name)->kind, row->attrs[i].value);
-    }
+    json_attrs(j, &j->out, row);
     if (row->with_ttl && row->ttl_s > 0)
         buf_printf(&j->out, "%s\"_ttl\":%lld", row->count > 0 ? "," : "", (long long)row->ttl_s);
     buf_put_c(&j->out, '}');
@@ -498,6 +561,12 @@ static bool json_row(void *ctx, const struct table_row *row)
 static err json_finish(struct json_answer *j, str next, struct arena *a, struct table_answer *out)
 {
     buf_put_c(&j->out, ']');
+    if (j->damaged_rows > 0) {
+        j->out.failed |= j->damaged.failed;
+        buf_put(&j->out, STR(",\"damaged\":["));
+        buf_put(&j->out, buf_str(&j->damaged));
+        buf_put_c(&j->out, ']');
+    }
     if (next.p != NULL) {
         buf_put(&j->out, STR(",\"next\":"));
         jsontext_string(&j->out, next);
@@ -510,7 +579,8 @@ static err json_finish(struct json_answer *j, str next, struct arena *a, struct 
     str text = arena_copy(a, buf_str(&j->out));
     if (text.p == NULL)
         return ERR_LIMIT;
-    *out = (struct table_answer){ .json = text, .rows = j->rows, .more = next.p != NULL };
+    *out = (struct table_answer){ .json = text, .rows = j->rows, .damaged = j->damaged_rows,
+                                  .more = next.p != NULL };
     return ERR_OK;
 }
 
@@ -524,19 +594,21 @@ err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, st
     struct json_answer j = { .status = ERR_OK };
     str next;
     buf_init(&j.out, TABLE_ANSWER_BYTES_MAX);
+    buf_init(&j.damaged, TABLE_ANSWER_BYTES_MAX);
     err e = store_schema(ts, v, domain, table, a, now, &schema, note);
     if (e == ERR_OK)
         e = query_get(a, schema, query, &g, note);
     if (e == ERR_OK) {
         j.schema = schema;
         buf_put(&j.out, STR("{\"items\":["));
-        struct table_reader r = { .tables = ts, .view = v, .arena = a, .now = now, .each = json_row, .ctx = &j,
-                                  .note = note };
+        struct table_reader r = { .tables = ts, .view = v, .arena = a, .now = now, .each = json_row,
+                                  .damaged = json_damaged, .ctx = &j, .note = note };
         e = tables_get(&r, domain, &g, &next);
     }
     if (e == ERR_OK)
         e = json_finish(&j, next, a, out);
     engine_view_end(&v);
     buf_fini(&j.out);
+    buf_fini(&j.damaged);
     return e;
 }

@@ -46,7 +46,7 @@ void tables_free(struct tables **tp)
 void tables_stats_get(struct tables *ts, struct tables_stats *out)
 {
     *out = (struct tables_stats){ .puts = ts->puts, .deletes = ts->deletes, .gets = ts->gets, .expired = ts->expired,
-                                  .dropped_rows = ts->dropped_rows };
+                                  .dropped_rows = ts->dropped_rows, .damaged = ts->damaged };
 }
 
 err store_blob(struct engine *e, const struct engine_blob *blob, struct arena *a, bool now, str *out)
@@ -135,7 +135,7 @@ static void doom_key(struct store_doomed *d, str key)
     d->writes++;
 }
 
-/* An entry of an index, or a trail, is only its key. */
+/* An entry of an index, or a trail, is only its key. A row that cannot be read goes too; its expiry entry when due. */
 static err doom(struct store_doomed *d, struct engine_view *v, const struct engine_row *row, store_time now)
 {
     struct row_head head;
@@ -143,9 +143,10 @@ static err doom(struct store_doomed *d, struct engine_view *v, const struct engi
     doom_key(d, row->key);
     if (row->key.n == 0 || row->key.p[0] != KEY_ROW)
         return ERR_OK;
-    err e = row_head_read(row->value, &head);
-    if (e != ERR_OK || row->key.n > TABLE_KEY_BYTES_MAX || !key_buf_set(&key, row->key))
+    if (row->key.n > TABLE_KEY_BYTES_MAX || !key_buf_set(&key, row->key))
         return ERR_CORRUPT;
+    if (row->value.p == NULL || row_head_read(row->value, &head) != ERR_OK)
+        head = (struct row_head){ .expiry = STORE_TIME_NEVER, .indexed = true };
     d->count++;
     d->alive += store_time_before(now, head.expiry) ? 1 : 0;
     if (head.expiry.ns != INT64_MAX) {
@@ -164,6 +165,10 @@ err store_collect(struct engine_view *v, const struct engine_range *range, unsig
     while (e == ERR_OK) {
         struct engine_row row;
         e = engine_cursor_next(c, &row);
+        if (e == ERR_CORRUPT && str_cmp(row.key, range->from) >= 0 && str_cmp(row.key, range->until) < 0) {
+            row.value = STR_NONE;
+            e = ERR_OK;
+        }
         if (e == ERR_OK && (rows++ == max || out->writes > DOOMED_WRITES_MAX)) {
             out->more = true;
             break;

@@ -14,7 +14,7 @@ struct tables {
     uint32_t magic;
     struct engine *engine;
     struct clock *clock;
-    atomic_uint_least64_t puts, deletes, gets, expired, dropped_rows;
+    atomic_uint_least64_t puts, deletes, gets, expired, dropped_rows, damaged;
 };
 #define TABLES_MAGIC 0x7ab1e500u
 

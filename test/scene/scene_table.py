@@ -2,7 +2,7 @@
 frozen clock; the cases follow the behaviours of the peer's conformance suite, the expectations are our contract."""
 import threading
 
-from harness import Server, check, eq, main, scene
+from harness import Server, check, eq, main, scene, wait_until
 from page_help import page_server, problem
 
 DOMAIN = '/localhost/v1'
@@ -75,7 +75,7 @@ def schemas_are_created_read_migrated_dropped(binary):
         for bad, says in (
                 ({'attributes': {}}, 'attributes'), ('[1', 'JSON'),
                 ({**REVISIONS, 'secondaryIndexes': {'by_rev': [{'attribute': 'no', 'type': 'hash'}]}}, 'secondaryIndexes'),
-                ({**REVISIONS, 'revisionRetentionPolicy': {'type': 'latest_hash'}}, 'revisionRetentionPolicy'),
+                ({**REVISIONS, 'revisionRetentionPolicy': {'type': 'bogus'}}, 'revisionRetentionPolicy'),
                 ({'attributes': {'a': 'int'}, 'index': [{'attribute': 'b', 'type': 'hash'}]}, 'is not in attributes')):
             got = table(server, 'bad', body=bad)
             problem(got, 400, 'bad_request')
@@ -210,6 +210,124 @@ def batches_are_all_or_nothing(binary):
         got = server.request('POST', DOMAIN + '/batch', body=[{**one, 'table': '.key_value.x'}])
         check(got.status in (400, 404), f'{got}')
         eq([row['key'] for row in items(server, 'r')], ['a'])
+
+
+EDITS = {
+    'attributes': {'page': 'string', 'tid': 'timeuuid', 'user': 'string', 'size': 'int'},
+    'index': [{'attribute': 'page', 'type': 'hash'}, {'attribute': 'tid', 'type': 'range', 'order': 'desc'}],
+}
+BY_USER = {'by_user': [{'attribute': 'user', 'type': 'hash'}, {'attribute': 'size', 'type': 'proj'}]}
+
+
+def edit(n):
+    return f'{n:08x}-6c31-11e4-b6d0-0f67e29867e0'
+
+
+@scene
+def an_index_is_asked_by_its_name(binary):
+    with page_server(binary) as server:
+        create(server, 'e', {**EDITS, 'secondaryIndexes': BY_USER})
+        eq(server.json('GET', DOMAIN + '/table/e').body['secondaryIndexes'], BY_USER)
+        put(server, 'e', page='Earth', tid=edit(1), user='ann', size=1)
+        put(server, 'e', page='Earth', tid=edit(2), user='bob', size=2)
+        put(server, 'e', page='Moon', tid=edit(3), user='bob', size=3)
+        eq(items(server, 'e', index='by_user', attributes={'user': 'ann'}), [])
+        eq(items(server, 'e', index='by_user', attributes={'user': 'bob'}, order={'page': 'asc'}),
+           [{'page': 'Earth', 'user': 'bob', 'size': 2}, {'page': 'Moon', 'user': 'bob', 'size': 3}])
+        for bad in ({'index': 'none'}, {'index': ['by_user']}, {'index': 'by_user', 'proj': 'tid'},
+                    {'index': 'by_user', 'attributes': {'size': 1}}):
+            problem(table(server, 'e', 'get', bad), 400, 'bad_request')
+        got = table(server, 'e', 'put', {'attributes': {'page': 'x' * 300, 'tid': edit(1), 'user': 'y' * 300}})
+        problem(got, 400, 'bad_request')
+        check('by_user' in got.body.decode(), got.body)
+
+
+@scene
+def an_index_added_later_is_filled_through_a_kill(binary):
+    with Server(binary) as server:
+        create(server, 'e', EDITS)
+        for n in range(0, 600, 200):
+            ops = [{'op': 'put', 'table': 'e', 'attributes': {'page': 'Earth', 'tid': edit(n + i), 'user': 'ann'}}
+                   for i in range(200)]
+            eq(server.request('POST', DOMAIN + '/batch', body=ops).status, 201)
+        put(server, 'e', page='Moon', tid=edit(7), user='ann')
+        create(server, 'e', {**EDITS, 'version': 2, 'secondaryIndexes': BY_USER})
+        server.kill9()
+        server.start()
+        ask = lambda: table(server, 'e', 'get', {'index': 'by_user', 'attributes': {'user': 'ann'}, 'proj': 'page'})
+        wait_until(lambda: ask().status != 409, 'the index is filled')
+        eq(items(server, 'e', index='by_user', attributes={'user': 'ann'}, proj='page'), [{'page': 'Moon'}, {'page': 'Earth'}])
+
+
+@scene
+def a_retention_policy_lets_rows_go(binary):
+    with page_server(binary) as server:
+        create(server, 'e', {**EDITS, 'revisionRetentionPolicy': {'type': 'latest', 'count': 1, 'grace_ttl': 10}})
+        sizes = lambda: [row['size'] for row in items(server, 'e', proj='size')]
+        put(server, 'e', page='Earth', tid=edit(1), size=1)
+        put(server, 'e', page='Earth', tid=edit(3), size=3)
+        server.clock(advance='4s')
+        put(server, 'e', page='Earth', tid=edit(2), size=2)     # late: it falls out as it comes
+        eq(sizes(), [3, 2, 1])
+        server.clock(advance='6s')
+        eq(sizes(), [3, 2])
+        server.restart()
+        eq(sizes(), [3, 2])
+        server.clock(advance='4s')
+        eq(sizes(), [3])
+
+
+def damage(server, name, offset=12):
+    """Changes a byte of the values of rows whose key begins with that string, in every copy the index file holds."""
+    file = server.data / 'index' / 'data.mdb'
+    image, hits = bytearray(file.read_bytes()), 0
+    key = name.encode() + b'\0\1\1'                           # the string, its end, the mark of a regular row
+    at = image.find(key)
+    while at >= 0:
+        if image[at - 10:at - 8] == b'\7\1':                  # the space of rows, a row; then domain and table
+            image[at + len(key) + offset] ^= 0x10
+            hits += 1
+        at = image.find(key, at + 1)
+    check(hits > 0, f'no row of {name} in the index')
+    file.write_bytes(image)
+
+
+@scene
+def a_damaged_row_is_named_and_gone_past(binary):
+    with page_server(binary) as server:
+        create(server, 'p', {'attributes': {'page': 'string', 'user': 'string'},
+                             'index': [{'attribute': 'page', 'type': 'hash'}],
+                             'secondaryIndexes': {'by_user': [{'attribute': 'user', 'type': 'hash'}]}})
+        for page in ('Alpha', 'Bravo', 'Chile'):
+            put(server, 'p', page=page, user='ann')
+        eq(server.request('PUT', DOMAIN + '/key_value/b', body={}).status, 201)
+        for key in ('Delta', 'Elbow', 'Fjord'):
+            eq(server.request('PUT', DOMAIN + f'/key_value/b/{key}', body=b'x').status, 201)
+        eq(server.sigterm(), 0, 'exit code')
+        damage(server, 'Bravo')
+        damage(server, 'Elbow')
+        server.start()
+        ask = lambda **query: server.json('POST', DOMAIN + '/table/p/get', body=query).body
+        got = ask(proj='page')
+        eq(([row['page'] for row in got['items']], got['damaged']), (['Alpha', 'Chile'], [{'page': 'Bravo'}]))
+        got = ask(proj='page', limit=1)
+        eq(([row['page'] for row in got['items']], 'damaged' in got), (['Alpha'], False), 'the page before it')
+        got = ask(proj='page', limit=1, next=got['next'])
+        eq(([row['page'] for row in got['items']], got['damaged']), (['Chile'], [{'page': 'Bravo'}]), 'the page it is on')
+        check('next' not in got, got)
+        got = ask(index='by_user', attributes={'user': 'ann'}, proj='page')
+        eq(([row['page'] for row in got['items']], got['damaged']),
+           (['Chile', 'Alpha'], [{'page': 'Bravo', 'user': 'ann'}]))
+        eq(ask(attributes={'page': 'Bravo'}), {'items': [], 'damaged': [{'page': 'Bravo'}]})
+        got = server.json('GET', DOMAIN + '/key_value/b/')
+        eq((got.status, got.body), (200, {'items': ['Delta', 'Fjord'], 'damaged': [{'key': 'Elbow'}]}))
+        problem(server.request('GET', DOMAIN + '/key_value/b/Elbow'), 500, 'corrupt')
+        check('table.damaged' in server.stderr(), 'the log says nothing')
+        put(server, 'p', page='Bravo', user='bob')              # written anew
+        eq(server.request('PUT', DOMAIN + '/key_value/b/Elbow', body=b'y').status, 201)
+        eq(server.request('GET', DOMAIN + '/key_value/b/Elbow').body, b'y')
+        eq(ask(index='by_user', attributes={'user': 'ann'}, proj='page'), {'items': [{'page': 'Chile'}, {'page': 'Alpha'}]})
+        eq(ask(attributes={'page': 'Bravo'}), {'items': [{'page': 'Bravo', 'user': 'bob'}]})
 
 
 @scene
