@@ -7,8 +7,8 @@ import threading
 
 from rig import BASE, TIME_UUID, Wired
 from cli import Client
-from harness import check, eq, main, scene
-from wiki import WikiError, quote
+from harness import Server, check, eq, main, scene
+from wiki import DOMAIN, WikiError, quote
 
 TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'
         "== Heading==\n* '''one''' \n*two\n\nThe last paragraph.\n")
@@ -182,6 +182,30 @@ def what_is_deleted_or_hidden_is_not_served(binary):
         check(hidden.status in (403, 404) and b'hidden text' not in hidden.body, f'{hidden.status} {hidden.body[:200]}')
         eq(wired.get(f'/page/html/To_be_hidden/{new}').status, 200)
         eq(wired.get('/page/html/To_be_deleted', {'Cache-Control': 'no-cache'}).status, 404)
+
+
+@scene
+def what_is_kept_for_a_logged_in_user_is_hers(binary):
+    with Wired(binary) as wired, Server(binary, '--config', wired.config, '--set',
+                                        f'domains.{DOMAIN}.origin.forward_cookies=true') as server:
+        def transform(source, to, fields, *headers):
+            return server.request('POST', f'{BASE}/transform/{source}/to/{to}/{title}',
+                                  [('Content-Type', 'application/json'), *headers], json.dumps(fields).encode())
+
+        def back(*headers):
+            return transform('html', 'wikitext', {'html': kept.body.decode()}, ('If-Match', kept.headers['etag']), *headers)
+        title = wired.new_title('Typed').replace(' ', '_')
+        admin = wired.wiki.log_in()
+        hers = ('Cookie', admin.cookie)
+        kept = transform('wikitext', 'html', {'wikitext': '*odd\n*here', 'stash': True}, hers)
+        eq(kept.status, 200, kept.body)
+        for others in ((), (('Cookie', 'session=guessed'),)):
+            eq(back(*others).status, 404)
+        again = wired.wiki.log_in()     # another session of hers
+        for cookie in (hers, ('Cookie', f'VEE=visualeditor; {again.cookie}')):
+            eq((back(cookie).status, back(cookie).body), (200, b'*odd\n*here'))
+        admin.close()
+        again.close()
 
 
 @scene

@@ -87,6 +87,11 @@ class Session:
             self._connection.close()
             self._connection = None
 
+    @property
+    def cookie(self):
+        """What it would send as Cookie."""
+        return '; '.join(f'{name}={value}' for name, value in self._cookies.items())
+
     def _post(self, body, headers):
         """(status, body); once more when the kept connection was closed meanwhile."""
         for kept in (self._connection is not None, False):
@@ -109,7 +114,7 @@ class Session:
         """What api.php answers. An error it tells is a WikiError."""
         headers = {'Content-Type': 'application/x-www-form-urlencoded'}
         if self._cookies:
-            headers['Cookie'] = '; '.join(f'{name}={value}' for name, value in self._cookies.items())
+            headers['Cookie'] = self.cookie
         status, raw = self._post(urllib.parse.urlencode({'format': 'json', 'formatversion': 2, **parameters}), headers)
         try:
             value = json.loads(raw)
