@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "engine/engine.h"
 #include "loop/loop.h"
-#include "queue/store.h"
+#include "queue/store_open.h"
 
 #include <string.h>
 

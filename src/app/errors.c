@@ -33,6 +33,7 @@ static const struct {
     { 415, "Unsupported Media Type" },
     { 416, "Range Not Satisfiable" },
     { 417, "Expectation Failed" },
+    { 422, "Unprocessable Content" },
     { 429, "Too Many Requests" },
     { 431, "Request Header Fields Too Large" },
     { 453, "Request Failed" },

@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "engine/engine.h"
 #include "loop/sysclock.h"
-#include "queue/store.h"
+#include "queue/store_open.h"
 
 struct checking {
     struct store_check *out;

@@ -4,7 +4,7 @@
  *   q number   -> version; blob: the queue (names, timeouts, partitions with their stores and modes)
  *   d number   -> version; blob: a deleted queue whose partitions still have to be dropped
  *   n          -> the next number; a number is never used twice, so a queue made again begins empty
- *   i          -> the name of this deployment (queue_deployment in store.h)
+ *   i          -> the name of this deployment (queue_deployment in store_open.h)
  * Names go up to 512 bytes, longer than a key may be; stores are named, so that configuration may reorder them.
  * Blocks; Thread: any but the loop. */
 #ifndef QUEUE_CATALOGUE_H

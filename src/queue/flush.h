@@ -48,7 +48,9 @@ void produce_known(struct queue_produce *r, bool there);      /* what the store 
 
 /* idem.c */
 struct idem *idem_find(struct queue *q, const unsigned char hash[16]);
-err idem_join(struct queue *q, struct queue_produce *r); /* ERR_AGAIN: r is the one that writes */
+void idem_digest(const struct queue_produce *r, unsigned char out[QUEUE_DIGEST_BYTES]);
+/* ERR_AGAIN: r is the one that writes; ERR_OK: it was answered, or waits; ERR_PRECONDITION: another request's key. */
+err idem_join(struct queue *q, struct queue_produce *r);
 bool idem_ready(struct queue *q, struct queue_produce *r); /* it may be placed: it writes its key */
 void idem_build(struct slot *s, struct queue_produce *r, struct ksuid first, store_time now);
 void idem_outcome(struct slot *s, err why);

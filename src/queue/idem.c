@@ -1,8 +1,12 @@
 /* idem.c - idempotency keys: within its window a key stands for one produce, over all partitions of the queue.
  *
  *   none -> being written (its writer in a batch; others with the key wait) -> stored -> past its window -> none
- * The key's row is in the same write as the batch. */
+ * The key's row is in the same write as the batch, and with it a digest of what was asked for: the key with another
+ * request is refused, whether the first was stored or is on its way. Source: draft-ietf-httpapi-idempotency-key-header,
+ * "Idempotency Fingerprint". Keys of imports, of moves and of older stores have no digest and stand for any request. */
 #include "queue/flush.h"
+
+#include "base/buf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,9 +56,57 @@ static void idem_free(struct queue *q, struct idem *m)
     free(m);
 }
 
+static void digest_str(XXH3_state_t *s, str text)
+{
+    char size[8];
+    put_be64(size, text.n);
+    (void)XXH3_128bits_update(s, size, sizeof size); /* fails for no state alone */
+    if (text.n > 0)
+        (void)XXH3_128bits_update(s, text.p, text.n);
+}
+
+/* It is on disk: what it is made of, and how, never changes. */
+void idem_digest(const struct queue_produce *r, unsigned char out[QUEUE_DIGEST_BYTES])
+{
+    XXH3_state_t *s = XXH3_createState();
+    XXH128_canonical_t c;
+    char at[8];
+    INVARIANT(s != NULL);
+    (void)XXH3_128bits_reset(s);
+    digest_str(s, r->order_key);
+    for (unsigned i = 0; i < r->items_count; i++) {
+        const struct queue_item_new *it = &r->items[i];
+        digest_str(s, it->encoding);
+        digest_str(s, it->kind);
+        digest_str(s, it->reference);
+        digest_str(s, it->bytes);
+        put_be64(at, (uint64_t)it->enqueue_at.ns);
+        digest_str(s, (str){ .p = at, .n = sizeof at });
+    }
+    XXH128_canonicalFromHash(&c, XXH3_128bits_digest(s));
+    (void)XXH3_freeState(s);
+    memcpy(out, c.digest, QUEUE_DIGEST_BYTES);
+}
+
+static bool same_request(const struct idem *m, struct queue_produce *r)
+{
+    static const unsigned char none[QUEUE_DIGEST_BYTES];
+    return memcmp(m->digest, own_produce(r)->digest, sizeof none) == 0 || memcmp(m->digest, none, sizeof none) == 0;
+}
+
+static err refuse_other(struct queue_produce *r)
+{
+    err_note_set(&r->note, "idempotency-key is invalid; it was used for another request");
+    return ERR_PRECONDITION;
+}
+
 static void answer_repeated(struct queue *q, const struct idem *m, struct queue_produce *r)
 {
     own_produce(r)->idem = NULL;
+    if (!same_request(m, r)) {
+        req_answer(q, &own_produce(r)->req, refuse_other(r));
+        return;
+    }
     r->partition = m->partition;
     r->first = m->first;
     r->repeated = true;
@@ -71,6 +123,8 @@ err idem_join(struct queue *q, struct queue_produce *r)
         answer_repeated(q, m, r);
         return ERR_OK;
     }
+    if (m != NULL && !same_request(m, r))
+        return refuse_other(r);
     if (m != NULL) {
         own->idem = m;
         own->attached = true;
@@ -84,6 +138,7 @@ err idem_join(struct queue *q, struct queue_produce *r)
     }
     own->idem = idem_new(q, hash);
     own->idem->writer = r;
+    memcpy(own->idem->digest, own->digest, sizeof own->digest);
     return ERR_AGAIN;
 }
 
@@ -127,6 +182,7 @@ void idem_build(struct slot *s, struct queue_produce *r, struct ksuid first, sto
     struct queue_op *op = slot_op(s, OP_KEY_PUT);
     op->u.key = (struct queue_key){ .first = first, .count = m->count, .expire_at = m->expire_at };
     memcpy(op->u.key.hash, m->hash, 16);
+    memcpy(op->u.key.digest, m->digest, sizeof m->digest);
 }
 
 void idem_outcome(struct slot *s, err why)
@@ -199,14 +255,15 @@ void idem_load(struct part *p, const struct queue_key *k)
     struct idem *m = idem_find(q, k->hash);
     if (m != NULL && m->stored)
         return;
+    if (m != NULL && m->writer != NULL && own_produce(m->writer)->req.state != REQ_UNKNOWN)
+        return; /* another write is on its way: it began when this row was past its window */
     if (m == NULL)
         m = idem_new(q, k->hash);
     m->partition = p->number;
     m->first = k->first;
     m->count = k->count;
     m->expire_at = k->expire_at;
-    if (m->writer != NULL && own_produce(m->writer)->req.state != REQ_UNKNOWN)
-        return; /* another write is on its way: it began when this row was past its window */
+    memcpy(m->digest, k->digest, sizeof m->digest);
     settle_stored(q, m);
     struct list *at = m->age.prev;
     list_remove(&m->age);

@@ -64,8 +64,9 @@ struct idem {
     bool stored;
     struct ksuid first;
     store_time expire_at;
+    unsigned char digest[QUEUE_DIGEST_BYTES]; /* of what its writer stores; zero: none */
     struct queue_produce *writer; /* whose write it is; NULL: stored, or its writer left */
-    struct list waiting;          /* requests with the same key */
+    struct list waiting;          /* the same request again */
 };
 
 struct queue {

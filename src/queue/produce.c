@@ -269,6 +269,8 @@ err queue_produce_start(struct queue_produce *r)
         return why;
     *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .bytes = bytes, .fixed = PLACE_NONE };
     r->repeated = false;
+    if (r->idempotency_key.n > 0)
+        idem_digest(r, own->digest);
     if (r->order_key.n > 0)
         own->fixed = 0; /* which one: produce_place, under the lock */
     if (bytes > PRODUCE_APART_BYTES || r->order_key.n > 0)

@@ -10,7 +10,8 @@
  * next scheduled items. Depth does not set it.
  *
  * Errors: err and a note whose text is the sentence for the client, as the peer's contract has it. ERR_BAD,
- * ERR_NOT_FOUND, ERR_CONFLICT: 400; ERR_TIMEOUT, ERR_LIMIT, ERR_UNAVAILABLE: 454; ERR_SHUTDOWN: 453.
+ * ERR_NOT_FOUND, ERR_CONFLICT: 400; ERR_PRECONDITION: 422; ERR_TIMEOUT, ERR_LIMIT, ERR_UNAVAILABLE: 454;
+ * ERR_SHUTDOWN: 453.
  * Requests are the caller's memory until done; borrowed inputs too. A start that does not return ERR_OK does
  * not call done; else done comes exactly once, on any thread, possibly before start returned. done is short.
  * Thread: any, unless said. Nothing here blocks but what says so. */
@@ -117,7 +118,8 @@ struct queue_produce {
     const struct queue_item_new *items;
     unsigned items_count;
     mono deadline;               /* request_timeout */
-    str idempotency_key, order_key; /* empty: none */
+    str idempotency_key;         /* empty: none; with another request within its window: ERR_PRECONDITION */
+    str order_key;               /* empty: none */
     struct arena *arena;
     void (*done)(struct queue_produce *p, err why);
     void *ctx;

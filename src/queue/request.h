@@ -34,6 +34,7 @@ struct idem;
 struct own_produce {
     struct req req;
     struct idem *idem;
+    unsigned char digest[QUEUE_DIGEST_BYTES]; /* with an idempotency key; zero: none */
     uint64_t bytes;               /* of the items, about */
     struct shared *encoded;       /* as a batch of its own; NULL: shares one */
     struct ksuid batch;           /* of the write on its way */

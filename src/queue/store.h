@@ -1,4 +1,5 @@
-/* store.h - where the partitions of queues live: the door to a local store (the engine) or to PostgreSQL.
+/* store.h - where the partitions of queues live: the door to a local store (the engine) or to PostgreSQL, which
+ * store_open.h opens.
  *
  * Model. A store holds partitions, each named by (queue number, partition number); queue 0 is the store's own. A
  * partition holds
@@ -40,10 +41,13 @@ enum {
     QUEUE_PARTITIONS_MAX = 65535,    /* of one queue */
     QUEUE_STORES_MAX = 64,
     QUEUE_BOOT_BYTES = 16,
+    QUEUE_DIGEST_BYTES = 16,
 };
 
 struct queue_store;
-struct queue_part { uint32_t queue, partition; };
+struct queue_part {
+    uint32_t queue, partition;
+};
 
 /* What a partition is known by after a restart; kept with every write, so counts equal the rows. */
 struct queue_part_record {
@@ -82,8 +86,17 @@ struct queue_lease {
     store_time created_at, expire_at;
     str order_key;
 };
-struct queue_key { unsigned char hash[16]; struct ksuid first; uint32_t count; store_time expire_at; };
-struct queue_supersede { uint32_t partition; struct ksuid first; };
+struct queue_key {
+    unsigned char hash[16];
+    struct ksuid first;
+    uint32_t count;
+    store_time expire_at;
+    unsigned char digest[QUEUE_DIGEST_BYTES]; /* of the request; zero: none, as before digests were kept */
+};
+struct queue_supersede {
+    uint32_t partition;
+    struct ksuid first;
+};
 struct queue_batch {
     struct ksuid first;
     uint16_t count;
@@ -126,9 +139,9 @@ struct queue_write {
     } parts[2];
     unsigned parts_count;
     bool early;            /* only leases: done when written, synced with the next group */
-    bool unsynced;         /* durability interval or none: done when written */
-                           /* What was only written may be lost when the machine stops (of PostgreSQL: when its
-                              server dies), the last first, and nothing that a later synced write has covered. */
+    /* Durability interval or none: done when written. What was only written may be lost when the machine stops (of
+     * PostgreSQL: when its server dies), the last first, and nothing that a later synced write has covered. */
+    bool unsynced;
     bool frees;            /* removes, or leases what is to be removed: may use the reserve of a full disk */
     mono deadline;         /* past it, if nothing was written yet: ERR_TIMEOUT; ns 0: none */
     void (*done)(struct queue_write *w, err why);
@@ -183,68 +196,5 @@ struct queue_store {
     const char *name;
     unsigned jobs_max; /* that read from it at once: each may hold a thread while it does not answer; 0: any */
 };
-
-/* The local kind, on an engine that the caller keeps (the main one) or that this store opens in dir. Such a folder
- * belongs to the deployment that used it first, as a database does (below); one used before folders had owners goes to
- * the first that comes. One that is away (used, and no store there, or one without a row) is not made anew, since what
- * went into that would be hidden when it is back: the store opens all the same, is told to failed, answers own with
- * ERR_IO, the rest with ERR_UNAVAILABLE, and recover opens it when it is there. A file QUEUE_ANEW_FILE in the folder
- * gives up what it held; it is removed. */
-#define QUEUE_ANEW_FILE "ANEW"
-struct engine;
-struct clock;
-struct file_faults;
-struct queue_local_opts {
-    const char *name;
-    struct engine *engine;   /* borrowed; NULL: */
-    const char *dir;         /* an engine of its own here */
-    const char *deployment;  /* of dir: whose it has to be, queue_deployment_check; NULL: anybody's */
-    bool used;               /* of dir: partitions lie there, queue_store_used */
-    struct clock *clock;
-    uint64_t segment_bytes, index_bytes_max, free_bytes_min;
-    const struct file_faults *faults;
-    void (*failed)(void *ctx, const char *store, const char *what); /* own engine only: it acknowledges nothing more */
-    void (*recovered)(void *ctx, store_time greatest); /* opened again, or at last; inside recover */
-    void *ctx;
-};
-/* *greatest: the greatest store_time in dir. ERR_BAD: it is another deployment's. ERR_CORRUPT, ERR_IO, ... */
-MUST_CHECK err queue_local_open(const struct queue_local_opts *opts, struct queue_store **out, store_time *greatest,
-                                struct err_note *note);
-/* Looks over all partitions in an engine: counts equal the rows, no batch without a live item, every entry and lease
- * points at an item that is there, bodies can be read. found: a sentence for each damage. Blocks.
- * ERR_CORRUPT, ERR_IO. */
-MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, const char *what), void *ctx);
-
-/* PostgreSQL 15 or later, through src/pg. url: postgresql://user:password@1.2.3.4:5432/db, numeric host. One owner by
- * epoch; another process gets a partition from own only when the owner's connection has gone, ERR_UNAVAILABLE until
- * then. own of several may have taken some when it fails: own them again. Writes are sent by jobs of the pool, so close
- * while the loop runs; a pool thread waits at most write_timeout_ms for one. A server that is away when this is
- * called is no error: the store is unavailable until recover.
- *   A database (the schema its user has first) belongs to the deployment that used it first: partitions are known by
- * numbers of a catalogue, so those of another mean other queues. Another deployment is refused, at open or at recover.
- * Who is to stand by, or to take over what is there, has the same catalogue or makes the same queues in the same order,
- * and goes by the same name.
- *   ERR_BAD: the URL, the deployment, a database of another one, tables of another version; ERR_DENIED: the user. */
-/* Threads of the pool that one of them holds at most while it does not answer: it reads on three, writes on one, is
- * probed or recovered on one, drops partitions on one. A pool that has so many more for each of them is left to the
- * others. */
-enum { QUEUE_PG_THREADS = 6 };
-enum { QUEUE_DEPLOYMENT_BYTES_MAX = 64, QUEUE_DEPLOYMENT_MADE_BYTES = 33 };
-struct loop;
-struct queue_pg_opts {
-    const char *name, *url;
-    const char *deployment; /* whose the database is: letters, digits, . _ - */
-    struct loop *loop;
-    struct clock *clock;
-    int64_t write_timeout_ms;
-};
-/* ERR_BAD: not letters, digits, . _ - or too many. */
-MUST_CHECK err queue_deployment_check(const char *name, struct err_note *note);
-/* Do partitions lie in the store of that name, or are still to be dropped there? Blocks. ERR_CORRUPT, ERR_IO. */
-MUST_CHECK err queue_store_used(struct engine *e, const char *name, bool *used);
-/* The name of the deployment whose catalogue is in e: made of high and low when there is none, and kept. Blocks.
- * ERR_CORRUPT, ERR_IO, ERR_FULL. */
-MUST_CHECK err queue_deployment(struct engine *e, uint64_t high, uint64_t low, char out[QUEUE_DEPLOYMENT_MADE_BYTES]);
-MUST_CHECK err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note);
 
 #endif

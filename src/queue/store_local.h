@@ -1,4 +1,4 @@
-/* store_local.h - the parts of a local store (queue_local_open in store.h). Private to store_local*.c.
+/* store_local.h - the parts of a local store (queue_local_open in store_open.h). Private to store_local*.c.
  *
  *   store_local.c        opening, failing, recovering, dropping
  *   store_local_owner.c  whose the folder is, and whether it is there
@@ -9,6 +9,7 @@
 #define QUEUE_STORE_LOCAL_H
 
 #include "engine/engine.h"
+#include "queue/store_open.h"
 #include "queue/store_rows.h"
 
 #include <pthread.h>

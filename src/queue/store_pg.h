@@ -1,4 +1,4 @@
-/* store_pg.h - the parts of a store in PostgreSQL (queue_pg_open in store.h). Private to store_pg*.c.
+/* store_pg.h - the parts of a store in PostgreSQL (queue_pg_open in store_open.h). Private to store_pg*.c.
  *
  *   store_pg.c        opening, connections, owning, dropping
  *   store_pg_write.c  one job of the pool at a time sends what waits
@@ -13,7 +13,7 @@
  *   queue_Q_P_b batches: (first, count, created, expire, aside, order_key, size, bytes)     never updated
  *   queue_Q_P_s states of batches that are no longer all in place: (first, states), a byte an item
  *   queue_Q_P_e entries: (kind, at, id, ...)        queue_Q_P_l leases: (id, ...)
- *   queue_Q_P_k keys and supersedes: (kind, name, ...)
+ *   queue_Q_P_k keys and supersedes: (kind, name, first, ...); of a key first is its id, then its digest if it has one
  *   queue_Q_P_r the record: (n, counts, ids); each write adds the next row, old ones are deleted by range
  * Ids are bytea of 20 bytes: their order is the order of ids. No column of an index is ever updated, and nothing is
  * searched from an end where deleted rows gather: a snapshot held open for long costs room, not time. SQL's
@@ -24,7 +24,7 @@
 
 #include "loop/loop.h"
 #include "pg/pg.h"
-#include "queue/store.h"
+#include "queue/store_open.h"
 
 #include <pthread.h>
 

@@ -95,13 +95,18 @@ static struct pg_params *statement_add(struct part_writer *w, enum pg_tag tag, c
     return params;
 }
 
+static str copy_bytes(struct part_writer *w, str bytes)
+{
+    str copy = arena_copy(&w->b->arena, bytes);
+    w->b->full = w->b->full || copy.p == NULL;
+    return copy;
+}
+
 static str id_bytes(struct part_writer *w, struct ksuid id)
 {
     unsigned char bytes[KSUID_BYTES];
     ksuid_key(id, bytes);
-    str copy = arena_copy(&w->b->arena, (str){ .p = (const char *)bytes, .n = sizeof(bytes) });
-    w->b->full = w->b->full || copy.p == NULL;
-    return copy;
+    return copy_bytes(w, (str){ .p = (const char *)bytes, .n = sizeof(bytes) });
 }
 
 /* ---- columns: the same field of many ops ---- */
@@ -431,14 +436,18 @@ static int64_t key_kind(const struct queue_op *op)
 static str key_name(struct part_writer *w, const struct queue_op *op)
 {
     struct row_key key = key_of(w->part->part, op);
-    str name = arena_copy(&w->b->arena, str_skip(row_key_str(&key), ROW_PREFIX_BYTES));
-    w->b->full = w->b->full || name.p == NULL;
-    return name;
+    return copy_bytes(w, str_skip(row_key_str(&key), ROW_PREFIX_BYTES));
 }
 
 static str key_first(struct part_writer *w, const struct queue_op *op)
 {
-    return id_bytes(w, is_key(op) ? op->u.key.first : op->u.supersede.first);
+    if (!is_key(op))
+        return id_bytes(w, op->u.supersede.first);
+    unsigned char bytes[KSUID_BYTES + QUEUE_DIGEST_BYTES];
+    ksuid_key(op->u.key.first, bytes);
+    memcpy(bytes + KSUID_BYTES, op->u.key.digest, QUEUE_DIGEST_BYTES);
+    bool digest = queue_key_has_digest(&op->u.key);
+    return copy_bytes(w, (str){ .p = (const char *)bytes, .n = digest ? sizeof(bytes) : KSUID_BYTES });
 }
 
 static int64_t key_count(const struct queue_op *op)

@@ -310,10 +310,14 @@ static err lease_at(const struct pager *p, struct queue_lease *out)
 static err key_at(const struct pager *p, struct queue_key *out)
 {
     struct queue_key k = { .count = (uint32_t)pg_i64(p->rows, p->at, 2), .expire_at = time_at(p, 3) };
-    str name = pg_bytes(p->rows, p->at, 0);
-    if (name.n != sizeof(k.hash) || !pg_id(p->rows, p->at, 1, &k.first))
+    str name = pg_bytes(p->rows, p->at, 0), first = pg_bytes(p->rows, p->at, 1);
+    str digest = str_skip(first, KSUID_BYTES);
+    if (name.n != sizeof(k.hash) || first.n < KSUID_BYTES || (digest.n != 0 && digest.n != sizeof(k.digest)))
         return ERR_CORRUPT;
     memcpy(k.hash, name.p, name.n);
+    k.first = ksuid_from_key((const unsigned char *)first.p);
+    if (digest.n > 0)
+        memcpy(k.digest, digest.p, digest.n);
     *out = k;
     return ERR_OK;
 }

@@ -1,6 +1,7 @@
 #include "queue/store_rows.h"
 
 #include "base/buf.h"
+#include "queue/store_open.h"
 
 #include <string.h>
 
@@ -355,12 +356,20 @@ err row_lease_decode(str value, struct queue_lease *out)
     return ERR_OK;
 }
 
+bool queue_key_has_digest(const struct queue_key *k)
+{
+    static const unsigned char none[QUEUE_DIGEST_BYTES];
+    return memcmp(k->digest, none, sizeof(none)) != 0;
+}
+
 str row_key_encode(const struct queue_key *k, char *buf)
 {
     struct writer w = writer_begin(buf);
     wid(&w, k->first);
     w32(&w, k->count);
     wtime(&w, k->expire_at);
+    if (queue_key_has_digest(k))
+        wbytes(&w, k->digest, sizeof(k->digest));
     return written(&w);
 }
 
@@ -370,6 +379,12 @@ err row_key_decode(str value, struct queue_key *out)
     struct queue_key k = { .first = take_id(&c) };
     k.count = cursor_be32(&c);
     k.expire_at = rtime(&c);
+    if (!c.failed && c.rest.n > 0) {
+        str digest = cursor_bytes(&c, sizeof(k.digest));
+        if (!c.failed)
+            memcpy(k.digest, digest.p, digest.n);
+        c.failed = c.failed || !queue_key_has_digest(&k);
+    }
     if (!cursor_done(&c))
         return ERR_CORRUPT;
     *out = k;

@@ -11,7 +11,7 @@
  *   5 scheduled  enqueue_at 8 (sign flipped), id 20  -> the same
  *   6 lease      id 20                               -> batch 20, index 2, in place 1, deadline 8, attempts 4, token 8,
  *                                                       created 8, expire 8, order key
- *   7 key        hash 16                             -> first id 20, count 4, expire 8
+ *   7 key        hash 16                             -> first id 20, count 4, expire 8, digest 16 or nothing
  *   8 supersede  partition 2, first id 20            -> -
  *   9 heartbeat  - (queue 0 only)                    -> count 8
  *  10 owner      - (queue 0 only)                    -> the name of the deployment whose store it is
@@ -74,6 +74,7 @@ str row_entry_encode(const struct queue_entry *e, char *buf);
 MUST_CHECK err row_entry_decode(str value, struct queue_entry *out);
 str row_lease_encode(const struct queue_lease *l, char *buf);
 MUST_CHECK err row_lease_decode(str value, struct queue_lease *out);
+bool queue_key_has_digest(const struct queue_key *k);
 str row_key_encode(const struct queue_key *k, char *buf);
 MUST_CHECK err row_key_decode(str value, struct queue_key *out);
 str row_supersede_encode(char *buf);

@@ -3,7 +3,7 @@
 
 #include "loop/entropy.h"
 #include "loop/sysclock.h"
-#include "queue/store.h"
+#include "queue/store_open.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -311,6 +311,8 @@ static void change_key(struct side *s)
         struct queue_key k = { .first = p->last_id, .count = 3, .expire_at = s->m->now };
         for (size_t i = 0; i < sizeof(k.hash); i++)
             k.hash[i] = (unsigned char)rng_next(r);
+        for (size_t i = 0; i < sizeof(k.digest) && k.hash[0] % 3 > 0; i++) /* older stores had none */
+            k.digest[i] = (unsigned char)rng_next(r);
         p->keys[p->keys_count++] = k;
         op_add(s, OP_KEY_PUT)->u.key = k;
     }

@@ -5,7 +5,7 @@
 
 #include "base/rng.h"
 #include "queue/item.h"
-#include "queue/store.h"
+#include "queue/store_open.h"
 
 enum {
     MODEL_PARTS = 3,

@@ -191,7 +191,8 @@ static bool look_key_one(void *ctx, const struct queue_key *x)
         const struct queue_key *w = &k->part->keys[i];
         if (memcmp(w->hash, x->hash, sizeof(w->hash)) != 0)
             continue;
-        if (ksuid_cmp(w->first, x->first) != 0 || w->count != x->count || w->expire_at.ns != x->expire_at.ns)
+        if (ksuid_cmp(w->first, x->first) != 0 || w->count != x->count || w->expire_at.ns != x->expire_at.ns ||
+            memcmp(w->digest, x->digest, sizeof(w->digest)) != 0)
             return differ(k, "a key differs");
         k->seen++;
         return true;

@@ -111,8 +111,8 @@ def fine(server, path, body, wire='json', headers=None):
     return got.body
 
 
-CODE_TEXTS = {400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 453: 'Request Failed', 454: 'Retry Request',
-              455: 'Client Content Error', 501: 'Not Implemented'}
+CODE_TEXTS = {400: 'Bad Request', 401: 'Unauthorized', 403: 'Forbidden', 422: 'Unprocessable Content', 453: 'Request Failed',
+              454: 'Retry Request', 455: 'Client Content Error', 501: 'Not Implemented'}
 
 
 def refused(server, path, body, code, message, wire='json', headers=None):

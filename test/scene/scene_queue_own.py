@@ -99,6 +99,25 @@ def a_produce_with_a_key_is_stored_once(binary):
 
 
 @scene
+def a_key_of_another_produce_is_refused_and_nothing_stored(binary):
+    with queue_server(binary) as server:
+        create(server, 'q', 3)
+        key = {'Idempotency-Key': 'k1'}
+        produce(server, 'q', 'a', 'b', headers=key)
+        for again in range(2):
+            for wire in BOTH:
+                for items in ([{'utf8': 'a'}], [{'utf8': 'a'}, {'utf8': 'c'}], [{'utf8': 'a', 'kind': 'k'}, {'utf8': 'b'}]):
+                    refused(server, '/v1/queue.produce', {'queue_name': 'q', 'request_timeout': '1m', 'items': items}, 422,
+                            'idempotency-key is invalid; it was used for another request', wire, key)
+            fine(server, '/v1/queue.produce', {'queue_name': 'q', 'request_timeout': '2m',  # the same in other words
+                                               'items': [{'utf8': 'a'}, {'bytes': 'Yg=='}]}, headers=key)
+            eq(sum(totals(server, 'q')), 2)
+            if not again:
+                server.kill9()
+                server.start()
+
+
+@scene
 def items_of_one_order_key_are_out_one_at_a_time(binary):
     with queue_server(binary) as server:
         create(server, 'q', 4)

@@ -9,6 +9,7 @@
 #include "../unit/bucket/engine_mem.h"
 #include "queue/flush.h"
 #include "queue/queue.h"
+#include "queue/store_open.h"
 #include "record.h"
 #include "world.h"
 

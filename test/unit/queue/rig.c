@@ -103,6 +103,29 @@ void rig_advance(struct rig *r, int64_t ns)
     queues_upkeep_all(r->queues);
 }
 
+struct rig rig;
+
+int rig_setup(void **state)
+{
+    (void)state;
+    rig_init(&rig, 1);
+    return 0;
+}
+
+int rig_setup_two(void **state)
+{
+    (void)state;
+    rig_init(&rig, 2);
+    return 0;
+}
+
+int rig_teardown(void **state)
+{
+    (void)state;
+    rig_fini(&rig);
+    return 0;
+}
+
 struct queue *rig_create(struct rig *r, struct queue_info info)
 {
     struct err_note note = { "" };
@@ -220,6 +243,26 @@ uint32_t rig_produce(struct rig *r, struct queue *q, const char *body, unsigned 
     uint32_t partition = a->u.produce.partition;
     ask_free(a);
     return partition;
+}
+
+struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *body, const char *idempotency,
+                                    const char *order)
+{
+    struct ask *a = ask_new();
+    a->items[0].bytes = str_of(body);
+    a->u.produce.idempotency_key = str_of(idempotency);
+    a->u.produce.order_key = str_of(order);
+    ask_produce(r, q, a, 1);
+    return a;
+}
+
+struct ask *rig_produce_keyed(struct rig *r, struct queue *q, const char *body, const char *idempotency,
+                              const char *order)
+{
+    struct ask *a = rig_produce_keyed_begin(r, q, body, idempotency, order);
+    if (ask_wait(a) != ERR_OK)
+        fail_msg("produce: %s", a->u.produce.note.text);
+    return a;
 }
 
 struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count, int64_t timeout_ms)

@@ -8,7 +8,7 @@
 #include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "queue/queue.h"
-#include "queue/store.h"
+#include "queue/store_open.h"
 
 #include <pthread.h>
 
@@ -32,6 +32,12 @@ void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 void rig_fini(struct rig *r);
 void rig_advance(struct rig *r, int64_t ns); /* and all that is due is done */
+
+/* The one that each test of a file has for itself: on one store, on two. */
+extern struct rig rig;
+int rig_setup(void **state);
+int rig_setup_two(void **state);
+int rig_teardown(void **state);
 
 struct queue *rig_queue(struct rig *r, const char *name, uint32_t partitions);
 struct queue *rig_create(struct rig *r, struct queue_info info);
@@ -64,6 +70,11 @@ struct ask *rig_produce_begin(struct rig *r, struct queue *q, const char *body, 
 struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count, int64_t timeout_ms);
 /* Waits. produce: the partition. */
 uint32_t rig_produce(struct rig *r, struct queue *q, const char *body, unsigned count);
+/* One item under an idempotency key and an order key, "" for none. Waits until it is stored; begin: waits not. */
+struct ask *rig_produce_keyed(struct rig *r, struct queue *q, const char *body, const char *idempotency,
+                              const char *order);
+struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *body, const char *idempotency,
+                                    const char *order);
 err rig_change(struct rig *r, struct queue *q, enum queue_change_kind kind, uint32_t partition,
                const struct ksuid *ids, unsigned count, struct err_note *note);
 err rig_change_items(struct rig *r, struct queue *q, struct ask *a);

@@ -4,7 +4,6 @@
 
 #include <time.h>
 
-static struct rig rig;
 static struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;

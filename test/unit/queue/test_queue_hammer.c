@@ -14,7 +14,6 @@
 
 enum { PRODUCERS = 4, CONSUMERS = 4, REQUESTS = 60, PER_REQUEST = 5, ITEMS = PRODUCERS * REQUESTS * PER_REQUEST };
 
-static struct rig rig;
 static struct queue *queue;
 static atomic_uint seen[ITEMS], consumed;
 

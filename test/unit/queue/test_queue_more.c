@@ -1,69 +1,10 @@
-/* Goal: what the queue does beyond its peer: idempotency and order keys, tokens, schedules, clearing, importing,
+/* Goal: what the queue does beyond its peer: order keys, tokens, schedules, clearing, importing,
  * partitions added, drained and moved, windows smaller than the backlog. Method: as test_queue_queue.c. */
 #include "rig.h"
 
 #include "queue/part.h"
 
 #include <string.h>
-
-static struct rig rig;
-
-static int setup(void **state)
-{
-    (void)state;
-    rig_init(&rig, 1);
-    return 0;
-}
-
-static int setup_two(void **state)
-{
-    (void)state;
-    rig_init(&rig, 2);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    rig_fini(&rig);
-    return 0;
-}
-
-static struct ask *produce_with(struct queue *q, const char *body, const char *idempotency, const char *order)
-{
-    struct ask *a = ask_new();
-    a->items[0].bytes = str_of(body);
-    a->u.produce.idempotency_key = str_of(idempotency);
-    a->u.produce.order_key = str_of(order);
-    ask_produce(&rig, q, a, 1);
-    assert_int_equal(ask_wait(a), ERR_OK);
-    return a;
-}
-
-static void idempotency_key_stands_for_one_produce_also_after_a_restart(void **state)
-{
-    (void)state;
-    struct queue *q = rig_queue(&rig, "once", 3);
-    struct ask *a = produce_with(q, "x", "key-1", ""), *b = produce_with(q, "y", "key-1", "");
-    assert_false(a->u.produce.repeated);
-    assert_true(b->u.produce.repeated);
-    assert_int_equal(ksuid_cmp(a->u.produce.first, b->u.produce.first), 0);
-    assert_int_equal(a->u.produce.partition, b->u.produce.partition);
-    queue_unref(&q);
-    rig_close(&rig);
-    rig_open(&rig);
-    struct err_note note;
-    assert_int_equal(queues_find(rig.queues, STR("once"), &q, &note), ERR_OK);
-    struct ask *c = produce_with(q, "z", "key-1", "");
-    assert_true(c->u.produce.repeated);
-    assert_int_equal(ksuid_cmp(a->u.produce.first, c->u.produce.first), 0);
-    rig_advance(&rig, 301 * NS_PER_S); /* past its window */
-    struct ask *d = produce_with(q, "z", "key-1", "");
-    assert_false(d->u.produce.repeated);
-    assert_int_equal(rig_stats(q, 0).ready + rig_stats(q, 1).ready + rig_stats(q, 2).ready, 2);
-    ask_free(a), ask_free(b), ask_free(c), ask_free(d);
-    queue_unref(&q);
-}
 
 static void order_key_has_one_in_flight_also_after_a_return_and_a_restart(void **state)
 {
@@ -72,7 +13,7 @@ static void order_key_has_one_in_flight_also_after_a_return_and_a_restart(void *
     static const char *const bodies[] = { "1", "2", "3" };
     uint32_t partition = 0;
     for (unsigned i = 0; i < 3; i++) {
-        struct ask *a = produce_with(q, bodies[i], "", "customer");
+        struct ask *a = rig_produce_keyed(&rig, q, bodies[i], "", "customer");
         assert_true(i == 0 || a->u.produce.partition == partition);
         partition = a->u.produce.partition;
         ask_free(a);
@@ -264,7 +205,7 @@ static void partition_moves_to_another_store_with_all_it_holds(void **state)
     (void)rig_produce(&rig, q, "m", 300);
     produce_later(q, "l", 100 * NS_PER_S);
     struct ask *a = rig_lease(&rig, q, 7);
-    struct ask *k = produce_with(q, "k", "key", "");
+    struct ask *k = rig_produce_keyed(&rig, q, "k", "key", "");
     assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, 0, &a->u.lease.items[0].id, 1, NULL), ERR_OK);
     struct queue_part_change c = { .order = PART_MOVE, .partition = 0, .store = STR("s1") };
     if (queue_part_change(q, &c, &note) != ERR_OK)
@@ -274,7 +215,7 @@ static void partition_moves_to_another_store_with_all_it_holds(void **state)
     assert_int_equal(rig_stats(q, 0).ready, 295);
     assert_int_equal(rig_stats(q, 0).leased, 5);
     assert_int_equal(rig_stats(q, 0).scheduled, 1);
-    struct ask *again = produce_with(q, "k", "key", "");
+    struct ask *again = rig_produce_keyed(&rig, q, "k", "key", "");
     assert_true(again->u.produce.repeated);
     queue_unref(&q);
     rig_close(&rig);
@@ -361,18 +302,18 @@ static void lost_lease_is_none_that_another_server_gave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(idempotency_key_stands_for_one_produce_also_after_a_restart, setup_two,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(order_key_has_one_in_flight_also_after_a_return_and_a_restart, setup_two,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(token_fences_and_completing_again_is_no_error, setup, teardown),
-        cmocka_unit_test_setup_teardown(schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease, setup, teardown),
-        cmocka_unit_test_setup_teardown(clear_removes_what_it_was_told_to, setup, teardown),
-        cmocka_unit_test_setup_teardown(window_is_smaller_than_the_backlog, setup, teardown),
-        cmocka_unit_test_setup_teardown(imported_items_keep_attempts_and_leases, setup, teardown),
-        cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, setup_two, teardown),
-        cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, setup_two, teardown),
-        cmocka_unit_test_setup_teardown(queue_made_again_is_empty, setup, teardown),
+        cmocka_unit_test_setup_teardown(order_key_has_one_in_flight_also_after_a_return_and_a_restart, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(token_fences_and_completing_again_is_no_error, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(clear_removes_what_it_was_told_to, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(window_is_smaller_than_the_backlog, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(imported_items_keep_attempts_and_leases, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_made_again_is_empty, rig_setup, rig_teardown),
         cmocka_unit_test(lost_lease_is_none_that_another_server_gave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,29 +4,6 @@
 
 #include <string.h>
 
-static struct rig rig;
-
-static int setup(void **state)
-{
-    (void)state;
-    rig_init(&rig, 1);
-    return 0;
-}
-
-static int setup_two(void **state)
-{
-    (void)state;
-    rig_init(&rig, 2);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    rig_fini(&rig);
-    return 0;
-}
-
 static void queue_gives_items_in_order_and_completes_them(void **state)
 {
     (void)state;
@@ -267,15 +244,16 @@ static void queue_brings_scheduled_items_out_on_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(queue_gives_items_in_order_and_completes_them, setup, teardown),
-        cmocka_unit_test_setup_teardown(queue_shares_items_one_each_per_turn, setup, teardown),
-        cmocka_unit_test_setup_teardown(queue_places_as_the_adr_says_in_sequence_and_as_a_batch, setup, teardown),
-        cmocka_unit_test_setup_teardown(queue_returns_an_expired_lease_under_a_new_id, setup, teardown),
-        cmocka_unit_test_setup_teardown(queue_wakes_a_waiting_lease, setup, teardown),
-        cmocka_unit_test_setup_teardown(queue_changes_all_or_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(queue_keeps_everything_over_a_restart, setup_two, teardown),
-        cmocka_unit_test_setup_teardown(queue_moves_dying_items_to_the_dead_queue, setup_two, teardown),
-        cmocka_unit_test_setup_teardown(queue_brings_scheduled_items_out_on_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(queue_gives_items_in_order_and_completes_them, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_shares_items_one_each_per_turn, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_places_as_the_adr_says_in_sequence_and_as_a_batch, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_returns_an_expired_lease_under_a_new_id, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_wakes_a_waiting_lease, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_changes_all_or_nothing, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_keeps_everything_over_a_restart, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_moves_dying_items_to_the_dead_queue, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(queue_brings_scheduled_items_out_on_time, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,6 +125,24 @@ static void impossible_states_are_refused(void **state)
     assert_int_equal(row_batch_decode(value, states, &b), ERR_CORRUPT);
 }
 
+/* old: as it was before digests were kept. */
+static void keys_come_back_with_and_without_a_digest(struct queue_key k, str old)
+{
+    char buf[ROW_VALUE_BYTES_MAX];
+    struct queue_key back;
+    assert_int_equal(old.n, 1 + KSUID_BYTES + 4 + 8);
+    assert_int_equal(row_key_decode(old, &back), ERR_OK);
+    assert_false(queue_key_has_digest(&back));
+    memset(k.digest, 0xd1, sizeof(k.digest));
+    str value = row_key_encode(&k, buf);
+    assert_int_equal(row_key_decode(value, &back), ERR_OK);
+    assert_memory_equal(back.digest, k.digest, sizeof(k.digest));
+    for (size_t n = 0; n < value.n; n++)
+        assert_int_equal(row_key_decode(str_take(value, n), &back), n == old.n ? ERR_OK : ERR_CORRUPT);
+    memset(buf + old.n, 0, sizeof(k.digest)); /* not how none is written */
+    assert_int_equal(row_key_decode(value, &back), ERR_CORRUPT);
+}
+
 static void entries_leases_and_keys_come_back(void **state)
 {
     (void)state;
@@ -145,6 +163,7 @@ static void entries_leases_and_keys_come_back(void **state)
     struct queue_key k = { .first = ID, .count = 3, .expire_at = { .ns = 9 } }, k2;
     assert_int_equal(row_key_decode(row_key_encode(&k, buf), &k2), ERR_OK);
     assert_true(k2.count == 3 && k2.expire_at.ns == 9 && ksuid_cmp(k2.first, ID) == 0);
+    keys_come_back_with_and_without_a_digest(k, row_key_encode(&k, buf));
     str owner;
     uint64_t beats = 0;
     assert_int_equal(row_heartbeat_decode(row_heartbeat_encode(77, buf), &beats), ERR_OK);
