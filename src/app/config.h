@@ -60,6 +60,7 @@ struct config_queue {
     enum config_lease_durability lease_durability;
     int64_t write_timeout_ms, idempotency_window_ns;
     uint64_t reply_bytes_max;
+    uint32_t partitions_max;          /* of all queues together */
     const char *deployment;           /* NULL or empty: the one of the data directory */
     const char *stores_text;          /* as written; NULL or empty: the main store */
     struct config_store stores[CONFIG_STORES_MAX];

@@ -139,6 +139,7 @@ struct queues {
     struct queue **sorted;        /* by name */
     size_t count, size;
     uint32_t next_number;
+    uint64_t partitions;          /* of all queues; under change_lock */
     atomic_bool draining;        /* set by the loop; jobs look */
     pthread_mutex_t health_lock;
     struct store_state stores[QUEUE_STORES_MAX];
@@ -163,6 +164,8 @@ err queue_grow(struct queue *q, struct err_note *note); /* one more partition. B
 void part_reread(struct queue *q, uint32_t partition); /* forgets what is in memory and reads it again */
 err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note *note); /* as above */
 err queue_save(struct queue *q);                        /* its row. As above */
+err queue_save_grown(struct queue *q, uint32_t store);  /* its row with one more partition, on store. As above */
+err queues_room(const struct queues *qs, uint32_t more, struct err_note *note); /* for partitions. Under change_lock */
 void queue_end(struct queue *q, bool deleted);          /* answers what waits */
 void queue_drop(struct queue *q);                       /* its partitions, when it can */
 void queues_enlist(struct queues *qs, struct queue *q);

@@ -25,14 +25,20 @@ static err grow_on(struct queue *q, uint32_t store, struct err_note *note)
 {
     if (q->parts_count >= QUEUE_PARTITIONS_MAX) {
         err_note_set(note, "partitions is invalid; cannot be greater than %d", QUEUE_PARTITIONS_MAX);
-        return ERR_LIMIT;
+        return ERR_BAD;
     }
+    err why = queues_room(q->all, 1, note);
+    if (why != ERR_OK)
+        return why;
+    if (queue_save_grown(q, store) != ERR_OK) /* before anything is put there: it would not be found again */
+        return not_saved(note);
     queue_enter(q);
     q->fresh = true;
-    queue_part_add(q, store); /* its row comes after: an empty partition harms nobody */
+    queue_part_add(q, store);
     queue_leave(q);
+    q->all->partitions++;
     queue_own_fresh(q, q->parts_count - 1);
-    return queue_save(q) == ERR_OK ? ERR_OK : not_saved(note);
+    return ERR_OK;
 }
 
 err queue_grow(struct queue *q, struct err_note *note)

@@ -61,6 +61,7 @@ struct queues_opts {
     int64_t write_timeout_ms;          /* of one write to a store [3 s] */
     int64_t idempotency_window_ns;     /* [5 min] */
     uint64_t reply_bytes_max;          /* of lease and list replies [8 MiB], at least one item */
+    uint32_t partitions_max;           /* of all queues together, when one is made; those there are, are all opened */
     unsigned char boot[16];            /* of this machine; zero: every start counts as one */
 };
 /* Loads the catalogue and the records of all partitions (not their items). Blocks: start-up. ERR_CORRUPT, ERR_IO.

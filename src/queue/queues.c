@@ -201,7 +201,7 @@ uint32_t queues_store_for(struct queues *qs, const uint32_t *counts)
     return best;
 }
 
-/* The row of q as it is; its texts are q's, parts the caller's to free. Under change_lock. */
+/* The row of q as it is; its texts are q's, parts, with room for one more, the caller's to free. Under change_lock. */
 static struct catalogue_row row_of(struct queue *q)
 {
     struct queues *qs = q->all;
@@ -210,7 +210,7 @@ static struct catalogue_row row_of(struct queue *q)
     for (unsigned s = 0; s < row.stores_count; s++)
         row.stores[s] = qs->opts.stores[s]->name;
     row.info.partitions = q->parts_count;
-    row.parts = calloc(q->parts_count, sizeof *row.parts);
+    row.parts = calloc(q->parts_count + 1, sizeof *row.parts);
     INVARIANT(row.parts != NULL);
     for (uint32_t i = 0; i < q->parts_count; i++)
         row.parts[i] = (struct catalogue_part){ .store = (uint16_t)q->parts[i]->store,
@@ -226,10 +226,29 @@ err queue_save(struct queue *q)
     return why;
 }
 
+err queue_save_grown(struct queue *q, uint32_t store)
+{
+    struct catalogue_row row = row_of(q);
+    row.parts[row.info.partitions++] = (struct catalogue_part){ .store = (uint16_t)store, .mode = PART_OPEN };
+    err why = catalogue_put(q->all->opts.engine, &row, 0);
+    free(row.parts);
+    return why;
+}
+
+err queues_room(const struct queues *qs, uint32_t more, struct err_note *note)
+{
+    if (more == 0 || qs->partitions + more <= qs->opts.partitions_max)
+        return ERR_OK;
+    err_note_set(note, "partitions is invalid; all queues together have %llu and cannot have more than %u"
+                 " (queue.partitions_max)", (unsigned long long)qs->partitions, qs->opts.partitions_max);
+    return ERR_BAD;
+}
+
 static void enlist(struct queues *qs, struct queue *q)
 {
     size_t at = 0;
     write_lock(qs);
+    qs->partitions += q->parts_count;
     INVARIANT(map_put(qs->names, q->info.name, q) == NULL);
     if (qs->count == qs->size) {
         qs->size = qs->size == 0 ? 16 : qs->size * 2;
@@ -258,6 +277,7 @@ static void delist(struct queues *qs, struct queue *q)
         at++;
     memmove(&qs->sorted[at], &qs->sorted[at + 1], (qs->count - at - 1) * sizeof(struct queue *));
     qs->count--;
+    qs->partitions -= q->parts_count;
     unlock(qs);
 }
 
@@ -290,7 +310,8 @@ static err check_create(struct queues *qs, const struct queue_info *info, struct
         err_note_set(note, "queue is overloaded; there are %d queues, which is the limit", QUEUE_QUEUES_MAX);
         return ERR_LIMIT;
     }
-    return check_info(qs, info, note);
+    why = check_info(qs, info, note);
+    return why == ERR_OK ? queues_room(qs, info->partitions, note) : why;
 }
 
 static struct queue *make(struct queues *qs, const struct queue_info *info)
@@ -405,6 +426,9 @@ static err update(struct queues *qs, struct queue *q, const struct queue_info *i
                      q->parts_count);
         return ERR_BAD;
     }
+    why = queues_room(qs, to.partitions - q->parts_count, note);
+    if (why != ERR_OK)
+        return why;
     struct catalogue_row row = row_of(q);
     uint32_t before = row.info.partitions;
     row.info = to;

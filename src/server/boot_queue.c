@@ -159,7 +159,7 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
                                     .durability = q->durability, .lease_sync = q->lease_durability == LEASE_SYNC,
                                     .write_timeout_ms = q->write_timeout_ms,
                                     .idempotency_window_ns = q->idempotency_window_ns,
-                                    .reply_bytes_max = q->reply_bytes_max };
+                                    .reply_bytes_max = q->reply_bytes_max, .partitions_max = q->partitions_max };
         read_boot(opts.boot);
         why = queues_new(&opts, &s->app.queues, note);
     }

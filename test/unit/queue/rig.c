@@ -51,7 +51,8 @@ void rig_prepare(struct rig *r, unsigned stores)
     sysclock_start(r->sysclock, STORE_TIME_ZERO);
     r->stores_count = stores;
     r->opts = (struct queues_opts){ .seed = 7, .durability = QUEUE_SYNC, .write_timeout_ms = 3000,
-                                    .idempotency_window_ns = 300 * NS_PER_S, .reply_bytes_max = 8u << 20 };
+                                    .idempotency_window_ns = 300 * NS_PER_S, .reply_bytes_max = 8u << 20,
+                                    .partitions_max = 1u << 20 };
 }
 
 void rig_init(struct rig *r, unsigned stores)

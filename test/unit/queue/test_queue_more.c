@@ -279,6 +279,47 @@ static void queue_made_again_is_empty(void **state)
     queue_unref(&q);
 }
 
+static void refuses_partitions(err why, const struct err_note *note, const char *text)
+{
+    assert_int_equal(why, ERR_BAD);
+    assert_string_equal(note->text, text);
+}
+
+static void partitions_of_all_queues_have_a_limit_and_more_are_opened(void **state)
+{
+    (void)state;
+    static const char over[] = "partitions is invalid; all queues together have 5 and cannot have more than 5"
+                               " (queue.partitions_max)";
+    struct err_note note;
+    struct queue_part_change add = { .order = PART_ADD };
+    struct queue_info more = { .name = STR("b"), .lease_timeout_ns = NS_PER_S, .expire_timeout_ns = NS_PER_S,
+                               .partitions = 3 };
+    rig_close(&rig);
+    rig.opts.partitions_max = 5;
+    rig_open(&rig);
+    struct queue *a = rig_queue(&rig, "a", 3);
+    assert_int_equal(queues_create(rig.queues, &more, &note), ERR_BAD);
+    struct queue *b = rig_queue(&rig, "b", 1);
+    assert_int_equal(queues_update(rig.queues, &more, &note), ERR_BAD);
+    assert_int_equal(queue_part_change(b, &add, &note), ERR_OK);
+    refuses_partitions(queue_part_change(b, &add, &note), &note, over);
+    refuses_partitions(queues_update(rig.queues, &more, &note), &note, over);
+    more.partitions = 2;
+    assert_int_equal(queues_update(rig.queues, &more, &note), ERR_OK);
+    queue_unref(&a), queue_unref(&b);
+    rig_close(&rig);
+    rig.opts.partitions_max = 1;
+    rig_open(&rig);
+    assert_int_equal(queues_find(rig.queues, STR("b"), &b, &note), ERR_OK);
+    (void)rig_produce(&rig, b, "x", 1);
+    assert_int_equal(queue_part_change(b, &add, &note), ERR_BAD);
+    queue_unref(&b);
+    assert_int_equal(queues_delete(rig.queues, STR("a"), &note), ERR_OK);
+    assert_int_equal(queues_delete(rig.queues, STR("b"), &note), ERR_OK);
+    b = rig_queue(&rig, "b", 1);
+    queue_unref(&b);
+}
+
 static void lost_lease_is_none_that_another_server_gave(void **state)
 {
     (void)state;
@@ -314,6 +355,8 @@ int main(void)
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(queue_made_again_is_empty, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(partitions_of_all_queues_have_a_limit_and_more_are_opened, rig_setup,
+                                        rig_teardown),
         cmocka_unit_test(lost_lease_is_none_that_another_server_gave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
