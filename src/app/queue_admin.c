@@ -228,24 +228,42 @@ void app_queues_info(struct http_exchange *x, void *app)
         queue_call_end(c, ERR_LIMIT, NULL);
 }
 
-static void delete_run(struct queue_call *c)
+struct delete_call {
+    struct queue_call call;
+    bool unnamed; /* only when no other names it as its dead queue */
+};
+
+static void delete_run(struct queue_call *call)
 {
-    c->why = queues_delete(c->app->queues, c->name, &c->note);
+    bool named_too = !CONTAINER_OF(call, struct delete_call, call)->unnamed;
+    call->why = queues_delete(call->app->queues, call->name, named_too, &call->note);
+}
+
+/* `Queue-Delete: unnamed`, which Querator's clients do not send: they delete any. False: answered. */
+static bool read_unnamed(struct delete_call *c)
+{
+    str text;
+    c->unnamed = http_header(c->call.x, "queue-delete", &text);
+    if (!c->unnamed || str_eq(text, STR("unnamed")))
+        return true;
+    queue_call_refuse(&c->call, "queue-delete is invalid; unnamed is wanted");
+    return false;
 }
 
 void app_queues_delete(struct http_exchange *x, void *app)
 {
-    struct queue_call *c = queue_call_new(x, app, sizeof *c);
+    struct delete_call *c = queue_call_new(x, app, sizeof *c);
     const Wire__QueuesDeleteRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queues_delete_request__descriptor);
     if (m == NULL)
         return;
-    c->name = wire_str(m->queue_name);
-    c->audited = true;
-    err why = queue_name_check(c->name, &c->note);
+    struct queue_call *call = &c->call;
+    call->name = wire_str(m->queue_name);
+    call->audited = true;
+    err why = queue_name_check(call->name, &call->note);
     if (why != ERR_OK)
-        queue_call_end(c, why, &c->note);
-    else if (queue_call_find(c, m->queue_name, "queue.delete"))
-        queue_call_long_job(c, delete_run, ok_answer);
+        queue_call_end(call, why, &call->note);
+    else if (queue_call_find(call, m->queue_name, "queue.delete") && read_unnamed(c))
+        queue_call_long_job(call, delete_run, ok_answer);
 }
 
 /* ---- stats ---- */

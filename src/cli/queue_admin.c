@@ -206,8 +206,12 @@ enum cli_exit verb_queue_rm(struct cli_call *call)
 {
     struct client c;
     enum cli_exit code = client_open(&c, call);
-    for (unsigned i = 0; i < call->operands_count && code == CLI_OK; i++)
-        code = queue_order(&c, "queues.delete", queue_named(call->operands[i])) ? CLI_OK : CLI_FAILED;
+    const char *headers[2] = { cli_flag(call, "force") ? NULL : "Queue-Delete: unnamed", NULL };
+    for (unsigned i = 0; i < call->operands_count && code == CLI_OK; i++) {
+        json_t *doc = queue_ask_with(&c, "queues.delete", queue_named(call->operands[i]), headers);
+        code = doc != NULL ? CLI_OK : CLI_FAILED;
+        json_decref(doc);
+    }
     client_close(&c);
     return code;
 }

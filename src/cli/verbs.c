@@ -117,6 +117,10 @@ static const struct cli_option queue_create_options[] = {
     OPTIONS_QUEUE,
 };
 static const struct cli_option queue_update_options[] = { OPTIONS_QUEUE_INFO, OPTIONS_QUEUE };
+static const struct cli_option queue_rm_options[] = {
+    { "force", 'f', NULL, "Also one that others name as their dead queue; what dies in those is deleted from then on" },
+    OPTIONS_QUEUE,
+};
 static const struct cli_option queue_ls_options[] = {
     { "namespace", 0, "NAME", "Queues of this namespace [_system]" },
     OPTIONS_QUEUE,
@@ -295,8 +299,9 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Changes what is given and keeps the rest. Running leases keep the timeout they began with.",
       .options = queue_update_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_update },
     { .name = "queue rm", .usage = "QUEUE...", .summary = "delete queues and their items",
-      .prose = "Deletes queues with all they hold, leased items too.",
-      .options = queue_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_rm },
+      .prose = "Deletes queues with all they hold, leased items too, in the order given. One that others name as their "
+               "dead queue is kept, unless --force: delete those before it, or give them another.",
+      .options = queue_rm_options, .operands_min = 1, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_rm },
     { .name = "queue produce", .usage = "QUEUE [FILE|-]...", .summary = "put items into a queue",
       .prose = "Makes each line of each FILE, or of standard input, an item of QUEUE; with --file each FILE is one. "
                "Items are stored when it ends with 0. From a pipe they are sent when a batch is full or nothing more "

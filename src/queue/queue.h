@@ -98,7 +98,9 @@ MUST_CHECK err queue_name_check(str name, struct err_note *note);
  * max_attempts, reference and dead_queue are replaced. */
 MUST_CHECK err queues_create(struct queues *qs, const struct queue_info *info, struct err_note *note);
 MUST_CHECK err queues_update(struct queues *qs, const struct queue_info *info, struct err_note *note);
-MUST_CHECK err queues_delete(struct queues *qs, str name, struct err_note *note);
+/* named_too: also one that others name as their dead queue; else ERR_CONFLICT. What dies in those from then on is
+ * deleted. */
+MUST_CHECK err queues_delete(struct queues *qs, str name, bool named_too, struct err_note *note);
 /* ERR_NOT_FOUND: `queue does not exist; no such queue named 'X'`. Give it back with queue_unref. */
 MUST_CHECK err queues_find(struct queues *qs, str name, struct queue **out, struct err_note *note);
 void queue_unref(struct queue **qp);

@@ -465,30 +465,48 @@ err queues_update(struct queues *qs, const struct queue_info *info, struct err_n
     return why;
 }
 
-err queues_delete(struct queues *qs, str name, struct err_note *note)
+/* How many name this one as their dead queue. Under change_lock. */
+static unsigned count_naming(const struct queues *qs, str dead)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < qs->count; i++)
+        count += str_eq(qs->sorted[i]->info.dead_queue, dead);
+    return count;
+}
+
+static err delete(struct queues *qs, struct queue *q, bool named_too, struct err_note *note)
+{
+    unsigned naming = count_naming(qs, q->info.name);
+    if (naming > 0 && !named_too) {
+        err_note_set(note, "queue is in use; it is the dead queue of others (%u), give them another first", naming);
+        return ERR_CONFLICT;
+    }
+    struct catalogue_row row = row_of(q);
+    err why = catalogue_delete(qs->opts.engine, &row);
+    free(row.parts);
+    if (why != ERR_OK) {
+        store_failed(note, why);
+        return ERR_UNAVAILABLE;
+    }
+    delist(qs, q);
+    queue_end(q, true);
+    log_event(qs->opts.log, naming > 0 ? LOG_WARN : LOG_INFO, "queue.delete", LOG_STR("name", q->info.name),
+              LOG_INT("dead_queue_of", naming));
+    struct queue *listed = q;
+    queue_drop(q);
+    queue_unref(&listed);
+    return ERR_OK;
+}
+
+err queues_delete(struct queues *qs, str name, bool named_too, struct err_note *note)
 {
     struct queue *q;
     lock_changes(qs);
     err why = queues_find(qs, name, &q, note);
-    if (why != ERR_OK) {
-        unlock_changes(qs);
-        return why;
-    }
-    struct catalogue_row row = row_of(q);
-    why = catalogue_delete(qs->opts.engine, &row);
-    free(row.parts);
     if (why == ERR_OK) {
-        delist(qs, q);
-        queue_end(q, true);
-        log_event(qs->opts.log, LOG_INFO, "queue.delete", LOG_STR("name", name));
-        struct queue *listed = q;
-        queue_drop(q);
-        queue_unref(&listed);
-    } else {
-        store_failed(note, why);
-        why = ERR_UNAVAILABLE;
+        why = delete(qs, q, named_too, note);
+        queue_unref(&q);
     }
-    queue_unref(&q);
     unlock_changes(qs);
     return why;
 }

@@ -102,6 +102,9 @@ def a_queue_used_as_dead_queue_may_be_deleted(binary):
     with queue_server(binary) as server:
         create(server, 'dead')
         create(server, 'q', dead_queue='dead', max_attempts=1)
+        for text, why in (('unnamed', "queue is in use; it is the dead queue of others (1), give them another first"),
+                          ('force', 'queue-delete is invalid; unnamed is wanted')):
+            refused(server, '/v1/queues.delete', {'queue_name': 'dead'}, 400, why, headers={'Queue-Delete': text})
         fine(server, '/v1/queues.delete', {'queue_name': 'dead'})
         produce(server, 'q', 'a')
         _, items = lease(server, 'q')

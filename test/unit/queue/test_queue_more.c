@@ -268,7 +268,7 @@ static void queue_made_again_is_empty(void **state)
     assert_int_equal(ask_wait(a), ERR_OK);
     struct ask *w = rig_lease_begin(&rig, q, "x", 1, 10000);
     assert_int_equal(ask_wait(w), ERR_OK);
-    assert_int_equal(queues_delete(rig.queues, STR("again"), &note), ERR_OK);
+    assert_int_equal(queues_delete(rig.queues, STR("again"), true, &note), ERR_OK);
     assert_int_equal(queues_find(rig.queues, STR("again"), &q, &note), ERR_NOT_FOUND);
     queue_unref(&q);
     q = rig_queue(&rig, "again", 2);
@@ -277,6 +277,29 @@ static void queue_made_again_is_empty(void **state)
     assert_int_equal(b->u.lease.items_count, 0);
     ask_free(a), ask_free(b), ask_free(w);
     queue_unref(&q);
+}
+
+static void dead_queue_is_kept_until_nobody_names_it_or_by_order(void **state)
+{
+    (void)state;
+    struct err_note note;
+    struct queue *dead = rig_queue(&rig, "dead", 1);
+    struct queue *a = rig_create(&rig, (struct queue_info){ .name = STR("a"), .dead_queue = STR("dead") });
+    struct queue *b = rig_create(&rig, (struct queue_info){ .name = STR("b"), .dead_queue = STR("dead") });
+    struct queue_info keep = { .name = STR("b"), .lease_timeout_ns = NS_PER_S, .expire_timeout_ns = NS_PER_S };
+    assert_int_equal(queues_delete(rig.queues, STR("dead"), false, &note), ERR_CONFLICT);
+    assert_string_equal(note.text, "queue is in use; it is the dead queue of others (2), give them another first");
+    (void)rig_produce(&rig, dead, "x", 1);
+    assert_int_equal(queues_delete(rig.queues, STR("a"), false, &note), ERR_OK);
+    assert_int_equal(queues_delete(rig.queues, STR("dead"), false, &note), ERR_CONFLICT);
+    assert_int_equal(queues_update(rig.queues, &keep, &note), ERR_OK);
+    assert_int_equal(queues_delete(rig.queues, STR("dead"), false, &note), ERR_OK);
+    queue_unref(&dead), queue_unref(&a), queue_unref(&b);
+    dead = rig_queue(&rig, "dead", 1);
+    keep.dead_queue = STR("dead");
+    assert_int_equal(queues_update(rig.queues, &keep, &note), ERR_OK);
+    assert_int_equal(queues_delete(rig.queues, STR("dead"), true, &note), ERR_OK);
+    queue_unref(&dead);
 }
 
 static void refuses_partitions(err why, const struct err_note *note, const char *text)
@@ -314,8 +337,8 @@ static void partitions_of_all_queues_have_a_limit_and_more_are_opened(void **sta
     (void)rig_produce(&rig, b, "x", 1);
     assert_int_equal(queue_part_change(b, &add, &note), ERR_BAD);
     queue_unref(&b);
-    assert_int_equal(queues_delete(rig.queues, STR("a"), &note), ERR_OK);
-    assert_int_equal(queues_delete(rig.queues, STR("b"), &note), ERR_OK);
+    assert_int_equal(queues_delete(rig.queues, STR("a"), true, &note), ERR_OK);
+    assert_int_equal(queues_delete(rig.queues, STR("b"), true, &note), ERR_OK);
     b = rig_queue(&rig, "b", 1);
     queue_unref(&b);
 }
@@ -355,6 +378,7 @@ int main(void)
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(queue_made_again_is_empty, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(dead_queue_is_kept_until_nobody_names_it_or_by_order, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(partitions_of_all_queues_have_a_limit_and_more_are_opened, rig_setup,
                                         rig_teardown),
         cmocka_unit_test(lost_lease_is_none_that_another_server_gave),
