@@ -6,6 +6,7 @@
 #include "loop/loop.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #define WATCH_MAGIC 0x3a7c43a7u
 #define LOOP_STALL_NS 5000000u
 enum { LOOP_THREADS_MAX = 1024 }; /* of libuv */
+static const int signal_numbers[] = { SIGTERM, SIGINT, SIGHUP };
 
 struct post {
     struct post *next;
@@ -33,7 +35,7 @@ struct loop {
     uint32_t magic;
     uv_loop_t uv;
     uv_async_t wake;
-    uv_signal_t signals[3];
+    uv_signal_t signals[COUNT_OF(signal_numbers)];
     void (*got)(void *ctx, int signal_number); /* NULL until loop_signals */
     void *got_ctx;
     pthread_mutex_t lock; /* of the two below */
@@ -149,8 +151,10 @@ void loop_free(struct loop **lp)
     INVARIANT(l->timers_count == 0);
     INVARIANT(l->watches_count == 0);
     uv_close((uv_handle_t *)&l->wake, NULL);
-    for (size_t i = 0; l->got != NULL && i < COUNT_OF(l->signals); i++)
-        uv_close((uv_handle_t *)&l->signals[i], NULL);
+    for (size_t i = 0; l->got != NULL && i < COUNT_OF(l->signals); i++) {
+        uv_close((uv_handle_t *)&l->signals[i], NULL); /* what it does by default is to kill */
+        INVARIANT(signal(signal_numbers[i], SIG_IGN) != SIG_ERR);
+    }
     INVARIANT(uv_run(&l->uv, UV_RUN_DEFAULT) == 0);
     INVARIANT(uv_loop_close(&l->uv) == 0);
     INVARIANT(pthread_mutex_destroy(&l->lock) == 0);
@@ -451,14 +455,13 @@ static void on_signal(uv_signal_t *uv, int signal_number)
 
 void loop_signals(struct loop *l, void (*got)(void *ctx, int signal_number), void *ctx)
 {
-    static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
     loop_assert_here(l);
     INVARIANT(l->got == NULL);
     l->got = got;
     l->got_ctx = ctx;
-    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+    for (size_t i = 0; i < COUNT_OF(signal_numbers); i++) {
         INVARIANT(uv_signal_init(&l->uv, &l->signals[i]) == 0);
         l->signals[i].data = l;
-        INVARIANT(uv_signal_start(&l->signals[i], on_signal, numbers[i]) == 0);
+        INVARIANT(uv_signal_start(&l->signals[i], on_signal, signal_numbers[i]) == 0);
     }
 }

@@ -113,6 +113,20 @@ def a_second_signal_cuts_at_once(binary):
 
 
 @scene
+def asked_again_when_it_has_stopped_it_still_ends_with_0(binary):
+    with Server(binary) as server:
+        put(server, 'A', b'a')
+        server.signal(15)
+        deadline = time.monotonic() + 20
+        while 'serve.stop' not in server.stderr():
+            check(time.monotonic() < deadline, 'it does not stop')
+        while server.process.poll() is None:
+            check(time.monotonic() < deadline, 'it does not end')
+            server.signal(15)
+        eq(server.wait_exit(), 0)
+
+
+@scene
 def load_that_goes_on_does_not_keep_it_alive(binary):
     with Server(binary) as server:
         put(server, 'A', b'a' * 2000)
