@@ -1,5 +1,6 @@
 #include "app/queue_call.h"
 
+#include "auth/auth.h"
 #include "base/utf8.h"
 #include "codec/goduration.h"
 
@@ -87,22 +88,25 @@ static bool check_name(struct queue_call *c)
     return false;
 }
 
+bool queue_call_may(struct queue_call *c, str name, const char *permission, struct queue **q, struct queue_info *info)
+{
+    err why = queues_find(c->app->queues, name, q, &c->note);
+    if (why == ERR_OK)
+        why = queue_info_get(*q, http_arena(c->x), info);
+    str space = why == ERR_OK ? info->space : STR(AUTH_ANYWHERE); /* who may nowhere is not told which there are */
+    if (!app_may(c->x, permission, space, c->app))
+        leave(c, ERR_DENIED);
+    else if (why != ERR_OK)
+        queue_call_end(c, why, &c->note);
+    else
+        return true;
+    return false;
+}
+
 bool queue_call_find(struct queue_call *c, ProtobufCBinaryData name, const char *permission)
 {
     c->name = wire_str(name);
-    if (!check_name(c))
-        return false;
-    err why = queues_find(c->app->queues, c->name, &c->queue, &c->note);
-    if (why == ERR_OK)
-        why = queue_info_get(c->queue, http_arena(c->x), &c->info);
-    if (why != ERR_OK) {
-        queue_call_end(c, why, &c->note);
-        return false;
-    }
-    if (app_may(c->x, permission, c->info.space, c->app))
-        return true;
-    leave(c, ERR_DENIED);
-    return false;
+    return check_name(c) && queue_call_may(c, c->name, permission, &c->queue, &c->info);
 }
 
 bool queue_call_partition(struct queue_call *c, int32_t partition)

@@ -43,6 +43,9 @@ struct queue_call {
 MUST_CHECK void *queue_call_new(struct http_exchange *x, void *app, size_t size);
 /* Finds the queue and asks for the permission there. False: answered. */
 MUST_CHECK bool queue_call_find(struct queue_call *c, ProtobufCBinaryData name, const char *permission);
+/* The same of another queue, whose name is as it came, into q and info; q is given back by the caller. */
+MUST_CHECK bool queue_call_may(struct queue_call *c, str name, const char *permission, struct queue **q,
+                               struct queue_info *info);
 /* Is it one of the queue's? False: answered. */
 MUST_CHECK bool queue_call_partition(struct queue_call *c, int32_t partition);
 /* A Go duration; empty is 0. False: answered. examples: "900ms, 5m or 15m"; what: "request timeout". */

@@ -3,7 +3,7 @@
 #include "app/queue_routes.h"
 #include "codec/goduration.h"
 
-enum { WHY_DEFAULT = 100, WHY_MAX = 10000 };
+enum { WHY_DEFAULT = 100 };
 
 /* ---- partitions ---- */
 
@@ -165,16 +165,8 @@ static void requeue_answer(struct queue_call *call)
 static bool requeue_to(struct requeue_call *c, str name)
 {
     struct queue_info info;
-    err why = queues_find(c->call.app->queues, name, &c->to, &c->call.note);
-    if (why == ERR_OK)
-        why = queue_info_get(c->to, http_arena(c->call.x), &info);
-    if (why != ERR_OK) {
-        queue_call_end(&c->call, why, &c->call.note);
-    } else if (app_may(c->call.x, "queue.produce", info.space, c->call.app)) {
+    if (queue_call_may(&c->call, name, "queue.produce", &c->to, &info))
         return true;
-    } else {
-        queue_unref(&c->call.queue);
-    }
     if (c->to != NULL)
         queue_unref(&c->to);
     return false;
@@ -227,11 +219,7 @@ void app_queue_why(struct http_exchange *x, void *app)
 {
     struct why_call *c = queue_call_new(x, app, sizeof *c);
     const Wire__QueueWhyRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_why_request__descriptor);
-    if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.stats"))
-        return;
-    c->limit = m->limit == 0 ? WHY_DEFAULT : (unsigned)m->limit;
-    if (m->limit < 0 || m->limit > WHY_MAX)
-        queue_call_refuse(&c->call, "limit is invalid; 1 to %d is wanted", WHY_MAX);
-    else
+    if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
+        queue_call_limit(&c->call, m->limit == 0 ? WHY_DEFAULT : m->limit, &c->limit))
         queue_call_job(&c->call, why_run, why_answer);
 }

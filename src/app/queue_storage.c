@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IMPORT_MEMORY_FACTOR = 3, IMPORT_BATCH_BYTES = 4 << 20 };
+enum { IMPORT_MEMORY_FACTOR = 3, IMPORT_BATCH_BYTES = 4 << 20, IMPORT_ATTEMPTS_MAX = 1 << 30 };
 
 /* ---- an item as a message, and back ---- */
 
@@ -214,12 +214,29 @@ static void import_item(const Wire__StorageItem *from, struct queue_item *to)
                                .kind = wire_str(from->kind),
                                .reference = wire_str(from->reference),
                                .bytes = wire_str(from->payload),
-                               .attempts = from->attempts < 0 ? 0 : (uint32_t)from->attempts,
-                               .max_attempts = from->max_attempts < 0 ? 0 : (uint32_t)from->max_attempts,
+                               .attempts = (uint32_t)from->attempts,
+                               .max_attempts = (uint32_t)from->max_attempts,
                                .lease_deadline = from->is_leased ? wire_time_read(from->lease_deadline)
                                                                  : STORE_TIME_ZERO,
                                .expire_at = wire_time_read(from->expire_deadline),
                                .source_id = wire_str(from->source_id) };
+}
+
+/* False: answered. */
+static bool import_check(struct queue_call *c, const Wire__StorageItem *item)
+{
+    const char *wrong = NULL;
+    if (item->attempts < 0)
+        wrong = "attempts is invalid; cannot be negative number";
+    else if (item->max_attempts < 0)
+        wrong = "max attempts is invalid; cannot be negative number";
+    else if (!wire_time_writable(item->lease_deadline))
+        wrong = "lease deadline is invalid; it is not between the years 1 and 9999";
+    if (wrong != NULL)
+        queue_call_refuse(c, "%s", wrong);
+    else if (item->attempts > IMPORT_ATTEMPTS_MAX)
+        queue_call_refuse(c, "attempts is invalid; cannot be greater than %d", IMPORT_ATTEMPTS_MAX);
+    return wrong == NULL && item->attempts <= IMPORT_ATTEMPTS_MAX;
 }
 
 /* False: answered. */
@@ -229,12 +246,9 @@ static bool import_items(struct import_call *c)
     c->items = queue_call_memory(&c->call, count, sizeof *c->items);
     c->stored = c->items == NULL ? NULL : queue_call_memory(&c->call, count, sizeof *c->stored);
     for (size_t i = 0; c->stored != NULL && i < count; i++) {
-        const Wire__StorageItem *from = c->wanted->items[i];
-        import_item(from, &c->items[i]);
-        if (wire_time_writable(from->lease_deadline))
-            continue;
-        queue_call_refuse(&c->call, "lease deadline is invalid; it is not between the years 1 and 9999");
-        return false;
+        if (!import_check(&c->call, c->wanted->items[i]))
+            return false;
+        import_item(c->wanted->items[i], &c->items[i]);
     }
     c->count = (unsigned)count;
     return c->stored != NULL;

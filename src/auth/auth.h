@@ -49,6 +49,7 @@ enum {
 };
 #define AUTH_SYSTEM "_system"
 #define AUTH_ANONYMOUS "anonymous"
+#define AUTH_ANYWHERE "\xff" /* as a space that is asked for: in one at least. Names are UTF-8: none is this */
 
 struct engine;
 struct auth;
@@ -81,7 +82,7 @@ const char *auth_reason_text(enum auth_reason r);
 
 /* May the sender of this Authorization field (STR_NONE: none) do that there?
  *   permission  one that is known, else nobody may; NULL: only whether the key is good
- *   space       namespace: the domain, or AUTH_SYSTEM; an empty one means AUTH_SYSTEM
+ *   space       namespace: the domain, or AUTH_SYSTEM; an empty one means AUTH_SYSTEM; or AUTH_ANYWHERE
  * ERR_OK; ERR_DENIED with *why (never AUTH_FINE); what the engine says. Never blocks on a write.
  * A field that is not Bearer is AUTH_NOT_BEARER also when everything is open: content routes pass STR_NONE
  * instead (auth_is_bearer). */

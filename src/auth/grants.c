@@ -118,11 +118,16 @@ err grants_load(struct engine *e, const struct secret_hash *h, struct grants **o
 bool grants_allow(const struct grants *g, uint64_t bit, str space)
 {
     const str all = STR(AUTH_SYSTEM), scope = str_of(g->scope);
+    bool anywhere = str_eq(space, STR(AUTH_ANYWHERE));
+    if (anywhere && scope.n > 0) {
+        space = scope;
+        anywhere = false;
+    }
     if (scope.n > 0 && !str_eq(scope, space) && !str_eq(space, all))
         return false;
     for (unsigned i = 0; i < g->count; i++) {
         str where = str_of(g->of[i].space);
-        if ((g->of[i].bits & bit) != 0 && (str_eq(where, all) || str_eq(where, space)))
+        if ((g->of[i].bits & bit) != 0 && (anywhere || str_eq(where, all) || str_eq(where, space)))
             return true;
     }
     return false;

@@ -119,9 +119,10 @@ bool queue_number(const struct cli_call *call, const char *option, int64_t min, 
 
 bool queue_partition(const struct cli_call *call, unsigned operand, int64_t *value)
 {
-    if (number_of(call->operands[operand], 0, INT32_MAX, value))
+    if (number_of(call->operands[operand], 0, QUEUE_PARTITIONS_MAX - 1, value))
         return true;
-    cli_error("%s: a partition is a number, not \"%s\"", call->verb->name, call->operands[operand]);
+    cli_error("%s: a partition is a number from 0 to %d, not \"%s\"", call->verb->name, QUEUE_PARTITIONS_MAX - 1,
+              call->operands[operand]);
     return false;
 }
 

@@ -7,12 +7,13 @@
 #define CLI_QUEUE_H
 
 #include "cli/client.h"
+#include "queue/queue.h"
 
 enum {
     QUEUE_BATCH_MAX = 1000,              /* items, ids of one request */
-    QUEUE_BATCH_BYTES_MAX = 3000000,     /* of items in one request, before base64 */
     QUEUE_ITEM_BYTES_MAX = 64 << 20,     /* read from a file; the server has its own limit */
     QUEUE_PAGE = 1000,
+    QUEUE_LIST_MAX = 65536,              /* the server's */
     QUEUE_TEXT_BYTES = 64,
     QUEUE_CELL_BYTES = 40,
 };

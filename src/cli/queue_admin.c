@@ -12,8 +12,9 @@ static const struct { const char *option, *member; } texts[] = {
     { "lease-timeout", "lease_timeout" }, { "expire-timeout", "expire_timeout" }, { "dead-queue", "dead_queue" },
     { "reference", "reference" }, { "namespace", "namespace" },
 };
-static const struct { const char *option, *member; int64_t max; } numbers[] = {
-    { "max-attempts", "max_attempts", INT32_MAX }, { "partitions", "requested_partitions", INT32_MAX },
+static const struct { const char *option, *member; int64_t min, max; } numbers[] = {
+    { "max-attempts", "max_attempts", 0, QUEUE_ATTEMPTS_MAX },
+    { "partitions", "requested_partitions", 1, QUEUE_PARTITIONS_MAX },
 };
 
 /* What was given takes the place of what is there. */
@@ -23,7 +24,7 @@ static bool set_given(const struct cli_call *call, json_t *info)
         queue_set(info, texts[i].member, cli_value(call, texts[i].option));
     for (size_t i = 0; i < COUNT_OF(numbers); i++) {
         int64_t n = -1;
-        if (!queue_number(call, numbers[i].option, 0, numbers[i].max, &n))
+        if (!queue_number(call, numbers[i].option, numbers[i].min, numbers[i].max, &n))
             return false;
         if (n >= 0)
             INVARIANT(json_object_set_new(info, numbers[i].member, json_integer(n)) == 0);
@@ -292,7 +293,7 @@ enum cli_exit verb_queue_requeue(struct cli_call *call)
 enum cli_exit verb_queue_why(struct cli_call *call)
 {
     int64_t limit = 100;
-    if (!queue_number(call, "limit", 1, 10000, &limit))
+    if (!queue_number(call, "limit", 1, QUEUE_LIST_MAX, &limit))
         return CLI_USAGE;
     struct client c;
     enum cli_exit code = client_open(&c, call);

@@ -387,7 +387,8 @@ static json_t *peek_body(const struct cli_call *call, int64_t partition, int64_t
 enum cli_exit verb_queue_peek(struct cli_call *call)
 {
     int64_t partition = -1, count = 10;
-    if (!queue_number(call, "partition", 0, INT32_MAX, &partition) || !queue_number(call, "count", 1, 65536, &count))
+    if (!queue_number(call, "partition", 0, QUEUE_PARTITIONS_MAX - 1, &partition) ||
+        !queue_number(call, "count", 1, QUEUE_LIST_MAX, &count))
         return CLI_USAGE;
     bool scheduled = cli_flag(call, "scheduled");
     if (scheduled && partition < 0)

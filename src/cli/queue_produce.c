@@ -23,6 +23,8 @@ enum {
     PATIENCE_MAX_S = 240,        /* within the window in which the server knows a key */
     PAUSE_MS = 50, PAUSE_MAX_MS = 1000,
     HEADER_BYTES = 400,
+    REQUEST_BYTES_MAX = 5000000, /* the server's limit */
+    AROUND_BYTES = 4096,         /* of a request, beside its items */
 };
 
 struct producing {
@@ -32,8 +34,10 @@ struct producing {
     struct clock *clock;
     int64_t batch_max, patience_ns;
     char enqueue_at[DATE_RFC3339_BYTES + 1];
+    json_t *fields;              /* of each item, all but its bytes */
+    size_t fields_bytes;
     json_t *items;
-    size_t bytes;
+    size_t bytes;                /* of items, as they are sent */
     uint64_t run, batches, produced;
     char order_header[HEADER_BYTES];
 };
@@ -124,23 +128,49 @@ static bool flush_batch(struct producing *p)
 
 /* ---- items ---- */
 
-static bool add_item(struct producing *p, str bytes)
+static void make_fields(struct producing *p)
 {
-    if (p->bytes + bytes.n > QUEUE_BATCH_BYTES_MAX && !flush_batch(p))
-        return false;
+    p->fields = json_object();
+    queue_set(p->fields, "encoding", cli_value(p->call, "encoding"));
+    queue_set(p->fields, "kind", cli_value(p->call, "kind"));
+    queue_set(p->fields, "reference", cli_value(p->call, "reference"));
+    queue_set(p->fields, "enqueue_at", p->enqueue_at[0] != '\0' ? p->enqueue_at : NULL);
+    char *text = json_dumps(p->fields, JSON_COMPACT);
+    INVARIANT(text != NULL);
+    p->fields_bytes = strlen(text) + sizeof ",\"bytes\":\"\",";
+    free(text);
+}
+
+static json_t *item_of(const struct producing *p, str bytes)
+{
     struct arena a;
     str text;
     arena_init(&a, bytes.n * 2 + (1 << 16));
     INVARIANT(base64_encode(&a, bytes, &text) == ERR_OK);
-    json_t *item = json_object();
-    (void)json_object_set_new(item, "bytes", json_stringn(text.n > 0 ? text.p : "", text.n)); /* dies below */
-    queue_set(item, "encoding", cli_value(p->call, "encoding"));
-    queue_set(item, "kind", cli_value(p->call, "kind"));
-    queue_set(item, "reference", cli_value(p->call, "reference"));
-    queue_set(item, "enqueue_at", p->enqueue_at[0] != '\0' ? p->enqueue_at : NULL);
-    INVARIANT(json_array_append_new(p->items, item) == 0);
+    json_t *item = json_copy(p->fields);
+    INVARIANT(json_object_set_new(item, "bytes", json_stringn(text.n > 0 ? text.p : "", text.n)) == 0);
     arena_fini(&a);
-    p->bytes += bytes.n;
+    return item;
+}
+
+static size_t base64_bytes(size_t n)
+{
+    return (n + 2) / 3 * 4;
+}
+
+/* What came before an item that is too long is sent. */
+static bool add_item(struct producing *p, str bytes)
+{
+    size_t sent = base64_bytes(bytes.n) + p->fields_bytes, most = REQUEST_BYTES_MAX - AROUND_BYTES;
+    if (p->bytes + sent > most && !flush_batch(p))
+        return false;
+    if (sent > most) {
+        cli_error("queue produce: an item of %zu bytes is too long: in base64 it makes a request of more than %d bytes,"
+                  " which is the server's limit", bytes.n, REQUEST_BYTES_MAX);
+        return false;
+    }
+    INVARIANT(json_array_append_new(p->items, item_of(p, bytes)) == 0);
+    p->bytes += sent;
     return (int64_t)json_array_size(p->items) < p->batch_max || flush_batch(p);
 }
 
@@ -223,9 +253,11 @@ enum cli_exit verb_queue_produce(struct cli_call *call)
     p.sysclock = sysclock_new();
     p.clock = sysclock_clock(p.sysclock);
     p.items = json_array();
+    make_fields(&p);
     bool fine = add_all(&p) && flush_batch(&p);
     print_result(&p); /* also of what was stored before it failed */
     json_decref(p.items);
+    json_decref(p.fields);
     sysclock_free(&p.sysclock);
     client_close(&p.c);
     return fine ? CLI_OK : CLI_FAILED;

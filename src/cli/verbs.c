@@ -101,22 +101,26 @@ static const struct cli_option token_create_options[] = {
     { "server", 0, "URL", "Server to talk to [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" },            \
     { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" }, OPTION_JSON, OPTIONS_END
 
-#define OPTIONS_QUEUE_INFO                                                                                \
-    { "partitions", 'p', "N", "How many partitions it has [1]" },                                         \
-    { "lease-timeout", 0, "DURATION", "How long a lease lasts, as in 1m30s [1m]" },                       \
-    { "expire-timeout", 0, "DURATION", "How long an item may stay, as in 36h [24h]" },                    \
-    { "max-attempts", 0, "N", "Leases an item may have; 0 is any number [0]" },                           \
-    { "dead-queue", 0, "QUEUE", "Where items go that expire or fail too often [they are deleted]" },      \
-    { "durability", 0, "HOW", "sync, interval or none [the server's]" },                                  \
+/* What is said behind each when it is not given: of a new queue; nothing where it is kept. */
+#define OPTIONS_QUEUE_INFO(partitions, lease, expire, attempts, dead, durability)                         \
+    { "partitions", 'p', "N", "How many partitions it has" partitions },                                  \
+    { "lease-timeout", 0, "DURATION", "How long a lease lasts, as in 1m30s" lease },                      \
+    { "expire-timeout", 0, "DURATION", "How long an item may stay, as in 36h" expire },                   \
+    { "max-attempts", 0, "N", "Leases an item may have; 0 is any number" attempts },                      \
+    { "dead-queue", 0, "QUEUE", "Where items go that expire or fail too often" dead },                    \
+    { "durability", 0, "HOW", "sync, interval or none" durability },                                      \
     { "reference", 0, "TEXT", "Words of your own" }
 
 static const struct cli_option queue_options[] = { OPTIONS_QUEUE };
 static const struct cli_option queue_create_options[] = {
-    OPTIONS_QUEUE_INFO,
+    OPTIONS_QUEUE_INFO(" [1]", " [1m]", " [24h]", " [0]", " [they are deleted]", " [the server's]"),
     { "namespace", 0, "NAME", "Namespace whose roles say who may use it [_system]" },
     OPTIONS_QUEUE,
 };
-static const struct cli_option queue_update_options[] = { OPTIONS_QUEUE_INFO, OPTIONS_QUEUE };
+static const struct cli_option queue_update_options[] = {
+    OPTIONS_QUEUE_INFO("; never fewer than before", "", "", "", "; '' is none: they are deleted", ""),
+    OPTIONS_QUEUE,
+};
 static const struct cli_option queue_rm_options[] = {
     { "force", 'f', NULL, "Also one that others name as their dead queue; what dies in those is deleted from then on" },
     OPTIONS_QUEUE,

@@ -35,6 +35,7 @@ enum {
     QUEUE_CLIENT_BYTES_MAX = 512,
     QUEUE_FIELD_BYTES_MAX = 2000,      /* encoding, kind, reference of an item */
     QUEUE_QUEUES_MAX = 100000,
+    QUEUE_PARTITIONS_MAX = 65535,      /* of one queue */
     QUEUE_REQUESTS_MAX = 20000,        /* waiting in one queue; one more gets ERR_LIMIT */
     QUEUE_SOON_NS = 100 * 1000000,     /* enqueue_at and retry_at up to this far ahead mean now */
 };

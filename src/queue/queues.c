@@ -69,8 +69,12 @@ static err check_text(const char *what, str name, struct err_note *note)
         err_note_set(note, "%s is invalid; '%.*s' cannot contain '~' character", what, STR_ARG(str_take(name, 150)));
         return ERR_BAD;
     }
-    if (!utf8_valid(name) || str_find(name, '\0') < name.n) {
+    if (!utf8_valid(name)) {
         err_note_set(note, "%s is invalid; it is not valid UTF-8", what);
+        return ERR_BAD;
+    }
+    if (str_find(name, '\0') < name.n) {
+        err_note_set(note, "%s is invalid; it cannot contain NUL", what);
         return ERR_BAD;
     }
     return ERR_OK;

@@ -26,11 +26,7 @@
 #ifndef QUEUE_STORE_H
 #define QUEUE_STORE_H
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/ksuid.h"
-#include "base/str.h"
-#include "base/times.h"
+#include "queue/queue.h"
 
 enum {
     QUEUE_BATCH_ITEMS_MAX = 1000,
@@ -38,7 +34,6 @@ enum {
     QUEUE_ORDER_KEY_BYTES_MAX = 256,
     QUEUE_WRITE_OPS_MAX = 4096,
     QUEUE_OWN_MAX = 4096,            /* partitions owned in one call */
-    QUEUE_PARTITIONS_MAX = 65535,    /* of one queue */
     QUEUE_STORES_MAX = 64,
     QUEUE_BOOT_BYTES = 16,
     QUEUE_DIGEST_BYTES = 16,

@@ -76,6 +76,24 @@ def each_call_asks_for_its_permission_in_the_queues_namespace(binary):
 
 
 @scene
+def who_may_nowhere_is_not_told_which_queues_there_are(binary):
+    server, admin, root = closed_server(binary)
+    with server:
+        create(server, 'q', headers=admin, namespace='team')
+        other = bearer(key_of(server, 'other', 'team', ['queue.create'], root))
+        for path, (_, body) in CALLS.items():
+            for name in ('q', 'none'):
+                refused(server, path, {'queue_name': name, **body}, 403, 'access denied', headers=other)
+        refused(server, '/v1/queues.delete', {'queue_name': 'none'}, 403, 'access denied', headers=other)
+        stats = bearer(key_of(server, 'stats', 'team', ['queue.stats', 'queue.retry'], root, scope='team'))
+        missing = "queue does not exist; no such queue named 'none'"
+        refused(server, '/v1/queue.stats', {'queue_name': 'none'}, 400, missing, headers=stats)
+        for to in ('q', 'none'):
+            refused(server, '/v1/queue.requeue', {'queue_name': 'q', 'to': to}, 403, 'access denied', headers=stats)
+        refused(server, '/v1/queue.requeue', {'queue_name': 'q', 'to': 'none'}, 400, missing, headers=admin)
+
+
+@scene
 def lists_and_creation_are_asked_in_their_namespace(binary):
     server, admin, root = closed_server(binary)
     with server:

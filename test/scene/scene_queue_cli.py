@@ -43,7 +43,12 @@ def queues_are_made_listed_changed_and_removed(binary):
     with server:
         refused(client, 'queue', 'create', 'q', says="invalid queue; 'q' already exists")
         refused(client, 'queue', 'create', 'a b', says='cannot contain whitespace')
-        refused(client, 'queue', 'create', 'x', '--partitions', 'many', code=2, says='--partitions wants a number')
+        for many in ('many', '0', '65536'):
+            refused(client, 'queue', 'create', 'x', '-p', many, code=2, says='--partitions wants a number from 1 to 65535')
+        refused(client, 'queue', 'drain', 'q', 'one', code=2, says='a partition is a number from 0 to 65534, not "one"')
+        refused(client, 'queue', 'update', 'q', '-p', '2', says='a queue has 3 and cannot have fewer')
+        check('lasts, as in 1m30s [1m]' in client.ok('queue', 'create', '--help'), 'what a new queue gets')
+        check('lasts, as in 1m30s\n' in client.ok('queue', 'update', '--help'), 'what is not given is kept')
         client.ok('queue', 'create', 'q2', '--dead-queue', 'q')
         client.ok('queue', 'create', 'other')
         info = client.json('queue', 'info', 'q')[0]
@@ -72,6 +77,19 @@ def queues_are_made_listed_changed_and_removed(binary):
         eq([q['queue_name'] for q in client.json('queue', 'ls')], ['q'])
         refused(client, 'queue', 'rm', 'q2', says="no such queue named 'q2'")
         refused(client, 'queue', 'info', 'q2', says="no such queue named 'q2'")
+
+
+@scene
+def an_item_goes_in_up_to_the_limit_of_a_request(binary):
+    server, client = queue_of(binary)
+    with server:
+        most = (5_000_000 - 4096 - 64) // 4 * 3
+        client.ok('queue', 'produce', 'q', '--file', stdin=b'x' * most)
+        refused(client, 'queue', 'produce', 'q', stdin=b'first\n' + b'x' * (most + 100) + b'\n',
+                says=f'an item of {most + 100} bytes is too long: in base64 it makes a request of more than 5000000 bytes')
+        client.ok('queue', 'produce', 'q', '--batch', '1000', '--reference', 'r' * 2000, '--encoding', 'e' * 2000,
+                  '--kind', 'k' * 2000, stdin=b'small\n' * 1000)
+        eq(client.json('queue', 'stats', 'q')[0]['partitions'][0]['ready'], '1002', 'what came before it is stored')
 
 
 @scene

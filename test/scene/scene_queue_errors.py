@@ -62,6 +62,7 @@ def names_of_queues(binary):
                 ({'queue_name': 'a b~'}, NAME + "'a b~' cannot contain whitespace"),
                 ({'queue_name': 'a\u2003b'}, NAME + "'a\u2003b' cannot contain whitespace"),
                 ({'queue_name': 'a~b'}, NAME + "'a~b' cannot contain '~' character"),
+                ({'queue_name': 'a\0b'}, NAME + 'it cannot contain NUL'),
                 ({'queue_name': LONG}, NAME + "cannot be greater than '512' characters"),
             ])
 
@@ -153,8 +154,16 @@ def storage_and_clear_are_checked(binary):
         for path in ('/v1/storage/items.list', '/v1/storage/scheduled.list'):
             table(server, path, [({'queue_name': 'q', 'partition': 2}, partition),
                                  ({'queue_name': 'q', 'pivot': 'invalid-id'}, f"invalid storage id; 'invalid-id': {NO_ID}")])
-        table(server, '/v1/storage/items.import', [({'queue_name': 'q', 'partition': 2}, partition),
-                                                   ({'queue_name': 'q'}, 'items is invalid; cannot be empty')])
+        negative = 'attempts is invalid; cannot be negative number'
+        table(server, '/v1/storage/items.import', [
+            ({'queue_name': 'q', 'partition': 2}, partition),
+            ({'queue_name': 'q'}, 'items is invalid; cannot be empty'),
+            ({'queue_name': 'q', 'items': [{}, {'attempts': -1}]}, negative),
+            ({'queue_name': 'q', 'items': [{'max_attempts': -1}]}, 'max ' + negative),
+            ({'queue_name': 'q', 'items': [{'attempts': 2**31 - 1}]},
+             f'attempts is invalid; cannot be greater than {2**30}'),
+        ])
+        eq(fine(server, '/v1/storage/items.list', {'queue_name': 'q'}), {}, 'none of a refused import')
         table(server, '/v1/storage/items.delete', [({'queue_name': 'q', 'partition': 2}, partition),
                                                    ({'queue_name': 'q'}, 'ids is invalid; cannot be empty'),
                                                    ({'queue_name': 'q', 'ids': ['invalid-id']},
@@ -213,6 +222,11 @@ def lists_are_checked(binary):
             ({'limit': -1}, 'limit is invalid; limit cannot be negative'),
             ({'limit': 65537}, 'limit is invalid; cannot be greater than 65536'),
             ({'pivot': 'a~b'}, "pivot is invalid; 'a~b' cannot contain '~' character"),
+        ])
+        create(server, 'q')
+        table(server, '/v1/queue.why', [
+            ({'queue_name': 'q', 'limit': -1}, 'limit is invalid; limit cannot be negative'),
+            ({'queue_name': 'q', 'limit': 65537}, 'limit is invalid; cannot be greater than 65536'),
         ])
 
 
