@@ -21,6 +21,15 @@ static err part_check(struct queue *q, uint32_t partition, struct err_note *note
     return ERR_BAD;
 }
 
+/* A store in error may not answer for long: nobody waits for it on a thread of the pool. */
+static err part_readable(const struct part *p, struct err_note *note)
+{
+    if (stores_status(p->queue->all, p->store) != PLACE_ERROR)
+        return ERR_OK;
+    err_note_set(note, "partition not available; partition '%u' is failing, retry again", p->number);
+    return ERR_UNAVAILABLE;
+}
+
 /* ---- stats ---- */
 
 struct ages { store_time now; int64_t sum, leased_sum; uint64_t count, leased_count; };
@@ -193,6 +202,8 @@ err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pi
 {
     struct ksuid from = KSUID_NIL;
     err why = part_check(q, partition, note);
+    if (why == ERR_OK)
+        why = part_readable(q->parts[partition], note);
     if (why != ERR_OK)
         return why;
     if (pivot.n > 0 && !ksuid_parse(pivot, &from)) {
@@ -311,8 +322,11 @@ static err clear_part(struct queue *q, struct part *p, bool scheduled, bool leas
     queue_leave(q);
     for (;;) {
         g.count = 0;
-        err why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, gather_scheduled, &g)
-                            : store->ops->ready(store, place, from, gather_ready, &g);
+        err why = part_readable(p, note);
+        if (why != ERR_OK)
+            return why;
+        why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, gather_scheduled, &g)
+                        : store->ops->ready(store, place, from, gather_ready, &g);
         if (why != ERR_OK) {
             err_note_set(note, "internal error, try your request again");
             return ERR_UNAVAILABLE;

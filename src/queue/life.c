@@ -337,7 +337,9 @@ static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
         for (; next < q->parts_count && count < QUEUE_OWN_MAX; next++)
             if (q->parts[next]->store == store)
                 places[count++] = (struct queue_part){ .queue = q->number, .partition = next };
-        if (count == 0 || pthread_rwlock_tryrdlock(&qs->stores[store].gate) != 0)
+        if (count == 0 || stores_status(qs, store) == PLACE_ERROR) /* one that is away is not waited for */
+            break;
+        if (pthread_rwlock_tryrdlock(&qs->stores[store].gate) != 0)
             break;
         struct queue_store *s = qs->opts.stores[store];
         err why = s->ops->own(s, places, count, qs->boot, records, &note);
