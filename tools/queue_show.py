@@ -4,10 +4,11 @@ producers and consumers at once, a store that is stopped and started on the way,
 
 Usage: script/run --queue [--binary FILE] [--dir DIR] [--stores postgres|local] [PATH]
   The second store is a PostgreSQL of its own where one is installed: it is killed and started again while the server
-  goes on. Else, and with --stores local, it is a folder: its partitions are drained by order, the server is killed
-  with kill -9 and started again, and they are resumed.
+  goes on. Else, and with --stores local, it is a folder, as on a disk of its own: the server is killed with kill -9, the
+  folder taken away and the server started without it, and the folder put back while it runs.
   Producers are palimpsest queue produce, which sends a request again under the same key until it knows the outcome;
-  consumers lease and complete over HTTP, and count an item when its completion is known.
+  consumers lease and complete over HTTP, and count an item when its completion is known. They are half as fast as the
+  producers until those are done: items lie in all partitions then, on both stores.
   Everything else lives in DIR (build/run-queue); all of it is ended at the end. Exit 1 when an item was lost or came twice.
 """
 import argparse
@@ -90,9 +91,8 @@ class Server:
             say(''.join(f'    {line}\n' for line in done.stdout.splitlines()).rstrip('\n'))
         return done.stdout
 
-    def partitions_of(self, store):
-        doc = json.loads(self.cli('queue', 'stats', QUEUE, '--json', shown=False))
-        return [str(p.get('partition', 0)) for p in doc['partitions'] if p['store'] == store]
+    def partitions(self):
+        return json.loads(self.cli('queue', 'stats', QUEUE, '--json', shown=False))['partitions']
 
 
 # ---- producers and consumers
@@ -113,11 +113,13 @@ def feed(server, lines, failed):
 
 
 class Consumer(threading.Thread):
-    """Leases and completes until told to end; got: what it completed for certain."""
+    """Leases and completes until told to end, an item in pace seconds until told to rush; got: what it completed for
+    certain, given: how many of each partition."""
 
-    def __init__(self, server, number, over):
+    def __init__(self, server, number, pace, rush, over):
         super().__init__(daemon=True)
-        self.server, self.client_id, self.over, self.got = server, f'consumer-{number}', over, collections.Counter()
+        self.server, self.client_id, self.pace, self.rush, self.over = server, f'consumer-{number}', pace, rush, over
+        self.got, self.given = collections.Counter(), collections.Counter()
 
     def call(self, name, body):
         """(status, answer); status 0: none came, so nobody knows."""
@@ -141,6 +143,7 @@ class Consumer(threading.Thread):
                                                           'ids': [item['id'] for item in items]})
             if status == 200 or (unsure and status == 400 and 'does not exist' in answer.get('message', '')):
                 self.got.update(item['body'] for item in items)
+                self.given[partition] += len(items)
                 return
             if status == 400:
                 say(f'a completion was refused: {answer.get("message")}')
@@ -150,8 +153,9 @@ class Consumer(threading.Thread):
 
     def run(self):
         while not self.over.is_set():
-            status, answer = self.call('queue.lease', {'queue_name': QUEUE, 'batch_size': 10, 'request_timeout': '1s',
-                                                       'client_id': self.client_id})
+            rushing = self.rush.wait(self.pace)
+            status, answer = self.call('queue.lease', {'queue_name': QUEUE, 'batch_size': 10 if rushing else 1,
+                                                       'request_timeout': '1s', 'client_id': self.client_id})
             if status != 200:
                 time.sleep(0 if status == 454 else 0.05)
                 continue
@@ -173,30 +177,29 @@ def commits_of(path):
     return [f'{number} {line}' for number, line in enumerate(reversed(lines), 1)]
 
 
-def stop_and_start(server, postgres, fed):
+def stop_and_start(server, postgres):
     """While the producers work: a third of the way the second store stops, at two thirds it starts."""
-    fed.wait(SPREAD_S / 3)
+    home, away = server.folder / 'data' / 'q-b', server.folder / 'q-b-away'
+    time.sleep(SPREAD_S / 3)
     if postgres is not None:
         say('# store b is killed: PostgreSQL and all its processes')
         postgres.stop()
-        time.sleep(SPREAD_S / 6)
-        server.cli('queue', 'stats', QUEUE)
-        time.sleep(SPREAD_S / 6)
-        say('# store b is started again')
-        postgres.start()
-        return
-    mine = server.partitions_of('b')
-    say('# store b is taken out by order, then the server is killed with kill -9')
-    for partition in mine:
-        server.cli('queue', 'drain', QUEUE, partition)
-    server.end(signal.SIGKILL)
+    else:
+        say('# the server is killed with kill -9, the folder of store b is taken away, and the server started again')
+        server.end(signal.SIGKILL)
+        home.rename(away)
+        server.start()
     time.sleep(SPREAD_S / 6)
-    server.start()
     server.cli('queue', 'stats', QUEUE)
     time.sleep(SPREAD_S / 6)
-    say('# and store b is taken in again')
-    for partition in mine:
-        server.cli('queue', 'resume', QUEUE, partition)
+    if postgres is not None:
+        say('# store b is started again')
+        postgres.start()
+    else:
+        say('# the folder of store b is put back')
+        away.rename(home)
+    wait_until(lambda: all(p['state'] == 'available' for p in server.partitions()), 'store b is back')
+    server.cli('queue', 'stats', QUEUE)
 
 
 def judge(commits, got, failed):
@@ -215,16 +218,19 @@ def play(server, postgres, commits):
     server.cli('queue', 'create', QUEUE, '--partitions', str(PARTITIONS), '--lease-timeout', '10m')
     server.cli('queue', 'stats', QUEUE)
     say(f'\n# {len(commits)} commits, {PRODUCERS} producers, {CONSUMERS} consumers')
-    over, failed, fed = threading.Event(), [], threading.Event()
-    consumers = [Consumer(server, i, over) for i in range(CONSUMERS)]
+    over, rush, failed = threading.Event(), threading.Event(), []
+    pace = 2 * CONSUMERS * SPREAD_S / max(1, len(commits))
+    consumers = [Consumer(server, i, pace, rush, over) for i in range(CONSUMERS)]
     producers = [threading.Thread(target=feed, args=(server, commits[i::PRODUCERS], failed), daemon=True)
                  for i in range(PRODUCERS)]
     for thread in (*producers, *consumers):
         thread.start()
-    stop_and_start(server, postgres, fed)
+    stop_and_start(server, postgres)
     for thread in producers:
         thread.join(2 * DEADLINE_S)
     say('# the producers are done: each item is stored and acknowledged')
+    server.cli('queue', 'stats', QUEUE)
+    rush.set()
     until = time.monotonic() + DEADLINE_S
     while sum(sum(c.got.values()) for c in consumers) < len(commits) and time.monotonic() < until:
         time.sleep(0.05)
@@ -233,10 +239,14 @@ def play(server, postgres, commits):
     for consumer in consumers:
         consumer.join(DEADLINE_S)
     server.cli('queue', 'stats', QUEUE)
-    got = collections.Counter()
+    got, given = collections.Counter(), collections.Counter()
     for i, consumer in enumerate(consumers):
         say(f'consumer {i}: {sum(consumer.got.values())} items')
         got.update(consumer.got)
+        given.update(consumer.given)
+    for store in ('a', 'b'):
+        say(f'store {store} gave '
+            f'{sum(given[p.get("partition", 0)] for p in server.partitions() if p["store"] == store)} items')
     return judge(commits, got, failed)
 
 
