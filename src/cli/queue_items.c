@@ -270,8 +270,8 @@ static void send_ids(struct changing *ch, const char *partition, const json_t *i
 static bool add_handle(struct changing *ch, str line)
 {
     char partition[24];
-    str rest = str_take(line, str_find(line, '\t') < str_find(line, ' ') ? str_find(line, '\t') : str_find(line, ' '));
-    str handle = rest, number = str_split(&rest, '/');
+    size_t tab = str_find(line, '\t'), blank = str_find(line, ' ');
+    str handle = str_take(line, tab < blank ? tab : blank), rest = handle, number = str_split(&rest, '/');
     uint64_t n;
     if (handle.n == 0)
         return true;
