@@ -267,7 +267,8 @@ def a_folder_that_is_away_is_not_made_anew(binary):
         create(server, 'q', 2)
         for i in range(100):
             produce(server, 'q', f'{i}')
-        eq(totals(server, 'q'), [50, 50])
+        there = totals(server, 'q')
+        eq(sum(there), 100)   # mostly 50 and 50; a store whose disk is slow for a moment gets fewer
         eq(server.sigterm(), 0, 'exit code')
         disk.rename(away)
         for back_while_running in (False, True):
@@ -286,7 +287,7 @@ def a_folder_that_is_away_is_not_made_anew(binary):
             if not back_while_running:
                 server.start()
             wait_until(lambda: store_states(server) == {'a': 'available', 'b': 'available'}, 'b is back', 90)
-            wait_until(lambda count=before + 52: sum(totals(server, 'q')) == count, 'all is there')
+            wait_until(lambda count=before + 2 + there[1]: sum(totals(server, 'q')) == count, 'all is there')
             eq(server.sigterm(), 0, 'exit code')
             disk.rename(away)
         away.rename(disk)
