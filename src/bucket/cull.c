@@ -12,6 +12,7 @@ struct due {
     store_time at;
     enum page_due_kind kind;
     str row_key;                 /* in key */
+    bool damaged;                /* the key alone is known */
 };
 
 struct cull {
@@ -25,28 +26,49 @@ struct cull {
 /* A batch takes no more due rows beyond: it writes at most two rows for each trace, and blocks the committer. */
 enum { TRACES_LOOKED_MAX = 4096 };
 
-/* ERR_NOT_FOUND: nothing is filed at all. */
-static err first_due(struct engine_view *v, store_time *at)
+/* Does what the cursor found lie where its key says, so that it can be deleted? */
+static bool lies_there(struct engine_view *v, err found, str key)
 {
-    const struct engine_range all = { .space = SPACE_DUE };
-    struct engine_cursor *c = engine_cursor_open(v, &all);
-    struct engine_row found;
-    enum page_due_kind kind;
-    str row_key;
-    err e = engine_cursor_next(c, &found);
-    if (e == ERR_OK && !page_key_due_parse(found.key, at, &kind, &row_key))
-        e = ERR_CORRUPT;
-    engine_cursor_close(&c);
-    return e;
+    struct engine_row row;
+    return found == ERR_OK || engine_get(v, SPACE_DUE, key, &row) == ERR_CORRUPT;
 }
 
+/* The next due row. One that fails its sum is as good as any: what it is filed for is judged by a row of its own. One
+ * without meaning is due at once, to be dropped. ERR_NOT_FOUND; ERR_CORRUPT: too much is damaged. */
+static err next_due_row(struct engine_view *v, struct engine_cursor *c, struct due *out)
+{
+    struct engine_row found;
+    for (unsigned passed = 0; passed < PAGE_DAMAGED_MAX; passed++) {
+        err e = engine_cursor_next(c, &found);
+        if (e != ERR_OK && (e != ERR_CORRUPT || found.key.n == 0))
+            return e;
+        if (found.key.n > sizeof(out->key.p))
+            continue;
+        out->key.n = found.key.n;
+        if (found.key.n > 0)
+            memcpy(out->key.p, found.key.p, found.key.n);
+        if (!lies_there(v, e, page_key_str(&out->key)))
+            continue;
+        out->damaged = !page_key_due_parse(page_key_str(&out->key), &out->at, &out->kind, &out->row_key);
+        if (out->damaged)
+            out->at = STORE_TIME_ZERO;
+        return ERR_OK;
+    }
+    return ERR_CORRUPT;
+}
+
+/* When the first row falls due; NEVER: nothing is filed at all. */
 static err next_due(struct pages *p, store_time *at)
 {
+    const struct engine_range all = { .space = SPACE_DUE };
     struct engine_view *v = engine_view_begin(p->engine);
-    err e = first_due(v, at);
+    struct engine_cursor *c = engine_cursor_open(v, &all);
+    struct due first;
+    err e = next_due_row(v, c, &first);
+    engine_cursor_close(&c);
     engine_view_end(&v);
-    if (e == ERR_NOT_FOUND)
-        *at = STORE_TIME_NEVER;
+    if (e == ERR_OK || e == ERR_NOT_FOUND)
+        *at = e == ERR_OK ? first.at : STORE_TIME_NEVER;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
@@ -54,22 +76,10 @@ static err collect(struct cull *u, struct engine_txn *t)
 {
     const struct engine_range all = { .space = SPACE_DUE };
     struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &all);
-    struct engine_row found;
     err e = ERR_OK;
     u->count = 0;
-    while (u->count < PAGE_CULL_BATCH && (e = engine_cursor_next(c, &found)) == ERR_OK) {
-        struct due *d = &u->dues[u->count];
-        if (found.key.n > sizeof(d->key.p)) {
-            e = ERR_CORRUPT;
-            break;
-        }
-        memcpy(d->key.p, found.key.p, found.key.n);
-        d->key.n = found.key.n;
-        if (!page_key_due_parse(page_key_str(&d->key), &d->at, &d->kind, &d->row_key)) {
-            e = ERR_CORRUPT;
-            break;
-        }
-        if (store_time_before(engine_txn_now(t), d->at))
+    while (u->count < PAGE_CULL_BATCH && (e = next_due_row(engine_txn_view(t), c, &u->dues[u->count])) == ERR_OK) {
+        if (store_time_before(engine_txn_now(t), u->dues[u->count].at))
             break;
         u->count++;
     }
@@ -125,7 +135,8 @@ static err cull_render(struct cull *u, struct title *t, const struct due *d, str
     return title_remove(t, &row, PAGE_CULLED);
 }
 
-/* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are culled. */
+/* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are culled. So does what a
+ * due row without meaning was for. */
 static err pass_over(struct cull *u, struct engine_txn *txn, const struct due *d)
 {
     atomic_fetch_add(&u->pages->damaged, 1);
@@ -139,12 +150,13 @@ static err cull_one(struct cull *u, struct engine_txn *txn, unsigned i)
     struct page_key key;
     struct title t;
     u->culled[i] = false;
+    if (d->damaged)
+        return pass_over(u, txn, d);
     bool right = d->kind == DUE_TRACES ? page_key_title_parse(d->row_key, &parts) : page_key_parse(d->row_key, &parts);
-    if (!right)
-        return ERR_CORRUPT;
+    INVARIANT(right);
     struct page_bucket *b = pages_numbered(u->pages, parts.bucket);
     if (b == NULL)
-        return ERR_CORRUPT; /* the catalog knows every number ever given */
+        return pass_over(u, txn, d); /* the catalog knows every number ever given */
     page_key_title(&key, parts.bucket, parts.domain, parts.title);
     err e = title_begin(&t, txn, b, &key);
     if (e == ERR_CORRUPT)
@@ -236,7 +248,7 @@ struct replan {
     bool over;
 };
 
-/* The next keys of the bucket from the cursor on; leaves the cursor behind them. */
+/* The next keys of the bucket from the cursor on, but for damaged rows; leaves the cursor behind them. */
 static err replan_collect(struct replan *r, struct engine_txn *t, struct page_key *cursor)
 {
     struct page_key first;
@@ -249,13 +261,15 @@ static err replan_collect(struct replan *r, struct engine_txn *t, struct page_ke
     struct engine_row found;
     err e = ERR_OK;
     r->count = 0;
-    while (r->count < PAGE_CULL_BATCH && (e = engine_cursor_next(c, &found)) == ERR_OK) {
-        struct page_key *k = &(*r->keys)[r->count++];
-        page_key_of(k, found.key);
-        if (k->n == 0) {
-            e = ERR_CORRUPT;
+    for (unsigned passed = 0; r->count < PAGE_CULL_BATCH && passed < PAGE_DAMAGED_MAX;) {
+        struct page_key *k = &(*r->keys)[r->count];
+        e = engine_cursor_next(c, &found);
+        if (e != ERR_OK && (e != ERR_CORRUPT || found.key.n == 0))
             break;
-        }
+        page_key_of(k, found.key);
+        bool usable = e == ERR_OK && k->n > 0;
+        r->count += usable;
+        passed += !usable;
     }
     engine_cursor_close(&c);
     r->over = e == ERR_NOT_FOUND;

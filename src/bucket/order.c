@@ -144,18 +144,35 @@ static err purge_one(struct purge *p, struct page_name name)
     return title_remove(p->title, &row, PAGE_PURGED);
 }
 
+/* The next name a walk over names comes by. A row that fails its sum has one too, unless that is what is damaged:
+ * then it is gone past, and pages_check tells. */
+static err next_name(struct engine_cursor *c, struct page_name after, struct page_name *out)
+{
+    struct page_key_parts parts;
+    struct engine_row found;
+    for (unsigned passed = 0; passed < PAGE_DAMAGED_MAX; passed++) {
+        err e = engine_cursor_next(c, &found);
+        if (e != ERR_OK && (e != ERR_CORRUPT || found.key.n == 0))
+            return e;
+        if (!page_key_parse(found.key, &parts) || page_name_cmp(parts.name, after) < 0)
+            continue;
+        *out = parts.name;
+        return ERR_OK;
+    }
+    return ERR_CORRUPT;
+}
+
 /* Names first, removals after: a walk is not kept open over its own writes. */
 static err purge_chunk(struct purge *p)
 {
     struct page_name names[PURGE_CHUNK];
-    struct page_key_parts parts;
-    struct engine_row found;
     unsigned count = 0;
     err e = ERR_OK;
     struct engine_cursor *c = look_names_open(&p->title->look, p->next, p->high, true);
-    while (count < PURGE_CHUNK && (e = engine_cursor_next(c, &found)) == ERR_OK)
-        if (page_key_parse(found.key, &parts))
-            names[count++] = parts.name;
+    while (count < PURGE_CHUNK && e == ERR_OK) {
+        e = next_name(c, count > 0 ? names[count - 1] : p->next, &names[count]);
+        count += e == ERR_OK;
+    }
     engine_cursor_close(&c);
     p->at_end = e == ERR_NOT_FOUND;
     if (e != ERR_OK && e != ERR_NOT_FOUND)

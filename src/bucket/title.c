@@ -155,15 +155,17 @@ static err fences_join(struct title *t, store_time at)
     const struct engine_range range = { .space = SPACE_TITLE, .from = page_key_str(&t->look.title),
                                         .until = page_key_str(&until) };
     struct engine_cursor *c = engine_cursor_open(t->look.view, &range);
-    err e;
-    while ((e = engine_cursor_next(c, &found)) == ERR_OK && count < COUNT_OF(keys)) {
-        if (found.key.n == t->look.title.n)
-            continue;
-        page_key_of(&keys[count], found.key);
-        count += keys[count].n > 0;
+    err e = ERR_OK;
+    bool more = true;
+    while (more && count < COUNT_OF(keys)) {
+        e = engine_cursor_next(c, &found);
+        more = e == ERR_OK || (e == ERR_CORRUPT && found.key.n > 0); /* one that fails its sum goes too */
+        if (more)
+            page_key_of(&keys[count], found.key);
+        count += more && keys[count].n > t->look.title.n;
     }
     engine_cursor_close(&c);
-    if (e != ERR_OK && e != ERR_NOT_FOUND)
+    if (!more && e != ERR_NOT_FOUND)
         return e;
     e = ERR_OK;
     for (unsigned i = 0; i < count && e == ERR_OK; i++)

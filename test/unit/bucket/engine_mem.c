@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-struct row { enum engine_space space; size_t key_n, value_n, blob_n; char bytes[]; };
+struct row { enum engine_space space; bool rotten; size_t key_n, value_n, blob_n; char bytes[]; };
 struct undo { struct row *was; enum engine_space space; size_t key_n; char key[ENGINE_KEY_BYTES_MAX]; };
 
 struct engine_view { struct engine *engine; bool locked; struct engine_cursor *cursors; };
@@ -64,13 +64,18 @@ static bool holds(const struct engine *e, size_t i, enum engine_space space, str
     return i < e->count && row_cmp(e->rows[i], space, key) == 0;
 }
 
-static void fill(const struct row *r, struct engine_row *out)
+static err fill(const struct row *r, struct engine_row *out)
 {
     const char *value = r->bytes + r->key_n;
+    if (r->rotten) {
+        *out = (struct engine_row){ .key = row_key(r) };
+        return ERR_CORRUPT;
+    }
     *out = (struct engine_row){ .key = row_key(r), .value = { .p = value, .n = r->value_n } };
     if (r->blob_n > 0)
         out->blob = (struct engine_blob){ .n = r->blob_n, .mem = value + r->value_n,
                                           .hash = XXH3_64bits(value + r->value_n, r->blob_n) };
+    return ERR_OK;
 }
 
 static void replace_at(struct engine *e, size_t i, bool there, struct row *r)
@@ -138,8 +143,7 @@ err engine_get(struct engine_view *v, enum engine_space space, str key, struct e
     v->engine->reads++;
     if (!holds(v->engine, i, space, key))
         return ERR_NOT_FOUND;
-    fill(v->engine->rows[i], out);
-    return ERR_OK;
+    return fill(v->engine->rows[i], out);
 }
 
 struct engine_cursor *engine_cursor_open(struct engine_view *v, const struct engine_range *range)
@@ -192,12 +196,12 @@ err engine_cursor_next(struct engine_cursor *c, struct engine_row *out)
     c->engine->reads++;
     if (i >= c->engine->count || !in_range(c, c->engine->rows[i]))
         return ERR_NOT_FOUND;
-    fill(c->engine->rows[i], out);
+    err e = fill(c->engine->rows[i], out);
     c->started = true;
     c->inclusive = false;
     c->at_n = out->key.n;
     memcpy(c->at, out->key.p, out->key.n);
-    return ERR_OK;
+    return e;
 }
 
 void engine_cursor_seek(struct engine_cursor *c, str key)
@@ -463,4 +467,11 @@ void engine_mem_damage(struct engine *e, enum engine_space space, str key, str v
         blob = (str){ .p = was->bytes + was->key_n + was->value_n, .n = was->blob_n };
     replace_at(e, i, there, value.p == NULL ? NULL : row_new(space, key, value, blob));
     free(was);
+}
+
+void engine_mem_rot(struct engine *e, enum engine_space space, str key)
+{
+    size_t i = lower_bound(e, space, key);
+    INVARIANT(holds(e, i, space, key));
+    e->rows[i]->rotten = true;
 }

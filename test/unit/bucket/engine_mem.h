@@ -17,5 +17,7 @@ struct engine_mem_cost engine_mem_last_cost(struct engine *e);
 uint64_t engine_mem_rows(struct engine *e, enum engine_space space);
 /* Puts or deletes (value.p NULL) a row behind everybody's back: damage for checks to find. */
 void engine_mem_damage(struct engine *e, enum engine_space space, str key, str value);
+/* A row there is fails its sum from now on: whoever reads it gets ERR_CORRUPT. */
+void engine_mem_rot(struct engine *e, enum engine_space space, str key);
 
 #endif
