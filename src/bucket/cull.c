@@ -135,8 +135,8 @@ static err cull_render(struct cull *u, struct title *t, const struct due *d, str
     return title_remove(t, &row, PAGE_CULLED);
 }
 
-/* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are culled. So does what a
- * due row without meaning was for. */
+/* A title whose own row cannot be read keeps what it has, and pages_check names it; the others are culled. So does what
+ * a due row without meaning was for. */
 static err pass_over(struct cull *u, struct engine_txn *txn, const struct due *d)
 {
     atomic_fetch_add(&u->pages->damaged, 1);
