@@ -293,6 +293,8 @@ static void asked(struct transform_request *r, enum render_why why)
     buf_fini(&t->body);
     if (why == RENDER_NO_REVISION && t->ask.rev != 0) {
         meta_start(t);
+    } else if (why == RENDER_NO_REVISION) { /* of none; to an editor a 404 is a page to begin, without what was typed */
+        app_origin_fail(t->x, ERR_UNAVAILABLE, &r->note, 0);
     } else if (why == RENDER_REFUSED) {
         answer_refused(t);
     } else if (why != RENDER_FINE) {

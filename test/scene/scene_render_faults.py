@@ -89,7 +89,7 @@ TOLD = {400: (400, 'bad_request#origin'), 403: (400, 'bad_request#origin'), 406:
         500: (502, 'origin_failed'), 302: (502, 'origin_failed'),
         404: (502, 'origin_failed')}    # of what its api.php has: to an editor a 404 is a page that is not there
 # To who asks for a transform; these are not remembered, so that only the wiki's own word says when to come again.
-TOLD_TRANSFORM = {**TOLD, 404: (404, 'not_found'), 406: (406, 'not_acceptable'), 413: (413, 'content_too_large')}
+TOLD_TRANSFORM = {**TOLD, 406: (406, 'not_acceptable'), 413: (413, 'content_too_large')}
 
 
 @scene
