@@ -126,8 +126,8 @@ bool trim_unpack(struct cursor *c, struct schema *s)
     s->policy.grace_ttl_s = (int64_t)cursor_be64(c);
     s->policy.interval_s = (int64_t)cursor_be64(c);
     bool sane = s->policy.count >= 0 && s->policy.count <= TABLE_KEEP_MAX &&
-                s->policy.grace_ttl_s <= TABLE_TTL_S_MAX && s->policy.interval_s >= 0 &&
-                s->policy.interval_s <= TABLE_TTL_S_MAX;
+                (kind == POLICY_ALL || s->policy.grace_ttl_s >= 0) && s->policy.grace_ttl_s <= TABLE_TTL_S_MAX &&
+                s->policy.interval_s >= 0 && s->policy.interval_s <= TABLE_TTL_S_MAX;
     return !c->failed && sane && policy_check(s, &s->policy, NULL) == ERR_OK;
 }
 

@@ -1,5 +1,6 @@
-/* Goal: a row that cannot be read costs itself: gets name it and go on, and it stops no delete, no expiry, no
- * drop, no filling of an index and no put that says all. Method: the values of stored rows are overwritten with what is no row. */
+/* Goal: a row that cannot be read costs itself: gets name it and go on, and it stops no delete, no expiry, no drop,
+ * no filling of an index and no put that says all. Method: the values of stored rows are overwritten with what is no
+ * row. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
