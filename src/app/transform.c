@@ -56,6 +56,7 @@ struct transform {
     struct err_note note;
     struct transform_original original;
     struct buf body; /* what the origin is asked with */
+    bool blank;      /* of nothing: what comes back may be nothing */
     /* asked */
     bool asking;
     struct transform_request ask;
@@ -305,8 +306,6 @@ static void asked(struct transform_request *r, enum render_why why)
     } else if (t->kind == HTML_TO_HTML) {
         t->job = (struct loop_job){ .run = unwrap_run, .done = unwrap_done };
         loop_job_start(t->app->loop, &t->job);
-    } else if (!headers_value_is_sane(r->content_type)) {
-        app_origin_fail(t->x, ERR_UNAVAILABLE, NULL, 0);
     } else {
         answer(t, arena_printf(t->arena, "content-type: %.*s\n", STR_ARG(r->content_type)), r->reply, STR_NONE);
     }
@@ -323,6 +322,7 @@ static void ask_start(struct transform *t)
                                          .title = t->target.title,
                                          .rev = t->has_base ? t->base.name.rev : t->target.name.rev,
                                          .body = buf_str(&t->body),
+                                         .may_be_empty = t->blank,
                                          .accept = to_html ? header(t, "accept") : STR_NONE,
                                          .accept_language = header(t, "accept-language"),
                                          .cookie = cookie_of(t),
@@ -402,6 +402,7 @@ static err find_original(struct transform *t)
 static void prepare_run(struct loop_job *j)
 {
     struct transform *t = CONTAINER_OF(j, struct transform, job);
+    t->blank = transform_is_blank(t->kind == HTML_TO_WIKITEXT ? t->fields.html : t->fields.wikitext);
     t->why = t->has_base ? find_original(t) : ERR_OK;
     if (t->why != ERR_OK)
         return;

@@ -282,3 +282,40 @@ bool transform_parsoid_has_ids(struct arena *a, str data_parsoid)
     const struct jsonread_member *ids = jsonread_find(members, count, "ids");
     return ids != NULL && ids->value.p[0] == '{';
 }
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* The inside of a tag: of an element that is nothing by itself, and was made of nothing else. */
+static bool is_empty_element(str tag)
+{
+    static const char *const names[] = { "!doctype", "html", "body", "section", "div", "p", "span", "br" };
+    str name = str_skip(tag, str_starts(tag, STR("/")));
+    size_t n = 0;
+    while (n < name.n && !is_space(name.p[n]) && name.p[n] != '/')
+        n++;
+    if (str_find_str(tag, STR("typeof")) < tag.n)
+        return false;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (str_eq_nocase(str_take(name, n), str_of(names[i])))
+            return true;
+    return false;
+}
+
+bool transform_is_blank(str text)
+{
+    size_t body = str_find_str(text, STR("<body")); /* a head says nothing of the page's text */
+    text = str_skip(text, body < text.n ? body : 0);
+    while (text.n > 0) {
+        size_t end = str_find(text, '>');
+        if (text.p[0] == '<' && end < text.n && is_empty_element(str_skip(str_take(text, end), 1)))
+            text = str_skip(text, end + 1);
+        else if (is_space(text.p[0]))
+            text = str_skip(text, 1);
+        else
+            return false;
+    }
+    return true;
+}

@@ -39,6 +39,8 @@ void transform_body_html(struct buf *b, str html, const struct transform_origina
 void transform_body_updates(struct buf *b, const struct transform_fields *fields,
                             const struct transform_original *original);
 void transform_body_wikitext(struct buf *b, str wikitext, bool body_only);
+/* Text of which nothing can come: spaces, and in HTML elements that hold nothing. False when in doubt. */
+bool transform_is_blank(str text);
 /* Has it ids, as a document that is to be serialised must? */
 MUST_CHECK bool transform_parsoid_has_ids(struct arena *a, str data_parsoid);
 

@@ -1,4 +1,4 @@
-#include "render/pagebundle.h"
+#include "render/reply.h"
 
 #include "base/buf.h"
 #include "codec/json.h"
@@ -7,46 +7,6 @@ static err refuse(struct err_note *note, const char *why)
 {
     err_note_set(note, "%s", why);
     return ERR_BAD;
-}
-
-static bool is_plain(str value)
-{
-    for (size_t i = 0; i < value.n; i++)
-        if ((unsigned char)value.p[i] < 0x20 || (unsigned char)value.p[i] >= 0x7f)
-            return false;
-    return true;
-}
-
-/* "text/html; charset=utf-8; profile=..." is of type "text/html". */
-bool content_type_is(str value, str type)
-{
-    str head = str_trim(str_take(value, str_find(value, ';')));
-    return str_eq_nocase(head, type) && is_plain(value);
-}
-
-/* Parameters separated by "; ", the charset in lower case: one spelling of what means the same. */
-static str tidy_type(struct arena *a, str value)
-{
-    str out = STR("");
-    for (str rest = value; rest.p != NULL && out.p != NULL;) {
-        str part = str_trim(str_split(&rest, ';'));
-        bool charset = str_eq_nocase(str_take(part, 8), STR("charset="));
-        if (charset && str_eq_nocase(str_skip(part, 8), STR("utf-8")))
-            part = STR("charset=utf-8");
-        if (part.n > 0)
-            out = arena_printf(a, "%.*s%s%.*s", STR_ARG(out), out.n > 0 ? "; " : "", STR_ARG(part));
-    }
-    return out;
-}
-
-str content_headers(struct arena *a, str type, str language)
-{
-    type = tidy_type(a, type);
-    if (type.p == NULL)
-        return STR_NONE;
-    if (language.n == 0 || !is_plain(language))
-        return arena_printf(a, "content-type: %.*s\n", STR_ARG(type));
-    return arena_printf(a, "content-type: %.*s\ncontent-language: %.*s\n", STR_ARG(type), STR_ARG(language));
 }
 
 /* headers of one part, names in any letter case. */

@@ -131,13 +131,15 @@ struct transform_request {
     str title;                 /* empty: none */
     uint64_t rev;              /* 0: none */
     str body;                  /* JSON */
+    bool may_be_empty;         /* what is sent is blank: so may be what comes back */
     str accept;                /* as a client of HTML sends it; goes out, said for bundles, with html and pagebundle */
     str accept_language, cookie;
     mono deadline;
     struct arena *arena;
     void (*done)(struct transform_request *t, enum render_why why);
     void *ctx;
-    /* out. FINE: status is 200. REFUSED, NO_REVISION (404): reply and content_type are the origin's, as they came */
+    /* out. FINE: status is 200, the reply of the type asked for, in UTF-8, whole (a bundle is to be taken apart yet).
+     * REFUSED, NO_REVISION (404): reply and content_type are the origin's, as they came */
     int status;                /* the origin's; 0: no reply */
     str content_type, reply;
     int64_t retry_after_s;

@@ -8,10 +8,9 @@
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/gate.h"
-#include "render/pagebundle.h"
+#include "render/reply.h"
 #include "render/site.h"
 
-#include "base/utf8.h"
 #include "codec/json.h"
 
 #include <string.h>
@@ -68,8 +67,9 @@ static enum render_why add(struct render_work *w, const char *name, str type, st
 static enum render_why parse_bundle(struct render_work *w)
 {
     struct render_request *r = w->r;
-    if (!content_type_is(reply_type(w), STR("application/json")))
-        return fail(r, RENDER_FAILED, "the origin's bundle is of another type than application/json");
+    enum render_why why = reply_check(&w->fetch.call, REPLY_BUNDLE, &r->note);
+    if (why != RENDER_FINE)
+        return why;
     err e = pagebundle_parse(w->fetch.call.reply_body, r->arena, r->contents, COUNT_OF(r->contents), &r->contents_count,
                              &r->note);
     return e == ERR_OK ? RENDER_FINE : e == ERR_LIMIT ? RENDER_LIMIT : RENDER_FAILED;
@@ -77,12 +77,8 @@ static enum render_why parse_bundle(struct render_work *w)
 
 static enum render_why parse_html(struct render_work *w)
 {
-    str html = w->fetch.call.reply_body;
-    if (!content_type_is(reply_type(w), STR("text/html")))
-        return fail(w->r, RENDER_FAILED, "the origin's render is of another type than text/html");
-    if (!utf8_valid(html))
-        return fail(w->r, RENDER_FAILED, "the origin's render is not UTF-8");
-    return add(w, "html", reply_type(w), html);
+    enum render_why why = reply_check(&w->fetch.call, REPLY_HTML, &w->r->note);
+    return why == RENDER_FINE ? add(w, "html", reply_type(w), w->fetch.call.reply_body) : why;
 }
 
 /* What a reply says its revision is; 0: nothing. */
@@ -153,28 +149,19 @@ static enum render_why parse_source(struct render_work *w)
 
 static enum render_why parse_wikitext(struct render_work *w)
 {
-    str source = w->fetch.call.reply_body;
     uint64_t named = named_rev(w);
-    if (!content_type_is(reply_type(w), STR("text/plain")))
-        return fail(w->r, RENDER_FAILED, "the origin's wikitext is of another type than text/plain");
-    if (!utf8_valid(source))
-        return fail(w->r, RENDER_FAILED, "the origin's wikitext is not UTF-8");
+    enum render_why why = reply_check(&w->fetch.call, REPLY_WIKITEXT, &w->r->note);
+    if (why != RENDER_FINE)
+        return why;
     if (named != 0 && named != w->r->meta.rev)
         return fail(w->r, RENDER_FAILED, "the origin answered with another revision than asked");
-    return add(w, "wikitext", reply_type(w), source);
+    return add(w, "wikitext", reply_type(w), w->fetch.call.reply_body);
 }
 
 static enum render_why parse_lint(struct render_work *w)
 {
-    json_t *root = NULL;
-    if (!content_type_is(reply_type(w), STR("application/json")) ||
-        json_body_parse(w->fetch.call.reply_body, &root, NULL) != ERR_OK)
-        return fail(w->r, RENDER_FAILED, "the origin did not answer with JSON");
-    bool array = json_is_array(root);
-    json_decref(root);
-    if (!array)
-        return fail(w->r, RENDER_FAILED, "the origin's lint errors are no array");
-    return add(w, "lint", reply_type(w), w->fetch.call.reply_body);
+    enum render_why why = reply_check(&w->fetch.call, REPLY_LINT, &w->r->note);
+    return why == RENDER_FINE ? add(w, "lint", reply_type(w), w->fetch.call.reply_body) : why;
 }
 
 static void parse_run(struct loop_job *j)

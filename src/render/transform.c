@@ -1,25 +1,64 @@
 #include "render/fetch.h"
+#include "render/reply.h"
 
 struct transform_work {
     struct transform_request *t;
     struct fetch fetch;
+    struct loop_job job;
     enum render_why why;
-    bool begun;
+    bool begun, canceled;
 };
+
+static enum reply_kind kind_of(const struct transform_request *t)
+{
+    static const struct {
+        const char *to;
+        enum reply_kind kind;
+    } kinds[] = { { "html", REPLY_HTML }, { "wikitext", REPLY_WIKITEXT }, { "lint", REPLY_LINT } };
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (str_eq(str_of(t->to), str_of(kinds[i].to)))
+            return kinds[i].kind;
+    return REPLY_BUNDLE;
+}
+
+/* On the pool: what is believed here is saved as a page. */
+static void check_run(struct loop_job *j)
+{
+    struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
+    struct transform_request *t = w->t;
+    w->why = reply_check(&w->fetch.call, kind_of(t), &t->note);
+    if (w->why == RENDER_FINE && t->reply.n == 0 && !t->may_be_empty) {
+        err_note_set(&t->note, "the origin's reply is empty, what was sent is not");
+        w->why = RENDER_FAILED;
+    }
+}
+
+static void check_done(struct loop_job *j, bool canceled)
+{
+    struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
+    enum render_why why = canceled || w->canceled ? RENDER_CANCELED : w->why;
+    if (why == RENDER_CANCELED)
+        err_note_set(&w->t->note, "canceled");
+    fetch_count(&w->fetch, why);
+    w->t->done(w->t, why);
+}
 
 static void fetched(struct fetch *f, enum render_why why)
 {
     struct transform_work *w = f->ctx;
     struct transform_request *t = w->t;
     w->begun = false;
-    if (why == RENDER_FINE)
-        fetch_count(f, why);
     t->status = f->call.status;
     t->content_type = http_call_header(&f->call, "content-type");
     t->reply = f->call.reply_body;
     t->retry_after_s = f->retry_after_s;
     t->note = f->note;
-    t->done(t, why);
+    if (why != RENDER_FINE) {
+        t->done(t, why);
+        return;
+    }
+    w->job = (struct loop_job){ .run = check_run, .done = check_done };
+    loop_job_start(t->origin->loop, &w->job);
 }
 
 /* Editors send the version of HTML they want with every transform; where none comes back the origin would refuse. */
@@ -87,6 +126,9 @@ void transform_start(struct transform_request *t)
 void transform_cancel(struct transform_request *t)
 {
     loop_assert_here(t->origin->loop);
-    if (t->work != NULL && t->work->begun)
+    if (t->work == NULL)
+        return;
+    t->work->canceled = true;
+    if (t->work->begun)
         fetch_cancel(&t->work->fetch);
 }

@@ -139,6 +139,56 @@ def what_an_origin_says_becomes_no_field_of_ours(binary):
                 check(stays.startswith('http://us.test/localhost/v1/page/html/'), f'{href}: {stays}')
 
 
+def instead(content_type, body, status=200):
+    """All of the answer, but of this type and with this body."""
+    def fault(handler, _status, _headers, _body):
+        handler.answer(status, {'Content-Type': content_type} if content_type else {}, body)
+    return fault
+
+
+# What a wiki that is down, or a proxy before it, says with 200 to a transform. As wikitext it would be saved.
+NO_TRANSFORMS = {
+    'a page of its own': instead('text/html', b'<html><h1>Down for maintenance</h1></html>'),
+    'no type': instead(None, b'x'),
+    'a picture': instead('image/svg+xml', b'<svg xmlns="http://www.w3.org/2000/svg"/>'),
+    'another JSON': instead('application/json', b'{"error": "down"}'),
+    'no UTF-8': instead('text/plain; charset=utf-8', b'caf\xe9'),
+    'no UTF-8, and says so': instead('text/plain; charset=latin1', b'caf'),
+    'nothing': instead('text/plain; charset=utf-8', b''),
+    'a text that may be half': says(b'HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nTe'),
+}
+
+
+@scene
+def a_transform_is_never_what_the_wiki_says_instead(binary):
+    kinds = {'html/to/wikitext': ('html', 'text/plain'), 'wikitext/to/html': ('wikitext', 'text/html'),
+             'wikitext/to/lint': ('wikitext', 'application/json')}
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        with hostile_server(binary, origin) as server:
+            def ask(kind, text):
+                return server.request('POST', f'/localhost/v1/transform/{kind}/A', {'Content-Type': 'application/json'},
+                                      json.dumps({kinds[kind][0]: text}))
+            for kind, (_, own) in kinds.items():
+                eq(ask(kind, '<p>typed</p>').status, 200)
+                others = {'its own type, no UTF-8': instead(own, b'["caf\xe9"]'), 'its own type, nothing': instead(own, b'')}
+                for name, fault in {**NO_TRANSFORMS, **others}.items():
+                    if kind == 'wikitext/to/html' and name == 'a page of its own':
+                        continue    # it is HTML
+                    origin.fault('transform', fault)
+                    answer = ask(kind, '<p>typed</p>')
+                    check(answer.status == 502, f'{kind}, {name}: {answer.status} {answer.body}')
+                    problem(answer, 502, 'origin_failed')
+                origin.fault('transform', None)
+            # An editor may empty a page: of nothing comes nothing.
+            origin.fault('transform', instead('text/plain; charset=utf-8', b''))
+            emptied = ask('html/to/wikitext', '<!DOCTYPE html><html><head><title>A</title></head>'
+                                              '<body id="mwAA"><p id="mwAg"></p>\n</body></html>')
+            eq((emptied.status, emptied.body), (200, b''))
+            origin.fault('transform', instead('text/html; charset=utf-8', b''))
+            eq(ask('wikitext/to/html', ' \n').status, 200)
+
+
 class Trap:
     """Listens where nobody may come."""
 

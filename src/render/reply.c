@@ -1,0 +1,115 @@
+#include "render/reply.h"
+
+#include "base/utf8.h"
+#include "codec/json.h"
+
+static bool is_plain(str value)
+{
+    for (size_t i = 0; i < value.n; i++)
+        if ((unsigned char)value.p[i] < 0x20 || (unsigned char)value.p[i] >= 0x7f)
+            return false;
+    return true;
+}
+
+/* Cuts off what stands before the next ';' that is not quoted; p NULL behind the last. */
+static str parameter_next(str *rest)
+{
+    bool quoted = false;
+    size_t n = 0;
+    for (; n < rest->n && (quoted || rest->p[n] != ';'); n++) {
+        if (rest->p[n] == '"')
+            quoted = !quoted;
+        else if (quoted && rest->p[n] == '\\' && n + 1 < rest->n)
+            n++;
+    }
+    str part = str_trim(str_take(*rest, n));
+    *rest = n < rest->n ? str_skip(*rest, n + 1) : STR_NONE;
+    return part;
+}
+
+static bool is_charset(str parameter)
+{
+    return str_eq_nocase(str_take(parameter, 8), STR("charset="));
+}
+
+static bool is_utf8(str parameter)
+{
+    str name = str_skip(parameter, 8);
+    return str_eq_nocase(name, STR("utf-8")) || str_eq_nocase(name, STR("\"utf-8\""));
+}
+
+bool content_type_is(str value, str type)
+{
+    if (!is_plain(value) || !str_eq_nocase(parameter_next(&value), type))
+        return false;
+    while (value.p != NULL) {
+        str part = parameter_next(&value);
+        if (is_charset(part) && !is_utf8(part))
+            return false;
+    }
+    return true;
+}
+
+/* Parameters separated by "; ", the charset in lower case: one spelling of what means the same. */
+static str tidy_type(struct arena *a, str value)
+{
+    str out = STR("");
+    for (str rest = value; rest.p != NULL && out.p != NULL;) {
+        str part = parameter_next(&rest);
+        if (is_charset(part) && is_utf8(part))
+            part = STR("charset=utf-8");
+        if (part.n > 0)
+            out = arena_printf(a, "%.*s%s%.*s", STR_ARG(out), out.n > 0 ? "; " : "", STR_ARG(part));
+    }
+    return out;
+}
+
+str content_headers(struct arena *a, str type, str language)
+{
+    type = tidy_type(a, type);
+    if (type.p == NULL)
+        return STR_NONE;
+    if (language.n == 0 || !is_plain(language))
+        return arena_printf(a, "content-type: %.*s\n", STR_ARG(type));
+    return arena_printf(a, "content-type: %.*s\ncontent-language: %.*s\n", STR_ARG(type), STR_ARG(language));
+}
+
+static enum render_why refuse(struct err_note *note, const char *what, const char *problem)
+{
+    err_note_set(note, "the origin's %s %s", what, problem);
+    return RENDER_FAILED;
+}
+
+static bool is_array(str json)
+{
+    json_t *root = NULL;
+    bool array = json_body_parse(json, &root, NULL) == ERR_OK && json_is_array(root);
+    json_decref(root);
+    return array;
+}
+
+enum render_why reply_check(const struct http_call *call, enum reply_kind kind, struct err_note *note)
+{
+    static const struct {
+        const char *what, *type;
+        bool text;
+    } kinds[] = {
+        [REPLY_HTML] = { "HTML", "text/html", true },
+        [REPLY_WIKITEXT] = { "wikitext", "text/plain", true },
+        [REPLY_LINT] = { "lint errors", "application/json", false },
+        [REPLY_BUNDLE] = { "bundle", "application/json", false },
+    };
+    const char *what = kinds[kind].what;
+    if (!content_type_is(http_call_header(call, "content-type"), str_of(kinds[kind].type))) {
+        err_note_set(note, "the origin's %s: its type is not %s in UTF-8", what, kinds[kind].type);
+        return RENDER_FAILED;
+    }
+    if (!utf8_valid(call->reply_body))
+        return refuse(note, what, "cannot be read as UTF-8");
+    if (kinds[kind].text && http_call_header(call, "content-length").n == 0 &&
+        http_call_header(call, "transfer-encoding").n == 0)
+        return refuse(note, what, "may be cut: the reply does not say where it ends");
+    if (kind == REPLY_LINT && !is_array(call->reply_body))
+        return refuse(note, what, "are no array");
+    return RENDER_FINE;
+}
