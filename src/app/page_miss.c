@@ -38,15 +38,6 @@ static bool may_be_stale(const struct page_get *g, err why)
            app_page_may_be_stale(g->x, g->app, &g->target, why, g->render.name.tid);
 }
 
-static int64_t retry_ms(const struct page_get *g, err why, int64_t remembered_ms)
-{
-    _Atomic int64_t *busy_until_ns = g->target.domain->busy_until_ns;
-    if (why != ERR_AGAIN || busy_until_ns == NULL)
-        return remembered_ms;
-    int64_t busy_ms = (*busy_until_ns - clock_mono(g->app->clock).ns) / NS_PER_MS;
-    return busy_ms > remembered_ms ? busy_ms : remembered_ms;
-}
-
 static void failed(struct page_get *g, err why, const struct err_note *note, int64_t remembered_ms)
 {
     if (may_be_stale(g, why)) {
@@ -55,7 +46,7 @@ static void failed(struct page_get *g, err why, const struct err_note *note, int
         page_get_again(g);
         return;
     }
-    app_origin_fail(g->x, why, note, retry_ms(g, why, remembered_ms));
+    app_origin_fail(g->x, why, note, app_page_retry_ms(g->app, &g->target, why, remembered_ms));
 }
 
 /* ---- the flight ---- */

@@ -8,6 +8,7 @@
 #include "http/negotiate.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -143,6 +144,20 @@ bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app,
         return false;
     store_time until = store_time_add(tid_time(tid), t->config->stale_if_error_ns);
     return store_time_before(clock_store(app->clock), until);
+}
+
+void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why, int64_t retry_after_s)
+{
+    if (why == RENDER_BUSY && t->domain->busy_until_ns != NULL)
+        atomic_store(t->domain->busy_until_ns, mono_add_ms(clock_mono(app->clock), 1000 * retry_after_s).ns);
+}
+
+int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why, int64_t remembered_ms)
+{
+    if (why != ERR_AGAIN || t->domain->busy_until_ns == NULL)
+        return remembered_ms;
+    int64_t busy_ms = (atomic_load(t->domain->busy_until_ns) - clock_mono(app->clock).ns) / NS_PER_MS;
+    return busy_ms > remembered_ms ? busy_ms : remembered_ms;
 }
 
 void app_page_too_large(struct http_exchange *x, const struct app *app)

@@ -9,6 +9,7 @@
 #include "app/app.h"
 #include "base/buf.h"
 #include "bucket/page.h"
+#include "render/render.h"
 
 enum { LISTING_LIMIT_DEFAULT = 100, LISTING_LIMIT_MAX = 1000, LISTING_BYTES_MAX = 8 << 20 };
 
@@ -39,6 +40,10 @@ MUST_CHECK bool app_page_may_wait(struct http_exchange *x);
  * says stale-if-error=0, or the render is older than stale_if_error. */
 bool app_page_may_be_stale(const struct http_exchange *x, const struct app *app, const struct page_target *t, err why,
                            struct tid tid);
+/* The origin failed, and said (BUSY) for how long it wants to be left alone. */
+void app_page_heed(const struct app *app, const struct page_target *t, enum render_why why, int64_t retry_after_s);
+/* When a client may come again whom a failure met that is remembered so long: not before the origin wants. */
+int64_t app_page_retry_ms(const struct app *app, const struct page_target *t, err why, int64_t remembered_ms);
 /* 413, naming page.body_bytes_max. */
 void app_page_too_large(struct http_exchange *x, const struct app *app);
 mono app_page_deadline(const struct app *app);

@@ -153,6 +153,7 @@ static void asked(struct render_request *r, enum render_why why)
 {
     struct wiki_make *m = r->ctx;
     m->asking = false;
+    app_page_heed(m->app, &m->target, why, r->retry_after_s);
     if (why != RENDER_FINE) {
         bool of_page = why == RENDER_NO_PAGE || why == RENDER_NO_REVISION || why == RENDER_SUPPRESSED;
         finish(m, app_err_of_render(why), !of_page);
@@ -300,8 +301,9 @@ static void stored_done(struct loop_job *j, bool canceled)
 }
 
 /* Deferred. */
-static void failed(struct wiki_get *g, err why, const struct err_note *note, int64_t retry_ms)
+static void failed(struct wiki_get *g, err why, const struct err_note *note, int64_t remembered_ms)
 {
+    int64_t retry_ms = app_page_retry_ms(g->app, &g->target, why, remembered_ms);
     if (g->want != WANT_META) {
         app_origin_fail(g->x, why, note, retry_ms);
         return;

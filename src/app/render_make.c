@@ -317,9 +317,7 @@ static void asked(struct render_request *r, enum render_why why)
 {
     struct make *m = r->ctx;
     m->asking = false;
-    if (why == RENDER_BUSY && m->target.domain->busy_until_ns != NULL)
-        atomic_store(m->target.domain->busy_until_ns,
-                     mono_add_ms(clock_mono(m->app->clock), 1000 * r->retry_after_s).ns);
+    app_page_heed(m->app, &m->target, why, r->retry_after_s);
     if (why == RENDER_FINE) {
         store_start(m);
         return;

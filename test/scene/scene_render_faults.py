@@ -74,6 +74,12 @@ def an_origin_that_is_busy_is_503_and_says_when(binary):
                 answer = ask_anew(server, origin, 'render', path('html', 'A'))
                 problem(answer, 503, 'origin_busy')
                 check(int(wait) - 1 <= int(answer.headers['Retry-After']) <= int(wait), answer.headers['Retry-After'])
+            for kind, content in (('meta', 'title'), ('wikitext', 'wikitext'), ('lint', 'lint')):
+                origin.fault(kind, status_of(429, retry_after='200'))
+                answer = ask_anew(server, origin, kind, path(content, 'A'))
+                problem(answer, 503, 'origin_busy')
+                check(199 <= int(answer.headers['Retry-After']) <= 200, f'{content}: {answer.headers["Retry-After"]}')
+                origin.fault(kind, None)
             origin.fault('render', status_of(503))
             answer = ask_anew(server, origin, 'render', path('html', 'A'))
             problem(answer, 503, 'origin_busy')
