@@ -137,10 +137,9 @@ static err expire(struct engine_txn *t, str entry, unsigned *expired)
     struct key_buf key;
     struct engine_row row;
     struct row_head head;
-    err e = row_expiry_split(entry, &expiry, &key);
-    if (e != ERR_OK)
-        return e;
-    e = engine_get(engine_txn_view(t), SPACE_ROW, key_buf_str(&key), &row);
+    if (row_expiry_split(entry, &expiry, &key) != ERR_OK)
+        return engine_txn_delete(t, SPACE_ROW, entry); /* it names nothing */
+    err e = engine_get(engine_txn_view(t), SPACE_ROW, key_buf_str(&key), &row);
     if (e == ERR_OK)
         e = row_head_read(row.value, &head);
     if (e == ERR_CORRUPT) { /* nobody can read it, and its entry says that it is due */
@@ -175,8 +174,10 @@ static err expired_remove(struct engine_txn *t, struct upkeep *k)
     while (count < TABLE_UPKEEP_BATCH) {
         struct engine_row row;
         e = engine_cursor_next(c, &row);
-        if (e != ERR_OK)
+        bool damaged = e == ERR_CORRUPT && row.key.n > 0 && row.key.p[0] == KEY_EXPIRY; /* its key says all */
+        if (e != ERR_OK && !damaged)
             break;
+        e = ERR_OK;
         INVARIANT(key_buf_set(&entries[count++], row.key));
     }
     engine_cursor_close(&c);
@@ -259,8 +260,10 @@ static err look_ahead(struct tables *ts, bool *any, bool *indexes, store_time *n
     if (e == ERR_OK || e == ERR_NOT_FOUND) {
         struct engine_cursor *c = engine_cursor_open(v, &range);
         e = engine_cursor_next(c, &row);
-        if (e == ERR_OK)
-            e = row_expiry_split(row.key, next, &key);
+        if (e == ERR_CORRUPT || (e == ERR_OK && row_expiry_split(row.key, next, &key) != ERR_OK)) {
+            *next = STORE_TIME_ZERO; /* what cannot be read is removed at once */
+            e = ERR_OK;
+        }
         engine_cursor_close(&c);
     }
     if (e == ERR_OK || e == ERR_NOT_FOUND)
@@ -277,10 +280,10 @@ err tables_upkeep(struct tables *ts, bool *more, store_time *next)
     bool any, indexes = false;
     *more = false;
     err e = look_ahead(ts, &any, &indexes, next);
-    if (e == ERR_OK && indexes)
-        e = index_upkeep(ts);
     if (e == ERR_OK && any)
         e = engine_update_wait(ts->engine, upkeep_decide, &k);
+    if (e == ERR_OK && indexes)
+        e = index_upkeep(ts);
     if (e != ERR_OK || (!any && !indexes))
         return e;
     atomic_fetch_add_explicit(&ts->expired, k.expired, memory_order_relaxed);

@@ -62,7 +62,8 @@ static err job_first(struct engine_view *v, str prefix, bool going, struct engin
     err e;
     do {
         e = engine_cursor_next(c, out);
-    } while (e == ERR_OK && going && (out->value.n == 0 || out->value.p[0] != FILL_GOING));
+    } while ((e == ERR_CORRUPT && out->key.n > 0) || /* its index answers nothing, the other jobs go on */
+             (e == ERR_OK && going && (out->value.n == 0 || out->value.p[0] != FILL_GOING)));
     engine_cursor_close(&c);
     return e == ERR_OK && out->key.n != JOB_KEY_BYTES ? ERR_CORRUPT : e;
 }

@@ -308,8 +308,7 @@ static err newest_find(struct scan *s)
     struct row_head head;
     err e;
     do {
-        s->scanned++;
-        e = engine_cursor_next(c, &row);
+        e = s->scanned++ > TABLE_NOW_ROWS_MAX && s->r->now ? ERR_AGAIN : engine_cursor_next(c, &row);
         if (e == ERR_OK)
             e = row_head_read(row.value, &head);
     } while (e == ERR_OK && !store_time_before(s->now, head.expiry));

@@ -158,6 +158,26 @@ static void it_is_deleted_expired_and_dropped(void **state)
     assert_int_equal(rows_left(), 0);
 }
 
+static err entry_decide(struct engine_txn *txn, void *ctx)
+{
+    (void)ctx;
+    return engine_txn_put(txn, SPACE_ROW, STR("\2\0\0\0"), STR_NONE, STR_NONE);
+}
+
+static void an_expiry_entry_that_names_nothing_is_removed(void **state)
+{
+    (void)state;
+    store_time next;
+    must_create(t, "t", notes);
+    put_note("a", 0, ",'_ttl':10");
+    put_note("a", 1, "");
+    assert_int_equal(engine_update_wait(t->scratch.engine, entry_decide, NULL), ERR_OK);
+    tabletest_advance(t, 10);
+    tabletest_upkeep(t, &next);
+    assert_int_equal(next.ns, INT64_MAX);
+    assert_int_equal(rows_left(), 1);
+}
+
 static void a_put_that_says_all_replaces_it(void **state)
 {
     (void)state;
@@ -200,6 +220,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_static_row_costs_who_asks_for_it, up, down),
         cmocka_unit_test_setup_teardown(too_much_damage_is_told_as_such, up, down),
         cmocka_unit_test_setup_teardown(it_is_deleted_expired_and_dropped, up, down),
+        cmocka_unit_test_setup_teardown(an_expiry_entry_that_names_nothing_is_removed, up, down),
         cmocka_unit_test_setup_teardown(a_put_that_says_all_replaces_it, up, down),
         cmocka_unit_test_setup_teardown(an_index_is_filled_without_it, up, down),
     };
