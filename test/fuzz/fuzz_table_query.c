@@ -11,7 +11,9 @@ static const char *const ours =
     "{\"attributes\":{\"k\":\"string\",\"r\":\"decimal\",\"u\":\"timeuuid\",\"b\":\"blob\",\"j\":\"json\","
     "\"s\":\"set<double>\",\"t\":\"timestamp\",\"v\":\"varint\",\"l\":\"long\",\"st\":\"int\"},\"index\":["
     "{\"attribute\":\"k\",\"type\":\"hash\"},{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"desc\"},"
-    "{\"attribute\":\"u\",\"type\":\"range\"},{\"attribute\":\"st\",\"type\":\"static\"}]}";
+    "{\"attribute\":\"u\",\"type\":\"range\"},{\"attribute\":\"st\",\"type\":\"static\"}],\"secondaryIndexes\":{"
+    "\"i\":[{\"attribute\":\"v\",\"type\":\"hash\"},{\"attribute\":\"l\",\"type\":\"range\"},"
+    "{\"attribute\":\"st\",\"type\":\"proj\"}]}}";
 
 static void check_write(const struct schema *s, const struct table_write *w)
 {
