@@ -440,7 +440,7 @@ const char *page_policy_name(enum page_policy_kind k)
 const char *page_state_name(enum page_state s)
 {
     static const char *const names[PAGE_STATES] = { "current", "recent", "historical", "held",   "archive",
-                                                    "culled",  "purged", "suppressed", "unknown" };
+                                                    "culled",  "purged", "suppressed", "unknown", "deleted" };
     INVARIANT(s < PAGE_STATES);
     return names[s];
 }

@@ -71,6 +71,11 @@ static unsigned check_renders(struct check *c, struct look *k)
         if (!look_alive(k, &row))
             continue;
         bool latest = is_never(row.r.superseded_at);
+        if (row.r.hidden != PAGE_CURRENT) {
+            if (latest)
+                damage(c, "it is hidden, yet the latest", &name);
+            continue;
+        }
         if (alive++ > 0 && latest)
             damage(c, "a greater render is stored, yet it is not superseded", &name);
         bool unmade = !latest && page_name_is_unmade(row.r.superseded_by);

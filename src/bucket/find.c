@@ -21,14 +21,27 @@ static err gone_or_never(const struct look *k, struct page_name low, struct page
     return ERR_GONE;
 }
 
+/* What is told of a render that is hidden, and is there. */
+static err hidden(const struct page_row *row, struct page_trace *trace)
+{
+    if (trace != NULL)
+        *trace = (struct page_trace){ .name = row->r.name, .state = row->r.hidden, .at = row->r.hidden_at,
+                                      .policy = row->policy, .superseded_at = row->r.superseded_at,
+                                      .superseded_by = row->r.superseded_by };
+    return ERR_GONE;
+}
+
 static err find_latest(const struct look *k, struct page_row *out, struct page_trace *trace)
 {
-    err e = look_newest_alive(k, look_first, look_last, out);
+    struct page_row newest;
+    err e = look_newest_shown(k, look_first, look_last, out);
     bool passed = k->damage != NULL && k->damage->count > 0; /* the latest may be one of those */
     if (e == ERR_OK && (passed || is_never(out->r.superseded_at)))
         return ERR_OK;
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
+    if (!passed && look_newest_alive(k, look_first, look_last, &newest) == ERR_OK && newest.r.hidden != PAGE_CURRENT)
+        return hidden(&newest, trace);
     return gone_or_never(k, look_first, look_last, trace);
 }
 
@@ -174,7 +187,7 @@ static err find_current_at(const struct look *k, store_time at, struct page_row 
     }
 }
 
-err look_find(const struct look *k, const struct page_which *w, struct page_row *out, struct page_trace *trace)
+static err find_any(const struct look *k, const struct page_which *w, struct page_row *out, struct page_trace *trace)
 {
     switch (w->select) {
     case SELECT_LATEST:
@@ -189,6 +202,14 @@ err look_find(const struct look *k, const struct page_which *w, struct page_row 
         break;
     }
     return find_current_at(k, w->at, out, trace);
+}
+
+err look_find(const struct look *k, const struct page_which *w, struct page_row *out, struct page_trace *trace)
+{
+    err e = find_any(k, w, out, trace);
+    if (e != ERR_OK || out->r.hidden == PAGE_CURRENT || (w->deleted_too && out->r.hidden == PAGE_DELETED))
+        return e;
+    return hidden(out, trace);
 }
 
 static bool title_fits(str title)
@@ -264,7 +285,7 @@ static err titles_row(struct titles *t, struct engine_view *v, const struct engi
     memcpy(title, parts.title.p, parts.title.n);
     look_init(&k, t->bucket, v, parts.domain, (str){ .p = title, .n = parts.title.n });
     err e = look_decode(&k, parts.name, found, &row);
-    if (e != ERR_OK || !look_alive(&k, &row))
+    if (e != ERR_OK || !look_alive(&k, &row) || row.r.hidden != PAGE_CURRENT)
         return e;
     if (is_never(row.r.superseded_at))
         t->more = t->damage.each->render(t->damage.each->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);

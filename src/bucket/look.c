@@ -147,24 +147,36 @@ void look_walk_close(struct look_walk *w)
     engine_cursor_close(&w->cursor);
 }
 
-static err first_alive(const struct look *k, struct page_name low, struct page_name high, bool rising,
+static err first_shown(const struct look *k, struct page_name low, struct page_name high, bool rising,
                        struct page_row *out)
 {
     struct look_walk w;
     look_walk_open(&w, k, low, high, rising);
-    err e = look_walk_alive(&w, out);
+    err e;
+    do
+        e = look_walk_alive(&w, out);
+    while (e == ERR_OK && out->r.hidden != PAGE_CURRENT);
     look_walk_close(&w);
     return e;
 }
 
 err look_newest_alive(const struct look *k, struct page_name low, struct page_name high, struct page_row *out)
 {
-    return first_alive(k, low, high, false, out);
+    struct look_walk w;
+    look_walk_open(&w, k, low, high, false);
+    err e = look_walk_alive(&w, out);
+    look_walk_close(&w);
+    return e;
 }
 
-err look_oldest_alive(const struct look *k, struct page_name low, struct page_name high, struct page_row *out)
+err look_newest_shown(const struct look *k, struct page_name low, struct page_name high, struct page_row *out)
 {
-    return first_alive(k, low, high, true, out);
+    return first_shown(k, low, high, false, out);
+}
+
+err look_oldest_shown(const struct look *k, struct page_name low, struct page_name high, struct page_row *out)
+{
+    return first_shown(k, low, high, true, out);
 }
 
 static err greatest_stored(const struct look *k, struct page_name low, struct page_name high, struct page_name *out)
@@ -258,7 +270,7 @@ err look_allowed(const struct look *k, page_allow_fn *allow, const void *ctx)
     struct page_row row;
     if (allow == NULL)
         return ERR_OK;
-    err e = look_newest_alive(k, look_first, look_last, &row);
+    err e = look_newest_shown(k, look_first, look_last, &row);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
     bool is_latest = e == ERR_OK && row.r.superseded_at.ns == INT64_MAX;

@@ -47,12 +47,15 @@ void look_walk_close(struct look_walk *w);
 /* The keys alone, undecoded: for who must get past damaged rows. */
 struct engine_cursor *look_names_open(const struct look *k, struct page_name low, struct page_name high, bool rising);
 
-/* Asks the caller's own condition about the latest render that is alive (NULL: none). ERR_PRECONDITION: no. */
+/* Asks the caller's own condition about the latest render that is shown (NULL: none). ERR_PRECONDITION: no. */
 MUST_CHECK err look_allowed(const struct look *k, page_allow_fn *allow, const void *ctx);
-/* The newest (oldest) render still alive between two names. */
-MUST_CHECK err look_newest_alive(const struct look *k, struct page_name low, struct page_name high,
+/* The newest (oldest) render still alive and not hidden between two names. */
+MUST_CHECK err look_newest_shown(const struct look *k, struct page_name low, struct page_name high,
                                  struct page_row *out);
-MUST_CHECK err look_oldest_alive(const struct look *k, struct page_name low, struct page_name high,
+MUST_CHECK err look_oldest_shown(const struct look *k, struct page_name low, struct page_name high,
+                                 struct page_row *out);
+/* The newest render still alive between two names. */
+MUST_CHECK err look_newest_alive(const struct look *k, struct page_name low, struct page_name high,
                                  struct page_row *out);
 /* The least and the greatest name there can be. */
 extern const struct page_name look_first, look_last;

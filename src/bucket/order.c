@@ -1,9 +1,9 @@
-/* order.c - what somebody asks for one render or title: extend, stash, hold, release, purge.
+/* order.c - what somebody asks for one render or title: extend, stash, hold, release, purge, mark.
  *
  * A purge deletes at most PURGE_BATCH renders an update, oldest first, so that the latest stays until the last
  * one; the fence is in the first, and what is put after it is spared. A release ends at most RELEASE_BATCH holds an
  * update, newest first. */
-#include "bucket/title.h"
+#include "bucket/mark.h"
 
 #include <string.h>
 
@@ -194,7 +194,7 @@ static err purge_chunk(struct purge *p)
 static err promote(struct purge *p)
 {
     struct page_row row;
-    err e = look_newest_alive(&p->title->look, look_first, look_last, &row);
+    err e = look_newest_shown(&p->title->look, look_first, look_last, &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     if (row.r.superseded_at.ns == INT64_MAX)
@@ -286,6 +286,21 @@ static err purge(struct page_order *o, struct title *t)
     return e;
 }
 
+/* ---- what the origin says ---- */
+
+static err mark(struct page_order *o, struct title *t)
+{
+    struct title_mark m = { .low = page_name_low(o->name.rev), .high = page_name_high(o->rev_last),
+                            .state = o->mark, .said_at = o->said_at };
+    if (o->phase > 0)
+        m.high = o->from;
+    err e = title_mark_set(t, &m);
+    o->changed = m.changed;
+    o->more = m.more;
+    o->next_from = m.next;
+    return e;
+}
+
 /* ---- one update ---- */
 
 static err order_decide(struct engine_txn *txn, void *ctx)
@@ -314,6 +329,9 @@ static err order_decide(struct engine_txn *txn, void *ctx)
         break;
     case ORDER_PURGE:
         e = purge(o, &t);
+        break;
+    case ORDER_MARK:
+        e = mark(o, &t);
         break;
     }
     return e == ERR_OK ? title_end(&t) : e;

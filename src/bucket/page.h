@@ -8,7 +8,9 @@
  *   due_at is when a render is gone: policy's (from superseded_at) or later by a request, a stash or a hold;
  * NEVER for what policy keeps. A row past due_at is not served, whether or not it was culled already. A cull
  * deletes the row and leaves a trace in the ledger for ledger_ttl. A purge leaves a fence: tids in
- * its range not after the purge are refused. Fences do not run out with the traces: an import puts renders of any age,
+ * its range not after the purge are refused. A mark hides renders the origin says are suppressed or deleted: to reads
+ * they are gone (ERR_GONE, the trace's state says which), and never the latest; they stay until they are due, and a put
+ * of their revision shows them again. Fences do not run out with the traces: an import puts renders of any age,
  * so after any time they could come back. They are bounded by number: PAGE_FENCES_MAX rows a title, then one.
  * Source: RESTBase/StorageDesign "Retention policies using application-enforced TTLs". */
 #ifndef BUCKET_PAGE_H
@@ -57,6 +59,7 @@ struct page_which {
     str title;                 /* a key */
     enum page_select select;
     struct page_name name;     /* rev for REV; rev and tid for EXACT */
+    bool deleted_too;          /* EXACT: also what is deleted at the origin, for who edits it still */
     store_time at;             /* SERVED_AT: of those stored the one that was latest then; CURRENT_AT: the newest of the
                                   greatest revision of which a render not newer than at is known or traced */
 };
@@ -121,6 +124,7 @@ struct page_put {
     struct page_put_content contents[PAGE_CONTENTS_MAX];
     int64_t stash_ns;           /* > 0: pin at once */
     uint64_t behind;            /* > rev: this revision exists elsewhere, so what is put is not the latest */
+    store_time said_at;         /* when the origin was asked for it; ZERO: now. A later word against it: ERR_GONE */
     bool asked;                 /* made on request: kept for historical_ttl from now when it is not the latest */
     page_allow_fn *allow;       /* NULL, or the caller's own condition; false: ERR_PRECONDITION, nothing stored */
     const void *allow_ctx;
@@ -148,7 +152,7 @@ MUST_CHECK err page_put_start(struct page_bucket *b, struct page_put *p);
 MUST_CHECK err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_which *rev, store_time began,
                          uint64_t random, struct tid *out);
 
-enum page_order_kind { ORDER_EXTEND, ORDER_STASH, ORDER_HOLD, ORDER_RELEASE, ORDER_PURGE };
+enum page_order_kind { ORDER_EXTEND, ORDER_STASH, ORDER_HOLD, ORDER_RELEASE, ORDER_PURGE, ORDER_MARK };
 struct page_order {
     /* in */
     enum page_order_kind kind;
@@ -161,6 +165,9 @@ struct page_order {
     const void *allow_ctx;
     bool named;                 /* STASH: the read named its revision, so it extends life too */
     bool elsewhere;             /* PURGE: no stored render becomes the latest in the place of one taken */
+    uint64_t rev_last;          /* MARK: of name.rev to it */
+    enum page_state mark;       /* MARK: SUPPRESSED, DELETED; CURRENT: not hidden any more */
+    store_time said_at;         /* MARK: when the origin was asked; what is stored later is spared */
     mono deadline;
     void (*done)(struct page_order *o, err why);
     void *ctx;
@@ -178,6 +185,8 @@ struct page_order {
     store_time fenced_at;
     struct page_name from, next_from; /* PURGE, RELEASE of many rows: several updates; where the next goes on */
 };
+/* Would such a mark change a stored render? Thread: any; never blocks. */
+MUST_CHECK bool page_wants_mark(struct page_bucket *b, struct engine_view *v, const struct page_order *mark);
 /* done is called for whatever becomes of it, also for what is wrong at once (ERR_BAD). */
 void page_order_start(struct page_bucket *b, struct page_order *o);
 

@@ -1,6 +1,6 @@
 /* put.c - a render takes its sorted place.
  *
- * Invariants, after every update, over the renders of a title that are not gone:
+ * Invariants, after every update, over the renders of a title that are neither gone nor hidden:
  *   1 at most one has superseded_at NEVER, and it is the greatest; there is exactly one, unless the greatest one
  *     that ever was ran out under policy ttl, or the greatest is superseded by a revision not made yet;
  *   2 grouped policies: those with out_at NEVER are the newest `count` of their group;
@@ -8,7 +8,7 @@
  * A put reads the title's row, the fences over its name, the row of its name, the newest of its revision and of
  * its title, its next greater neighbour, and at most `count` rows of its group: nothing grows with history. */
 #include "bucket/bundle.h"
-#include "bucket/title.h"
+#include "bucket/mark.h"
 
 #include <string.h>
 
@@ -46,7 +46,7 @@ static err correct_place(struct insert *in, struct page_row *row)
         p->changed = p->superseded = true;
     } else if (!latest && p->behind == 0 && page_name_is_unmade(row->r.superseded_by)) {
         struct page_row greatest;
-        err e = look_newest_alive(&in->title.look, look_first, look_last, &greatest);
+        err e = look_newest_shown(&in->title.look, look_first, look_last, &greatest);
         if (e != ERR_OK)
             return e;
         if (page_name_cmp(greatest.r.name, row->r.name) == 0) {
@@ -123,6 +123,29 @@ static err check_fence(struct insert *in)
     return gone(p, PAGE_PURGED, at, "purged: this render is not newer than the purge");
 }
 
+/* It is there again: a mark on its revision goes, unless that is the later word. */
+static err show(struct insert *in)
+{
+    struct page_put *p = in->put;
+    const struct look *k = &in->title.look;
+    struct title_mark m = { .low = page_name_low(p->rev), .high = page_name_high(p->rev), .state = PAGE_CURRENT,
+                            .said_at = p->said_at.ns == 0 ? k->now : p->said_at };
+    struct page_row newest, same;
+    err e = look_newest_alive(k, look_first, look_last, &newest);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    if (title_mark_is_after(&newest, m.said_at))
+        return gone(p, newest.r.hidden, newest.r.hidden_at, "hidden or deleted at the wiki while it was made");
+    e = look_newest_alive(k, m.low, m.high, &same);
+    if (e != ERR_OK || same.r.hidden == PAGE_CURRENT)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    if (title_mark_is_after(&same, m.said_at))
+        return gone(p, same.r.hidden, same.r.hidden_at, "hidden or deleted at the wiki while it was made");
+    e = title_mark_set(&in->title, &m);
+    p->changed = m.changed;
+    return e;
+}
+
 /* ---- its place ---- */
 
 /* Greater than every tid of the revision that is stored, was culled, or is fenced off. */
@@ -149,7 +172,7 @@ static err place_among_all(struct insert *in)
     const struct page_policy *policy = &in->put->bucket->plan.policy;
     struct look *k = &in->title.look;
     struct page_row greater;
-    err e = look_newest_alive(k, look_first, look_last, &in->latest);
+    err e = look_newest_shown(k, look_first, look_last, &in->latest);
     if (e != ERR_OK && e != ERR_NOT_FOUND)
         return e;
     in->has_latest = e == ERR_OK;
@@ -160,7 +183,7 @@ static err place_among_all(struct insert *in)
         retention_supersede(policy, &in->row.r, (struct page_name){ .rev = in->put->behind }, k->now);
     if (in->greatest)
         return ERR_OK;
-    e = look_oldest_alive(k, in->row.r.name, look_last, &greater); /* its own name is not there, or gone */
+    e = look_oldest_shown(k, in->row.r.name, look_last, &greater); /* its own name is not there, or gone */
     if (e == ERR_OK)
         retention_supersede(policy, &in->row.r, greater.r.name, k->now);
     return e == ERR_NOT_FOUND ? ERR_CORRUPT : e;
@@ -265,6 +288,8 @@ static err put_decide(struct engine_txn *t, void *ctx)
         e = look_allowed(&in.title.look, p->allow, p->allow_ctx);
     if (e == ERR_OK)
         e = check_fence(&in);
+    if (e == ERR_OK)
+        e = show(&in);
     if (e != ERR_OK)
         return e;
     e = find_same_name(&in);

@@ -151,6 +151,8 @@ enum page_state retention_state(const struct page_policy *p, const struct page_r
 {
     if (!store_time_before(now, r->due_at))
         return PAGE_CULLED;
+    if (r->hidden != PAGE_CURRENT)
+        return r->hidden;
     if (is_never(r->superseded_at))
         return PAGE_CURRENT;
     if (is_recent(p, r, now))
@@ -188,7 +190,9 @@ const char *retention_reason(const struct page_policy *p, enum page_state s)
     case PAGE_PURGED:
         return "removed by order";
     case PAGE_SUPPRESSED:
-        return "suppressed";
+        return "its text is hidden at the wiki";
+    case PAGE_DELETED:
+        return "deleted at the wiki";
     case PAGE_UNKNOWN:
     case PAGE_STATES:
         break;

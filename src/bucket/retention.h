@@ -45,8 +45,8 @@ void retention_repin(const struct page_policy *p, struct page_render *r, store_t
 void retention_replan(const struct page_plan *plan, enum page_policy_kind before, struct page_render *r,
                       bool out_of_group);
 
-/* The first of current, recent, historical, held, archive that keeps it; culled once it is past due. Under ttl
- * all that is superseded and inside its ttl is recent. */
+/* Suppressed or deleted when it is hidden; else the first of current, recent, historical, held, archive that keeps it;
+ * culled once it is past due. Under ttl all that is superseded and inside its ttl is recent. */
 enum page_state retention_state(const struct page_policy *p, const struct page_render *r, store_time now);
 const char *retention_reason(const struct page_policy *p, enum page_state s);
 

@@ -5,7 +5,10 @@
 #include <string.h>
 
 enum { ROW_VERSION = 1 };
-enum { HAS_SUPERSEDED = 1, HAS_OUT = 2, HAS_REQUESTED = 4, HAS_STASH = 8, HAS_HOLD = 16, HAS_DUE = 32, HAS_ALL = 63 };
+enum {
+    HAS_SUPERSEDED = 1, HAS_OUT = 2, HAS_REQUESTED = 4, HAS_STASH = 8, HAS_HOLD = 16, HAS_DUE = 32, HAS_HIDDEN = 64,
+    HAS_ALL = 127
+};
 
 char *varint_put(char *at, uint64_t v)
 {
@@ -66,7 +69,8 @@ static int row_flags(const struct page_render *r)
 {
     return (is_never(r->superseded_at) ? 0 : HAS_SUPERSEDED) | (is_never(r->out_at) ? 0 : HAS_OUT)
            | (r->requested_until.ns == 0 ? 0 : HAS_REQUESTED) | (r->stash_until.ns == 0 ? 0 : HAS_STASH)
-           | (r->hold_until.ns == 0 ? 0 : HAS_HOLD) | (is_never(r->due_at) ? 0 : HAS_DUE);
+           | (r->hold_until.ns == 0 ? 0 : HAS_HOLD) | (is_never(r->due_at) ? 0 : HAS_DUE)
+           | (r->hidden == PAGE_CURRENT ? 0 : HAS_HIDDEN);
 }
 
 static char *times_put(char *at, const struct page_render *r, int flags)
@@ -87,6 +91,10 @@ static char *times_put(char *at, const struct page_render *r, int flags)
         at = time_put(at, r->hold_until);
     if (flags & HAS_DUE)
         at = time_put(at, r->due_at);
+    if (flags & HAS_HIDDEN) {
+        *at++ = (char)r->hidden;
+        at = time_put(at, r->hidden_at);
+    }
     return at;
 }
 
@@ -108,6 +116,11 @@ static void times_get(struct cursor *c, struct page_render *r, int flags)
         r->hold_until = time_get(c);
     if (flags & HAS_DUE)
         r->due_at = time_get(c);
+    if (flags & HAS_HIDDEN) {
+        r->hidden = cursor_u8(c);
+        c->failed |= r->hidden != PAGE_SUPPRESSED && r->hidden != PAGE_DELETED;
+        r->hidden_at = time_get(c);
+    }
 }
 
 str page_row_encode(const struct page_row *row, char *out)

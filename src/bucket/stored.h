@@ -14,7 +14,7 @@ enum { PAGE_CONTENTS_MAX = 16, PAGE_CONTENT_NAME_BYTES_MAX = 32 };
 
 enum page_state {
     PAGE_CURRENT, PAGE_RECENT, PAGE_HISTORICAL, PAGE_HELD, PAGE_ARCHIVE,
-    PAGE_CULLED, PAGE_PURGED, PAGE_SUPPRESSED, PAGE_UNKNOWN, PAGE_STATES
+    PAGE_CULLED, PAGE_PURGED, PAGE_SUPPRESSED, PAGE_UNKNOWN, PAGE_DELETED, PAGE_STATES
 };
 const char *page_state_name(enum page_state s);
 
@@ -39,6 +39,8 @@ struct page_render {
     struct page_name superseded_by;
     store_time out_at;          /* when policy stopped keeping it, NEVER while it does; ttl: stored_at */
     store_time requested_until, stash_until, hold_until; /* ZERO: none */
+    enum page_state hidden;     /* CURRENT: no; SUPPRESSED, DELETED: what the origin said of it, as of hidden_at */
+    store_time hidden_at;
     store_time due_at;          /* NEVER or the greatest that applies */
     unsigned contents_count;
     struct page_content contents[PAGE_CONTENTS_MAX];

@@ -61,7 +61,8 @@ void fix_restart(struct fixture *f, struct page_policy p)
 err fix_put_as(struct fixture *f, uint64_t rev, int64_t tid_s, const char *text, struct page_put *p)
 {
     *p = (struct page_put){ .domain = f->domain, .title = STR("T"), .rev = rev, .has_tid = tid_s >= 0,
-                            .contents_count = 1, .stash_ns = p->stash_ns, .behind = p->behind, .asked = p->asked };
+                            .contents_count = 1, .stash_ns = p->stash_ns, .behind = p->behind, .asked = p->asked,
+                            .said_at = p->said_at };
     if (tid_s >= 0)
         p->tid = tid_at(T0 + tid_s * NS_PER_S, 1);
     p->contents[0] = (struct page_put_content){ .name = STR("html"), .headers = STR("content-type: text/html\n"),
@@ -144,9 +145,9 @@ void fix_upkeep(struct fixture *f)
 
 err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name name, struct page_order *o)
 {
-    store_time until = o->until;
-    bool elsewhere = o->elsewhere;
-    *o = (struct page_order){ .kind = kind, .domain = f->domain, .title = STR("T"), .until = until, .name = name,
-                              .has_rev = name.rev != 0, .has_tid = name.tid.low != 0, .elsewhere = elsewhere };
+    const struct page_order as = *o;
+    *o = (struct page_order){ .kind = kind, .domain = f->domain, .title = STR("T"), .until = as.until, .name = name,
+                              .has_rev = name.rev != 0, .has_tid = name.tid.low != 0, .elsewhere = as.elsewhere,
+                              .rev_last = as.rev_last, .mark = as.mark, .said_at = as.said_at };
     return sync_order(f->bucket, o);
 }

@@ -35,8 +35,8 @@ void damage_found(void *ctx, const char *what);
 void fixture_free(struct fixture *f);
 /* As after a new start of the process, with this policy. */
 void fix_restart(struct fixture *f, struct page_policy p);
-/* Puts text as html. tid_s < 0: minted; else T0 + that many seconds. Keeps p->stash_ns, behind and
- * asked. */
+/* Puts text as html. tid_s < 0: minted; else T0 + that many seconds. Keeps p->stash_ns, behind,
+ * asked and said_at. */
 err fix_put_as(struct fixture *f, uint64_t rev, int64_t tid_s, const char *text, struct page_put *p);
 /* A text of its own; asserts that it is stored. */
 struct page_name fix_put(struct fixture *f, uint64_t rev, int64_t tid_s);
@@ -50,7 +50,7 @@ void assert_name(struct page_name a, struct page_name b);
 unsigned fix_history(struct fixture *f);
 /* Until nothing is due. */
 void fix_upkeep(struct fixture *f);
-/* name: rev 0 is the title, tid 0 the revision. Keeps o->until and elsewhere. */
+/* name: rev 0 is the title, tid 0 the revision. Keeps o->until, elsewhere and what is of a mark. */
 err fix_order(struct fixture *f, enum page_order_kind kind, struct page_name name, struct page_order *o);
 
 #endif

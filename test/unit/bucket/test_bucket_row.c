@@ -18,6 +18,7 @@ static struct page_row greatest_row(void)
                                    .stored_at = { INT64_MAX - 1 }, .superseded_at = { INT64_MAX - 1 },
                                    .out_at = { INT64_MAX - 1 }, .requested_until = { INT64_MAX },
                                    .stash_until = { INT64_MAX }, .hold_until = { INT64_MAX },
+                                   .hidden = PAGE_DELETED, .hidden_at = { INT64_MAX },
                                    .due_at = { INT64_MAX - 1 }, .contents_count = PAGE_CONTENTS_MAX },
                             .plan = UINT32_MAX, .policy = POLICY_TTL };
     memset(row.digest, 0xff, sizeof(row.digest));
