@@ -323,5 +323,8 @@ void value_key_revs(struct http_exchange *x, void *app)
         return;
     struct table_get g = { .predicates = r->predicates, .predicates_count = value_predicates(r), .proj = names,
                            .proj_count = COUNT_OF(names) };
-    list(r, &g, rev_item);
+    if (g.predicates_count == 0)
+        app_fail(x, ERR_LIMIT, NULL); /* without them it would be a listing of the whole bucket */
+    else
+        list(r, &g, rev_item);
 }

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "tabletest.h"
 
 #include <stdio.h>
@@ -203,6 +204,79 @@ static void latest_hash_keeps_one_row_of_a_partition(void **state)
     must_get(t, "r", "{'proj':['title','rev']}", "[{'title':'R','rev':6},{'title':'S','rev':1}]");
 }
 
+/* ---- random histories of one revision, beside a reference that goes through all its rows ---- */
+
+enum { VERSIONS = 12, KEEP = 3, GRACE_S = 6, INTERVAL_S = 4, STEPS = 500 };
+/* Seconds; INT64_MAX: no end. */
+struct history { struct rng rng; bool there[VERSIONS]; int64_t until[VERSIONS], now; };
+
+static int pick(struct history *h, unsigned below)
+{
+    return (int)rng_below(&h->rng, below);
+}
+
+static bool lives(const struct history *h, int version)
+{
+    return h->there[version] && h->now < h->until[version];
+}
+
+/* Of the rows of low <= version < high all but the newest KEEP expire GRACE_S from now, or sooner. */
+static void let_go(struct history *h, int low, int high)
+{
+    int kept = 0;
+    for (int version = high - 1; version >= low; version--)
+        if (lives(h, version) && kept++ >= KEEP && h->until[version] > h->now + GRACE_S)
+            h->until[version] = h->now + GRACE_S;
+}
+
+static void random_step(struct history *h, bool interval)
+{
+    int version = pick(h, VERSIONS), start = interval ? version / INTERVAL_S * INTERVAL_S : 0;
+    int end = interval ? start + INTERVAL_S : VERSIONS, what = pick(h, 10);
+    char text[2] = { (char)('a' + version), 0 };
+    if (what < 6) {
+        bool ttl = pick(h, 4) == 0;
+        h->there[version] = true;
+        h->until[version] = ttl ? h->now + 3 : INT64_MAX;
+        put_at(1, version, text, ttl ? ",'_ttl':3" : "");
+        let_go(h, start, end);
+    } else if (what < 9) {
+        h->now += what - 5;
+        tabletest_advance(t, what - 5);
+    } else {
+        upkeep();
+    }
+}
+
+static void random_run(const char *policy, bool interval, uint64_t seed)
+{
+    struct history h = { .now = 0 };
+    rng_init(&h.rng, seed);
+    must_create(t, "r", policy);
+    for (int i = 0; i < STEPS; i++) {
+        char want[VERSIONS + 1];
+        unsigned n = 0;
+        random_step(&h, interval);
+        for (int version = VERSIONS - 1; version >= 0; version--)
+            if (lives(&h, version))
+                want[n++] = (char)('a' + version);
+        want[n] = 0;
+        comments(1, want);
+    }
+}
+
+static void random_puts_keep_what_latest_says(void **state)
+{
+    (void)state;
+    random_run(SCHEMA("1", POLICY("'type':'latest','count':3,'grace_ttl':6")), false, 7);
+}
+
+static void random_puts_keep_what_interval_says(void **state)
+{
+    (void)state;
+    random_run(SCHEMA("1", BY_REV POLICY("'type':'interval','interval':4,'count':3,'grace_ttl':6")), true, 8);
+}
+
 static void what_is_stored_follows_a_new_policy(void **state)
 {
     (void)state;
@@ -272,6 +346,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(interval_does_not_slide, up, down),
         cmocka_unit_test_setup_teardown(ttl_is_the_life_of_every_row, up, down),
         cmocka_unit_test_setup_teardown(latest_hash_keeps_one_row_of_a_partition, up, down),
+        cmocka_unit_test_setup_teardown(random_puts_keep_what_latest_says, up, down),
+        cmocka_unit_test_setup_teardown(random_puts_keep_what_interval_says, up, down),
         cmocka_unit_test_setup_teardown(what_is_stored_follows_a_new_policy, up, down),
         cmocka_unit_test_setup_teardown(policies_that_cannot_be_kept_are_refused, up, down),
     };
