@@ -45,25 +45,62 @@ err local_owner_look(const struct local *l, struct err_note *note)
     return is_given_up(l) ? ERR_OK : away(l, note);
 }
 
-/* ERR_NOT_FOUND: it is nobody's; then empty tells whether it has no row at all. */
-static err read_owner(const struct local *l, struct engine *e, bool *empty, struct err_note *note)
+/* Rows of the store's own. */
+enum { OF_DEPLOYMENT, OF_NAME };
+
+static struct row_key owner_key(uint32_t of)
 {
-    struct row_key key = row_key_prefix((struct queue_part){ .queue = 0 }, ROW_OWNER);
+    return row_key_prefix((struct queue_part){ .queue = 0, .partition = of }, ROW_OWNER);
+}
+
+static err read_owner(struct engine_view *v, uint32_t of, str *out)
+{
+    struct row_key key = owner_key(of);
     struct engine_row row;
-    str owner;
-    struct engine_view *v = engine_view_begin(e);
     err why = engine_get(v, SPACE_PARTITION, row_key_str(&key), &row);
-    if (why == ERR_OK)
-        why = row_owner_decode(row.value, &owner);
-    if (why == ERR_OK)
-        why = queue_owner_check(l->store.name, "folder", owner, l->opts.deployment, note);
+    return why == ERR_OK ? row_owner_decode(row.value, out) : why;
+}
+
+static err read_empty(struct engine_view *v, bool *empty)
+{
+    struct engine_range all = { .space = SPACE_PARTITION };
+    struct engine_row row;
+    struct engine_cursor *c = engine_cursor_open(v, &all);
+    err why = engine_cursor_next(c, &row);
+    engine_cursor_close(&c);
+    *empty = why == ERR_NOT_FOUND;
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
+}
+
+/* What lies in the folder of another store would be missed, and what is put there not be found again. One in which
+ * nothing of ours lies may take over the folder of one that was given up. */
+static err check_name(const struct local *l, str name, struct err_note *note)
+{
+    if (str_eq(name, str_of(l->store.name)))
+        return ERR_OK;
+    if (!l->opts.used)
+        return ERR_NOT_FOUND;
+    err_note_set(note, "store %s: its folder %s is that of store '%.*s': were paths of queue.stores exchanged?",
+                 l->store.name, l->opts.dir, STR_ARG(name));
+    return ERR_BAD;
+}
+
+/* ERR_NOT_FOUND: a mark is missing; empty tells whether it has no row at all. */
+static err check_marks(const struct local *l, struct engine *e, bool *empty, struct err_note *note)
+{
+    str text;
+    struct engine_view *v = engine_view_begin(e);
+    err why = read_owner(v, OF_DEPLOYMENT, &text);
     if (why == ERR_NOT_FOUND) {
-        struct engine_range all = { .space = SPACE_PARTITION };
-        struct engine_cursor *c = engine_cursor_open(v, &all);
-        err first = engine_cursor_next(c, &row);
-        engine_cursor_close(&c);
-        *empty = first == ERR_NOT_FOUND;
-        why = first == ERR_OK ? why : first;
+        err looked = read_empty(v, empty);
+        why = looked == ERR_OK ? why : looked;
+    } else {
+        if (why == ERR_OK)
+            why = queue_owner_check(l->store.name, "folder", text, l->opts.deployment, note);
+        if (why == ERR_OK)
+            why = read_owner(v, OF_NAME, &text);
+        if (why == ERR_OK)
+            why = check_name(l, text, note);
     }
     engine_view_end(&v);
     return why;
@@ -72,10 +109,14 @@ static err read_owner(const struct local *l, struct engine *e, bool *empty, stru
 static err mark_decide(struct engine_txn *t, void *ctx)
 {
     const struct local *l = ctx;
-    char buf[ROW_VALUE_BYTES_MAX];
-    struct row_key key = row_key_prefix((struct queue_part){ .queue = 0 }, ROW_OWNER);
-    return engine_txn_put(t, SPACE_PARTITION, row_key_str(&key),
-                          row_owner_encode(str_of(l->opts.deployment), buf), STR_NONE);
+    const char *const marks[] = { [OF_DEPLOYMENT] = l->opts.deployment, [OF_NAME] = l->store.name };
+    err why = ERR_OK;
+    for (uint32_t of = 0; of < COUNT_OF(marks) && why == ERR_OK; of++) {
+        char buf[ROW_VALUE_BYTES_MAX];
+        struct row_key key = owner_key(of);
+        why = engine_txn_put(t, SPACE_PARTITION, row_key_str(&key), row_owner_encode(str_of(marks[of]), buf), STR_NONE);
+    }
+    return why;
 }
 
 static void forget_anew(const struct local *l)
@@ -91,7 +132,7 @@ err local_owner_mark(const struct local *l, struct engine *e, struct err_note *n
     bool empty = false;
     if (l->opts.deployment == NULL)
         return ERR_OK;
-    err why = read_owner(l, e, &empty, note);
+    err why = check_marks(l, e, &empty, note);
     if (why == ERR_OK)
         forget_anew(l);
     if (why != ERR_NOT_FOUND)

@@ -25,7 +25,8 @@ MUST_CHECK err queue_deployment(struct engine *e, uint64_t high, uint64_t low, c
 MUST_CHECK err queue_store_used(struct engine *e, const char *name, bool *used);
 
 /* ---- the local kind, on an engine that the caller keeps (the main one) or that this store opens in dir ----
- * A folder used before folders had owners goes to the first that comes. One that is away (used, and no store there, or
+ * A folder used before folders had owners goes to the first that comes; it is the store's of that name, and no other
+ * that was used before takes it. One that is away (used, and no store there, or
  * one without a row) is not made anew, since what went into that would be hidden when it is back: the store opens all
  * the same, is told to failed, answers own with ERR_IO, the rest with ERR_UNAVAILABLE, and recover opens it when it is
  * there. A file QUEUE_ANEW_FILE in the folder gives up what it held; it is removed. */
@@ -43,7 +44,7 @@ struct queue_local_opts {
     void (*recovered)(void *ctx, store_time greatest); /* opened again, or at last; inside recover */
     void *ctx;
 };
-/* *greatest: the greatest store_time in dir. ERR_BAD: it is another deployment's. ERR_CORRUPT, ERR_IO, ... */
+/* *greatest: the greatest store_time in dir. ERR_BAD: it is of another deployment or store. ERR_CORRUPT, ERR_IO, ... */
 MUST_CHECK err queue_local_open(const struct queue_local_opts *opts, struct queue_store **out, store_time *greatest,
                                 struct err_note *note);
 /* Looks over all partitions in an engine: counts equal the rows, no batch without a live item, every entry and lease

@@ -14,7 +14,8 @@
  *   7 key        hash 16                             -> first id 20, count 4, expire 8, digest 16 or nothing
  *   8 supersede  partition 2, first id 20            -> -
  *   9 heartbeat  - (queue 0 only)                    -> count 8
- *  10 owner      - (queue 0 only)                    -> the name of the deployment whose store it is
+ *  10 owner      - (queue 0 only)                    -> the name of the deployment whose store it is; of partition 1
+ *                                                       the name of the store there
  * The order key is what is left of a value. Pure. Thread: any. */
 #ifndef QUEUE_STORE_ROWS_H
 #define QUEUE_STORE_ROWS_H

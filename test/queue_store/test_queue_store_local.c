@@ -121,14 +121,19 @@ static void folder_init(struct folder *f)
     scratch_path(&f->scratch, "away", f->away);
 }
 
-static err folder_open(struct folder *f, const char *deployment, bool used)
+static err folder_open_as(struct folder *f, const char *name, const char *deployment, bool used)
 {
-    struct queue_local_opts opts = { .name = "a", .clock = &f->scratch.clock, .segment_bytes = 1 << 20, .dir = f->dir,
+    struct queue_local_opts opts = { .name = name, .clock = &f->scratch.clock, .segment_bytes = 1 << 20, .dir = f->dir,
                                      .deployment = deployment, .used = used, .failed = folder_failed,
                                      .recovered = folder_recovered, .ctx = f };
     store_time greatest;
     f->failed[0] = f->note.text[0] = '\0';
     return queue_local_open(&opts, &f->store, &greatest, &f->note);
+}
+
+static err folder_open(struct folder *f, const char *deployment, bool used)
+{
+    return folder_open_as(f, "a", deployment, used);
 }
 
 static err folder_own(struct folder *f, uint64_t *epoch)
@@ -172,6 +177,21 @@ static void a_folder_belongs_to_one_deployment(void **state)
     assert_int_equal(folder_open(&f, "two", true), ERR_BAD);
     assert_non_null(strstr(f.note.text, "its folder belongs to the deployment 'one', this one is 'two'"));
     folder_use(&f, "one", true, 2);
+    scratch_fini(&f.scratch);
+}
+
+static void a_folder_belongs_to_one_store_while_that_is_used(void **state)
+{
+    (void)state;
+    struct folder f;
+    folder_init(&f);
+    folder_use(&f, "one", false, 1);
+    assert_int_equal(folder_open_as(&f, "b", "one", true), ERR_BAD);
+    assert_non_null(strstr(f.note.text, "is that of store 'a': were paths of queue.stores exchanged?"));
+    folder_use(&f, "one", true, 2);
+    assert_int_equal(folder_open_as(&f, "b", "one", false), ERR_OK);
+    f.store->ops->close(&f.store);
+    assert_int_equal(folder_open(&f, "one", true), ERR_BAD);
     scratch_fini(&f.scratch);
 }
 
@@ -251,6 +271,7 @@ int main(void)
         cmocka_unit_test(an_engine_of_its_own_passes),
         cmocka_unit_test(a_shared_engine_passes),
         cmocka_unit_test(a_folder_belongs_to_one_deployment),
+        cmocka_unit_test(a_folder_belongs_to_one_store_while_that_is_used),
         cmocka_unit_test(a_folder_from_before_goes_to_the_first_that_comes),
         cmocka_unit_test(a_folder_that_is_away_is_not_made_anew),
         cmocka_unit_test(a_store_without_rows_is_not_taken_for_the_one_that_was_used),

@@ -296,6 +296,24 @@ def a_folder_that_is_away_is_not_made_anew(binary):
 
 
 @scene
+def folders_that_were_exchanged_are_refused(binary):
+    with queue_server(binary) as server:
+        server.restart('--set', 'queue.stores=a=q-a, b=q-b')
+        create(server, 'q', 2)
+        for i in range(10):
+            produce(server, 'q', f'{i}')
+        eq(server.sigterm(), 0, 'exit code')
+        try:
+            server.start('--set', 'queue.stores=a=q-b, b=q-a')
+        except SceneError as error:
+            check('exit 3' in str(error) and "q-b is that of store 'b': were paths" in str(error), str(error))
+        else:
+            raise SceneError('it took them')
+        server.start('--set', 'queue.stores=b=q-b, a=q-a')
+        wait_until(lambda: sum(totals(server, 'q')) == 10, 'all is there')
+
+
+@scene
 def a_folder_of_another_server_is_refused(binary):
     with queue_server(binary) as owner, queue_server(binary) as other:
         folder = owner.folder / 'q'
