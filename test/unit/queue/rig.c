@@ -291,6 +291,14 @@ struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count)
 
 struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count)
 {
+    struct ask *a = rig_lease_begin(r, q, "", count, RIG_WAIT_MS);
+    if (ask_wait(a) != ERR_OK)
+        fail_msg("lease: %s", a->u.lease.note.text);
+    return a;
+}
+
+struct ask *rig_lease_soon(struct rig *r, struct queue *q, unsigned count)
+{
     struct ask *a = rig_lease_begin(r, q, "", count, 300);
     if (ask_wait(a) != ERR_OK)
         a->u.lease.items_count = 0;

@@ -78,7 +78,8 @@ struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *
 err rig_change(struct rig *r, struct queue *q, enum queue_change_kind kind, uint32_t partition,
                const struct ksuid *ids, unsigned count, struct err_note *note);
 err rig_change_items(struct rig *r, struct queue *q, struct ask *a);
-struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count); /* items or an empty reply after 50 ms */
+struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count); /* waits for items */
+struct ask *rig_lease_soon(struct rig *r, struct queue *q, unsigned count); /* items, or none after 300 ms */
 struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count); /* waits for items */
 struct queue_part_stats rig_stats(struct queue *q, uint32_t partition);
 bool rig_body_is(const struct queue_item *it, const char *text);

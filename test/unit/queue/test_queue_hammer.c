@@ -118,7 +118,7 @@ static void child(struct rig *r, int to, unsigned first)
             _exit(4);
         tell(to, n, PRODUCED);
         ask_free(a);
-        a = rig_lease(r, q, 1);
+        a = rig_lease_soon(r, q, 1);
         if (a->u.lease.items_count == 1 && n % 3 != 0) {
             unsigned item = number_of(&a->u.lease.items[0]);
             tell(to, item, COMPLETING);
@@ -171,7 +171,7 @@ static void a_killed_process_has_lost_nothing(void **state)
     assert_int_equal(queues_find(rig.queues, STR("killed"), &q, &note), ERR_OK);
     rig_advance(&rig, 61 * NS_PER_S); /* what was leased is ready again */
     for (struct ask *a;;) {
-        a = rig_lease(&rig, q, 500);
+        a = rig_lease_soon(&rig, q, 500);
         unsigned count = a->u.lease.items_count;
         for (unsigned i = 0; i < count; i++)
             found[number_of(&a->u.lease.items[i])]++;

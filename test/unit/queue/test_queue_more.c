@@ -273,7 +273,7 @@ static void queue_made_again_is_empty(void **state)
     queue_unref(&q);
     q = rig_queue(&rig, "again", 2);
     assert_int_equal(rig_stats(q, 0).ready + rig_stats(q, 1).ready, 0);
-    struct ask *b = rig_lease(&rig, q, 1);
+    struct ask *b = rig_lease_soon(&rig, q, 1);
     assert_int_equal(b->u.lease.items_count, 0);
     ask_free(a), ask_free(b), ask_free(w);
     queue_unref(&q);
