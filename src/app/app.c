@@ -1,5 +1,6 @@
 #include "app/app.h"
 
+#include "app/cors.h"
 #include "app/counters.h"
 #include "app/errors.h"
 #include "app/headers.h"
@@ -73,6 +74,8 @@ void app_options(struct http_exchange *x, void *app)
 {
     (void)app;
     struct answer w = { .status = 204 };
+    if (!answer_shared(x))
+        return;
     str rest = str_skip(http_target(x), 1);
     (void)str_split(&rest, '/'); /* the domain */
     bool transform = str_starts(rest, STR("v1/transform/"));
@@ -180,6 +183,8 @@ bool app_authorize(struct http_exchange *x, const char *permission, void *app)
     const struct app *a = app;
     if (puts_page(x))
         http_body_limit(x, a->config->page_body_bytes_max);
+    if (!cors_may(x, a))
+        return false;
     if (permission == NULL && !is_queue(x))
         return true;
     str domain = http_param(x, "domain");

@@ -277,10 +277,18 @@ void answer_add_security(struct answer *w, struct arena *a, str content_type, st
     answer_add(w, STR("content-security-policy"), policy);
 }
 
+bool answer_shared(const struct http_exchange *x)
+{
+    const struct http_route *route = http_route(x);
+    return !str_starts(route == NULL ? http_target(x) : str_of(route->pattern), STR("/v1/"));
+}
+
 void answer_send(struct http_exchange *x, const struct answer *w)
 {
+    bool shared = answer_shared(x);
     for (unsigned i = 0; i < w->count; i++)
-        http_reply_header(x, w->headers[i].name, w->headers[i].value);
+        if (shared || !starts_nocase(w->headers[i].name, STR("access-control-")))
+            http_reply_header(x, w->headers[i].name, w->headers[i].value);
     http_reply_header(x, STR("x-request-id"), http_request_id(x));
     http_answer(x, w->status, w->body);
 }
