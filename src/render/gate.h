@@ -1,8 +1,8 @@
-/* gate.h - how many renders one origin makes at once; the rest wait in order of arrival. Private to this folder.
+/* gate.h - how many renders, or transforms, one origin makes at once; the rest wait in order of arrival. Private here.
  *
  * A render is two requests. Let in one by one they would all ask for their metadata first, and then, behind one
  * another, all run out of time; so a render is let in as a whole, and its requests find the way free. What is
- * cheap (metadata) or somebody's save (transforms) does not pass here.
+ * cheap (metadata) does not pass here, and somebody's save (a transform) passes a gate of its own.
  * Thread: enter from any, the rest on the loop. go: on the loop, or inside enter. */
 #ifndef RENDER_GATE_H
 #define RENDER_GATE_H

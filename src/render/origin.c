@@ -143,6 +143,7 @@ err origin_new(struct http_client *client, struct loop *loop, struct clock *cloc
     INVARIANT(origin != NULL);
     *origin = (struct origin){ .magic = ORIGIN_MAGIC, .client = client, .loop = loop, .clock = clock, .opts = o };
     origin->gate = gate_new(loop, clock, o.concurrency);
+    origin->transforms = gate_new(loop, clock, origin_transforms_max(&o));
     if (o.api != NULL)
         origin->site = site_new(origin);
     *out = origin;
@@ -157,6 +158,7 @@ void origin_free(struct origin **op)
     MAGIC_CHECK(o, ORIGIN_MAGIC);
     site_free(&o->site);
     gate_free(&o->gate);
+    gate_free(&o->transforms);
     meter_free(&o->meter);
     free((void *)(uintptr_t)o->opts.url);
     free((void *)(uintptr_t)o->opts.domain);
@@ -164,6 +166,11 @@ void origin_free(struct origin **op)
     o->magic = 0;
     free(o);
     *op = NULL;
+}
+
+unsigned origin_transforms_max(const struct origin_opts *o)
+{
+    return (o->concurrency + 1) / 2;
 }
 
 const struct origin_opts *origin_opts_of(const struct origin *o)

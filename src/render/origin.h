@@ -19,7 +19,8 @@ struct origin {
     struct loop *loop;
     struct clock *clock;
     struct origin_opts opts;     /* strings are ours */
-    struct gate *gate;
+    struct gate *gate;           /* of renders */
+    struct gate *transforms;     /* half as many, at least one */
     struct meter *meter;         /* NULL: nobody measures */
     _Atomic uint64_t requests, retries;
     struct site *site;           /* NULL without api */
@@ -32,6 +33,8 @@ struct origin_page {
     uint64_t rev;                /* 0: none, parsoid takes its newest (by a redirect) */
     const char *path;            /* parsoid: "page/pagebundle", "transform/html/to/wikitext" */
 };
+/* Transforms at once. */
+unsigned origin_transforms_max(const struct origin_opts *o);
 /* {url}/{domain}/v3/{path}[/{title}[/{rev}]]. Each p is NULL when the arena is full. */
 str origin_parsoid_url(const struct origin *o, struct arena *a, const struct origin_page *p);
 /* {url}/v1/revision/{rev}{tail} */

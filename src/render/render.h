@@ -32,7 +32,7 @@ struct origin_opts {
     const char *api;             /* api.php; NULL: url with rest.php -> api.php */
     const char *domain;          /* the name the origin knows */
     int64_t timeout_ms;          /* of one request [30 s] */
-    unsigned concurrency;        /* renders at once [8]; the rest wait. Transforms and metadata: two more requests */
+    unsigned concurrency;        /* renders at once [8], half as many transforms; metadata: two more requests */
     unsigned retries;            /* of what is safe, after 500, 502, 504 or a cut; 0: none */
     size_t reply_bytes_max;      /* [32 MiB] */
     int64_t siteinfo_ttl_ms;     /* [1 h] */
@@ -124,7 +124,7 @@ void render_start(struct render_request *r);
 void render_cancel(struct render_request *r);
 
 /* A transform at the origin: POST {domain}/v3/transform/{from}/to/{to}[/{title}[/{rev}]] with a JSON body.
- * Promise-Non-Write-API-Action: true is always sent. */
+ * Promise-Non-Write-API-Action: true is always sent. At most half the origin's concurrency at once, the rest wait. */
 struct transform_request {
     struct origin *origin;
     const char *from, *to;     /* "html", "pagebundle", "wikitext", "lint" */

@@ -1,12 +1,17 @@
+/* GATE --> ASK --> CHECK --> done. Only ASK holds a place at the gate: the origin has done its part then. */
 #include "render/fetch.h"
+#include "render/gate.h"
 #include "render/reply.h"
 
+enum step { STEP_GATE, STEP_ASK, STEP_CHECK };
 struct transform_work {
     struct transform_request *t;
+    enum step step;
+    struct gate_pass pass;
     struct fetch fetch;
     struct loop_job job;
     enum render_why why;
-    bool begun, canceled;
+    bool canceled;
 };
 
 static enum reply_kind kind_of(const struct transform_request *t)
@@ -19,6 +24,13 @@ static enum reply_kind kind_of(const struct transform_request *t)
         if (str_eq(str_of(t->to), str_of(kinds[i].to)))
             return kinds[i].kind;
     return REPLY_BUNDLE;
+}
+
+static void finish(struct transform_work *w, enum render_why why)
+{
+    if (why == RENDER_CANCELED)
+        err_note_set(&w->t->note, "canceled");
+    w->t->done(w->t, why);
 }
 
 /* On the pool: what is believed here is saved as a page. */
@@ -37,26 +49,25 @@ static void check_done(struct loop_job *j, bool canceled)
 {
     struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
     enum render_why why = canceled || w->canceled ? RENDER_CANCELED : w->why;
-    if (why == RENDER_CANCELED)
-        err_note_set(&w->t->note, "canceled");
     fetch_count(&w->fetch, why);
-    w->t->done(w->t, why);
+    finish(w, why);
 }
 
 static void fetched(struct fetch *f, enum render_why why)
 {
     struct transform_work *w = f->ctx;
     struct transform_request *t = w->t;
-    w->begun = false;
+    gate_leave(t->origin->transforms, &w->pass);
     t->status = f->call.status;
     t->content_type = http_call_header(&f->call, "content-type");
     t->reply = f->call.reply_body;
     t->retry_after_s = f->retry_after_s;
     t->note = f->note;
     if (why != RENDER_FINE) {
-        t->done(t, why);
+        finish(w, why);
         return;
     }
+    w->step = STEP_CHECK;
     w->job = (struct loop_job){ .run = check_run, .done = check_done };
     loop_job_start(t->origin->loop, &w->job);
 }
@@ -106,6 +117,24 @@ static void refused_here(void *ctx)
     t->done(t, other_kind ? RENDER_REFUSED : RENDER_LIMIT);
 }
 
+static void turned_away(void *ctx)
+{
+    struct transform_work *w = ctx;
+    finish(w, w->canceled ? RENDER_CANCELED : RENDER_BUSY);
+}
+
+static void passed(struct gate_pass *p, bool in)
+{
+    struct transform_work *w = CONTAINER_OF(p, struct transform_work, pass);
+    if (in) {
+        w->step = STEP_ASK;
+        fetch_start(&w->fetch);
+        return;
+    }
+    err_note_set(&w->t->note, "the origin was busy with other transforms until the deadline");
+    finish(w, RENDER_TIMEOUT);
+}
+
 void transform_start(struct transform_request *t)
 {
     MAGIC_CHECK(t->origin, ORIGIN_MAGIC);
@@ -119,16 +148,23 @@ void transform_start(struct transform_request *t)
         loop_post(t->origin->loop, refused_here, t);
         return;
     }
-    t->work->begun = true;
-    fetch_start(&t->work->fetch);
+    struct transform_work *w = t->work;
+    w->pass = (struct gate_pass){ .deadline = t->deadline, .go = passed };
+    if (!gate_enter(t->origin->transforms, &w->pass)) {
+        err_note_set(&t->note, "too many transforms wait for this origin");
+        loop_post(t->origin->loop, turned_away, w);
+    }
 }
 
 void transform_cancel(struct transform_request *t)
 {
     loop_assert_here(t->origin->loop);
-    if (t->work == NULL)
+    struct transform_work *w = t->work;
+    if (w == NULL || w->canceled)
         return;
-    t->work->canceled = true;
-    if (t->work->begun)
-        fetch_cancel(&t->work->fetch);
+    w->canceled = true;
+    if (w->step == STEP_ASK)
+        fetch_cancel(&w->fetch);
+    else if (w->step == STEP_GATE && gate_cancel(t->origin->transforms, &w->pass))
+        loop_post(t->origin->loop, turned_away, w);
 }
