@@ -48,6 +48,7 @@ struct app {
     struct origin_metrics *origin_metrics; /* render/render.h; NULL as client */
     const struct app_domain *domains; /* sorted by name */
     unsigned domains_count;
+    _Atomic size_t transform_bytes; /* of the bodies of transforms under way */
     struct http_server *http;
     /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool thread. */
     void (*upkeep_all)(struct app *app);

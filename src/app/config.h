@@ -80,6 +80,7 @@ struct config {
     struct http_limits http;
     struct config_queue queue;
     size_t page_body_bytes_max;
+    size_t page_transform_bytes_max;  /* of the bodies of all transforms under way */
     size_t hot_bytes;                 /* of ready answers */
     int64_t drain_timeout_ms;
     int64_t write_timeout_ms;         /* of one put or order */

@@ -357,7 +357,8 @@ static err find_in(struct transform *t, struct engine_view *v, bool stash)
 {
     struct page_bucket *b = stash ? t->app->stash : t->target.bucket;
     struct page_which which = { .domain = t->target.domain->number, .select = SELECT_EXACT, .name = t->base.name,
-                                .title = stash ? t->kept_title : t->target.title };
+                                .title = stash ? t->kept_title : t->target.title,
+                                .deleted_too = true }; /* who edits it still may save it anew */
     struct page_render *r = arena_alloc(t->arena, sizeof *r);
     if (stash)
         which.name.rev++;
@@ -555,8 +556,20 @@ static bool parse_base(struct transform *t)
                   "No or invalid If-Match header supplied, or missing mw:TimeUuid meta element in the supplied HTML.");
 }
 
+/* A body is held several times over until the wiki has answered, which may take long. */
+static bool charge(struct http_exchange *x, struct app *app)
+{
+    if (http_charge(x, &app->transform_bytes, http_body(x).n, app->config->page_transform_bytes_max))
+        return true;
+    app_problem(x, 503, "overloaded", NULL, STR("The bodies of too many transforms are held already; try again later."),
+                STR_NONE);
+    return false;
+}
+
 void app_transform_post(struct http_exchange *x, void *app)
 {
+    if (!charge(x, app))
+        return;
     struct transform *t = arena_calloc(http_arena(x), 1, sizeof *t);
     if (t == NULL) {
         app_fail(x, ERR_LIMIT, NULL);

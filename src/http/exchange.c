@@ -40,6 +40,8 @@ void exchange_end(struct http_exchange *x)
         buf_fini(&x->body_chunked);
     if (x->arena.chunks != NULL)
         arena_reset(&x->arena);
+    if (x->charged != NULL)
+        (void)atomic_fetch_sub(x->charged, x->charge); /* the old value is of no use */
     size_t from = offsetof(struct http_exchange, method), to = offsetof(struct http_exchange, arena);
     memset((char *)x + from, 0, to - from); /* headers_inline needs none: headers_count says what is in it */
     x->headers = x->headers_inline;
@@ -221,6 +223,19 @@ void http_body_limit(struct http_exchange *x, size_t bytes_max)
 {
     if (bytes_max < x->body_bytes_max)
         x->body_bytes_max = bytes_max;
+}
+
+bool http_charge(struct http_exchange *x, _Atomic size_t *sum, size_t bytes, size_t max)
+{
+    INVARIANT(x->charged == NULL);
+    size_t held = atomic_load(sum);
+    do {
+        if (held > 0 && (held > max || bytes > max - held))
+            return false;
+    } while (!atomic_compare_exchange_weak(sum, &held, held + bytes));
+    x->charged = sum;
+    x->charge = bytes;
+    return true;
 }
 
 void http_state_set(struct http_exchange *x, void *state)

@@ -87,6 +87,8 @@ struct http_exchange {
     uint64_t answer_bytes;
 
     void *state;
+    _Atomic size_t *charged;          /* NULL: nothing is */
+    size_t charge;
     str request_id;
     struct arena arena;
     struct http_pair headers_inline[HTTP_HEADERS_INLINE];

@@ -131,6 +131,9 @@ str http_request_id(struct http_exchange *x);
 bool http_has_request_id(const struct http_exchange *x);       /* the client sent a sane one */
 /* Within the authorize hook: this request's body may have so many bytes, if that is less than its route's. */
 void http_body_limit(struct http_exchange *x, size_t bytes_max);
+/* Adds bytes to *sum until the exchange and its memory have ended. False, and nothing is added: others hold some, and
+ * with these it were more than max. Once for an exchange; sum outlives the server. */
+MUST_CHECK bool http_charge(struct http_exchange *x, _Atomic size_t *sum, size_t bytes, size_t max);
 /* A slot for the handler's own state; in the arena as a rule. */
 void http_state_set(struct http_exchange *x, void *state);
 void *http_state(const struct http_exchange *x);

@@ -2,12 +2,13 @@
 head, stashed wikitext, what is gone. Method: a server in front of a scripted origin, whose calls are looked at."""
 import json
 import re
+import threading
 import urllib.parse
 
 from harness import check, eq, main, scene, wait_until
 from origin import SPECS, Origin, bad_json, status_of
 from page_help import get, history, page_server, path, problem, tid
-from render_help import origin_server
+from render_help import ask_transform, origin_server
 
 VE = {'Accept': f'text/html; charset=utf-8; profile="{SPECS}HTML/2.4.0"', 'Accept-Language': 'de',
       'Promise-Non-Write-API-Action': 'true', 'Cookie': 'session=1'}
@@ -296,6 +297,45 @@ def who_leaves_a_transform_frees_its_place(binary):
             leaver.close()
             origin.ungate('transform')  # for those that come after it
             eq(post(server, target('wikitext', 'html'), {'wikitext': 'y'}).status, 200)
+
+
+@scene
+def transforms_that_hang_leave_room_for_readers(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        with page_server(binary, *origin.options('localhost', concurrency=3)) as server, origin.gate('transform') as gate:
+            answers = []
+            crowd = [threading.Thread(target=lambda: answers.append(ask_transform(server)), daemon=True) for _ in range(12)]
+            for thread in crowd:
+                thread.start()
+            wait_until(lambda: gate.waiting == 2, 'half as many as renders have asked')
+            eq(get(server, 'A', headers={'Prefer': 'wait=20'}).body.count(b'first'), 1)
+            eq(server.request('GET', path('title', 'A')).status, 200)
+            eq((gate.waiting, origin.count('transform')), (2, 2))
+            gate.open()
+            for thread in crowd:
+                thread.join(60)
+            eq([answer.status for answer in answers], [200] * 12)
+
+
+@scene
+def bodies_of_transforms_have_a_limit_together(binary):
+    with Origin() as origin:
+        limit = ('--set', 'page.transform_bytes_max=64k')
+        with page_server(binary, *origin.options('localhost'), *limit) as server, origin.gate('transform') as gate:
+            def ask(size):
+                return post(server, target('wikitext', 'html'), {'wikitext': 'x' * size})
+            answers = []
+            waiting = threading.Thread(target=lambda: answers.append(ask(100_000)), daemon=True)
+            waiting.start()     # one alone is taken, however large
+            wait_until(lambda: gate.waiting == 1, 'it has asked')
+            refused = ask(10)
+            problem(refused, 503, 'overloaded')
+            eq(refused.headers['Retry-After'], '1')
+            gate.open()
+            waiting.join(60)
+            eq([answer.status for answer in answers], [200])
+            wait_until(lambda: ask(60_000).status == 200, 'its bytes are given back')
 
 
 main()
