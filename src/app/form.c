@@ -107,7 +107,7 @@ static err add(struct form *f, str name, str value, struct err_note *note)
         }
     if (f->count == FORM_FIELDS_MAX) {
         err_note_set(note, "a form has at most %d fields", FORM_FIELDS_MAX);
-        return ERR_LIMIT;
+        return ERR_BAD;
     }
     f->fields[f->count++] = (struct form_field){ .name = name, .value = value };
     return ERR_OK;

@@ -27,7 +27,7 @@ struct form {
 };
 
 /* content_type: the request's, with its parameters. Fails: ERR_NOT_FOUND (it names no form), ERR_BAD with a note,
- * ERR_LIMIT (too many fields, or the arena). */
+ * ERR_LIMIT (the arena). */
 MUST_CHECK err form_parse(struct arena *a, str content_type, str body, struct form *out, struct err_note *note);
 /* The value of a field; false when absent. */
 bool form_find(const struct form *f, const char *name, str *value);

@@ -113,8 +113,6 @@ static err member_text(struct arena *a, str value, str *out)
         return value.p[0] == '[' ? ERR_BAD : ERR_OK;
     err why = jsonread_members(a, value, inner, MEMBERS_MAX, &count);
     const struct jsonread_member *body = why == ERR_OK ? jsonread_find(inner, count, "body") : NULL;
-    if (why == ERR_LIMIT)
-        return why;
     return body == NULL || body->value.p[0] != '"' ? ERR_BAD : jsonread_string(a, body->value, out);
 }
 
@@ -135,8 +133,8 @@ static err parse_json(struct arena *a, str body, struct transform_fields *out, s
     if (!utf8_valid(body) || !jsonread_value(body, &value))
         return refuse(note, "the body is not JSON");
     err why = jsonread_members(a, value, members, MEMBERS_MAX, &count);
-    if (why == ERR_BAD)
-        return refuse(note, "the body must be an object, each member there once");
+    if (why != ERR_OK)
+        return refuse(note, "the body must be an object of at most 32 members, each there once");
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
         if (str_eq(members[i].name, STR("updates")))
             why = parse_updates(a, members[i].value, out, note);

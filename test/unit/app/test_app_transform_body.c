@@ -67,6 +67,9 @@ static void json_and_forms_say_the_same(void **state)
     assert_text(fields.wikitext, "");
 }
 
+#define FOUR(x) "\"" x "1\":1,\"" x "2\":1,\"" x "3\":1,\"" x "4\":1,"
+#define MANY FOUR("a") FOUR("b") FOUR("c") FOUR("d") FOUR("e") FOUR("f") FOUR("g") FOUR("h")
+
 static void bodies_that_mean_nothing_are_refused(void **state)
 {
     (void)state;
@@ -81,6 +84,8 @@ static void bodies_that_mean_nothing_are_refused(void **state)
         { "application/json", "{\"html\":{\"bdoy\":\"x\"}}" },
         { "application/json", "{\"html\":{\"body\":7}}" },
         { "application/json", "{\"html\":\"x\",\"html\":\"y\"}" },
+        { "application/json", "{\"html\":{" MANY "\"body\":\"x\"}}" },
+        { "application/json", "{" MANY "\"html\":\"x\"}" },
         { "application/json", "{\"stash\":\"yes\"}" },
         { "application/json", "{\"html\":\"\xff\"}" },
         { "application/json", "{\"updates\":7}" },
