@@ -71,10 +71,26 @@ static const char *const dropped[] = {
     "x-http-method-override",
     "accept",
     "accept-datetime",
+    "document-policy",
+    "edge-control",
+    "feature-policy",
+    "origin-agent-cluster",
+    "public-key-pins",
+    "reporting-endpoints",
+    "sourcemap",
+    "speculation-rules",
+    "status",
+    "x-archive-files",
+    "x-permitted-cross-domain-policies",
+    "x-restbase-cache",
+    "x-sendfile",
+    "x-sendfile2",
+    "x-sourcemap",
 };
 static const char *const dropped_prefixes[] = {
-    "accept-", "access-control-", "cross-origin-", "if-",      "proxy-",
-    "sec-",    "x-forwarded-",    "x-request-",    "x-store-",
+    "accept-",     "access-control-", "cross-origin-", "if-",          "proxy-",     "sec-",
+    "service-worker-", "surrogate-",  "x-accel-",      "x-forwarded-", "x-lighttpd-", "x-litespeed-",
+    "x-reproxy-",  "x-request-",      "x-store-",
 };
 
 static bool is_tchar(char c)

@@ -3,8 +3,10 @@
  * Kept: what describes the content and says nothing of who sent it. Never kept: what belongs to one
  * connection or one request (hop-by-hop, host, cookies, credentials, x-forwarded-*, x-client-ip,
  * x-request-*, conditions, accept*), what the server states itself (date, etag, vary,
- * cache-control, content-length, content-encoding, memento and cache fields), and the security
- * fields, which are computed when served: a stored one could not be changed any more. Kept lines
+ * cache-control, content-length, content-encoding, memento and cache fields), the security
+ * fields, which are computed when served (a stored one could not be changed any more), and what
+ * proxies take for orders (x-accel-*, x-sendfile, surrogate-*, status) or browsers for more than a
+ * description (service-worker-*, sourcemap, speculation-rules). Kept lines
  * are "name: value\n", names in lower case. Sources: RESTBase
  * lib/security_response_header_filter.js; RFC 9110 7.6.1; notes on its leaks of the writer's
  * headers. Thread: any. */

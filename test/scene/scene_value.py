@@ -47,6 +47,21 @@ def key_value_keeps_what_the_writer_named(binary):
 
 
 @scene
+def orders_to_proxies_and_browsers_are_not_kept(binary):
+    orders = ('x-accel-redirect', 'X-Accel-Buffering', 'x-sendfile', 'x-lighttpd-send-file', 'x-litespeed-location',
+              'x-reproxy-url', 'surrogate-control', 'status', 'x-restbase-cache', 'service-worker-allowed', 'SourceMap',
+              'x-sourcemap', 'speculation-rules', 'origin-agent-cluster', 'reporting-endpoints', 'feature-policy')
+    given = {f'x-store-{name}': '/evil' for name in orders}
+    with page_server(binary) as server:
+        create(server, KV + '/b')
+        for where, put in ((KV + '/b/k', KV + '/b/k'), ('/localhost/v1/page/html/A', '/localhost/v1/page/html/A/1')):
+            eq(server.request('PUT', put, {**given, 'x-store-x-mine': 'yes', 'Content-Type': 'text/html'}, b'x').status, 201)
+            got = server.request('GET', where).headers
+            eq(got['x-mine'], 'yes')
+            eq([name for name in orders if name in got], [])
+
+
+@scene
 def key_value_conditions_are_the_peers(binary):
     with page_server(binary) as server:
         create(server, KV + '/b')
