@@ -20,6 +20,9 @@ static const char *const good =
 #define ATTRS "\"attributes\":{\"k\":\"string\",\"r\":\"int\",\"v\":\"blob\",\"s\":\"set<int>\"}"
 #define HASH "{\"attribute\":\"k\",\"type\":\"hash\"}"
 
+#define INDEXED(indexes) "{" ATTRS ",\"index\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\"}," \
+    "{\"attribute\":\"v\",\"type\":\"static\"}],\"secondaryIndexes\":" indexes "}"
+
 static const struct { const char *json, *says; } bad[] = {
     { "[]", "object" },
     { "{", "JSON" },
@@ -41,6 +44,19 @@ static const struct { const char *json, *says; } bad[] = {
     { "{" ATTRS ",\"index\":[" HASH "],\"secondaryIndexes\":{\"by_r\":[]}}", "secondaryIndexes.by_r" },
     { "{" ATTRS ",\"index\":[" HASH "],\"secondaryIndexes\":{\"i\":[{\"attribute\":\"x\",\"type\":\"hash\"}]}}",
       "secondaryIndexes.i" },
+    { INDEXED("[]"), "secondaryIndexes must" },
+    { INDEXED("{\"i\":{}}"), "i: must be an array" },
+    { INDEXED("{\"\":[" HASH "]}"), "name must have" },
+    { INDEXED("{\"i\":[7]}"), "is not in attributes" },
+    { INDEXED("{\"i\":[{\"attribute\":\"k\",\"type\":\"range\"}]}"), "at least one hash" },
+    { INDEXED("{\"i\":[" HASH "," HASH "]}"), "named twice: k" },
+    { INDEXED("{\"i\":[" HASH ",{\"attribute\":\"k\",\"type\":\"proj\"}]}"), "named twice: k" },
+    { INDEXED("{\"i\":[{\"attribute\":\"s\",\"type\":\"hash\"}]}"), "a set cannot" },
+    { INDEXED("{\"i\":[{\"attribute\":\"v\",\"type\":\"hash\"}]}"), "static" },
+    { INDEXED("{\"i\":[" HASH ",{\"attribute\":\"r\",\"type\":\"range\",\"order\":\"up\"}]}"), "asc or desc: r" },
+    { INDEXED("{\"i\":[" HASH ",{\"attribute\":\"r\",\"type\":\"index\"}]}"), "type must be" },
+    { INDEXED("{\"a\":[" HASH "],\"b\":[" HASH "],\"c\":[" HASH "],\"d\":[" HASH "],\"e\":[" HASH "],\"f\":[" HASH
+              "],\"g\":[" HASH "],\"h\":[" HASH "],\"i\":[" HASH "]}"), "at most 8" },
     { "{" ATTRS ",\"index\":[" HASH "],\"revisionRetentionPolicy\":{\"type\":\"latest\"}}", "revisionRetentionPolicy" },
     { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"compression\":[{\"algorithm\":\"zip\",\"block_size\":64}]}}",
       "compression" },
