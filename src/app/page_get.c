@@ -323,7 +323,6 @@ static void make_once_more(struct page_get *g)
 
 void page_get_next(struct page_get *g)
 {
-    bool hidden = g->named && g->why == ERR_GONE && g->trace.state == PAGE_SUPPRESSED;
     switch (g->found) {
     case FOUND_READY:
         go_on(g);
@@ -334,7 +333,7 @@ void page_get_next(struct page_get *g)
     case FOUND_NOTHING:
         if (was_purged_unread(g))
             make_once_more(g);
-        else if (!g->made && !hidden && (page_miss_can(g) || page_miss_may_be_unlike(g)))
+        else if (!g->made && (page_miss_can(g) || page_miss_may_be_unlike(g)))
             page_miss_start(g);
         else
             answer_missing(g);

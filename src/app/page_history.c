@@ -218,7 +218,8 @@ static void put_unknown(struct buf *b, const struct page_target *t)
 static void put_explanation(struct buf *b, struct arena *a, const struct page_target *t,
                             const struct page_explanation *e)
 {
-    bool gone = e->state == PAGE_CULLED || e->state == PAGE_PURGED || e->state == PAGE_SUPPRESSED;
+    bool gone = e->state == PAGE_CULLED || e->state == PAGE_PURGED || e->state == PAGE_SUPPRESSED ||
+                e->state == PAGE_DELETED;
     enum page_policy_kind policy = gone ? e->trace.policy : t->config->page.policy.kind;
     bool first = true;
     if (e->state == PAGE_UNKNOWN)

@@ -5,7 +5,7 @@
  * metadata is then what the store knows, said to be stale. */
 #include "app/errors.h"
 #include "app/headers.h"
-#include "app/page_request.h"
+#include "app/page_told.h"
 #include "app/title.h"
 #include "flight/flight.h"
 #include "http/negotiate.h"
@@ -34,6 +34,8 @@ struct wiki_make {
     enum render_want want;
     bool asking;
     struct render_request ask;
+    store_time began;
+    struct page_told told;
     struct loop_job job;
     struct wiki_value *value;
 };
@@ -149,18 +151,26 @@ static void build_done(struct loop_job *j, bool canceled)
     finish(m, built ? ERR_OK : canceled ? ERR_SHUTDOWN : ERR_CORRUPT, false);
 }
 
+static void told(struct page_told *t)
+{
+    struct wiki_make *m = CONTAINER_OF(t, struct wiki_make, told);
+    if (t->why != RENDER_FINE) {
+        bool of_page = t->why == RENDER_NO_PAGE || t->why == RENDER_NO_REVISION || t->why == RENDER_SUPPRESSED;
+        finish(m, app_err_of_render(t->why), !of_page);
+        return;
+    }
+    m->job = (struct loop_job){ .run = build_run, .done = build_done };
+    loop_job_start(m->app->loop, &m->job);
+}
+
 static void asked(struct render_request *r, enum render_why why)
 {
     struct wiki_make *m = r->ctx;
     m->asking = false;
     app_page_heed(m->app, &m->target, why, r->retry_after_s);
-    if (why != RENDER_FINE) {
-        bool of_page = why == RENDER_NO_PAGE || why == RENDER_NO_REVISION || why == RENDER_SUPPRESSED;
-        finish(m, app_err_of_render(why), !of_page);
-        return;
-    }
-    m->job = (struct loop_job){ .run = build_run, .done = build_done };
-    loop_job_start(m->app->loop, &m->job);
+    m->told = (struct page_told){ .app = m->app, .target = &m->target, .ask = r, .why = why, .said_at = m->began,
+                                  .done = told };
+    page_told_start(&m->told);
 }
 
 static void make_start(struct flight *f, void *ctx)
@@ -168,6 +178,7 @@ static void make_start(struct flight *f, void *ctx)
     struct wiki_make *m = ctx;
     MAGIC_CHECK(m, WIKI_MAGIC);
     m->flight = f;
+    m->began = clock_store(m->app->clock);
     m->asking = true;
     m->ask = (struct render_request){ .origin = m->target.domain->origin,
                                       .want = m->want,

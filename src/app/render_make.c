@@ -4,13 +4,15 @@
  *   start -> look: in the store? -(no, or fresh)-> ask the origin -> name, store -> stored -> ready -> finish
  *               \-(yes)-> ready ------------------------------------------------------------------------/^
  *
- * Invariants: (1) one of look, asking, storing, readying is under way from start to finish; (2) jobs_open counts the
- * jobs whose done has not run, and finish waits for it to be 0: a stored render may be told of before the job that
- * stored it has ended. */
+ * What the origin denies is marked in the store before it is named or finished (page_told.h).
+ * Invariants: (1) one of look, asking, telling, storing, readying is under way from start to finish; (2) jobs_open
+ * counts the jobs whose done has not run, and finish waits for it to be 0: a stored render may be told of before the
+ * job that stored it has ended. */
 #include "app/render_make.h"
 
 #include "app/errors.h"
 #include "app/headers.h"
+#include "app/page_told.h"
 #include "app/render_travel.h"
 #include "flight/shared.h"
 #include "loop/entropy.h"
@@ -41,6 +43,7 @@ struct make {
     unsigned tries;
     store_time began;
     struct render_request ask;
+    struct page_told told;
     struct page_put put;
     struct loop_job look, store, ready;
     atomic_uint jobs_open;
@@ -270,6 +273,7 @@ static err store(struct make *m)
                                 .rev = rev,
                                 .has_tid = true,
                                 .behind = newest ? 0 : rev + 1,
+                                .said_at = m->arrived ? tid_time(m->tid) : m->began,
                                 .asked = m->target.has_rev,
                                 .deadline = app_page_deadline(m->app),
                                 .arena = &m->arena,
@@ -313,18 +317,26 @@ static void store_start(struct make *m)
 
 /* ---- asking ---- */
 
+static void told(struct page_told *t)
+{
+    struct make *m = CONTAINER_OF(t, struct make, told);
+    if (t->why == RENDER_FINE) {
+        store_start(m);
+        return;
+    }
+    fail(m, app_err_of_render(t->why), m->ask.note.text);
+    m->keep = t->why != RENDER_NO_PAGE && t->why != RENDER_NO_REVISION && t->why != RENDER_SUPPRESSED;
+    finish(m);
+}
+
 static void asked(struct render_request *r, enum render_why why)
 {
     struct make *m = r->ctx;
     m->asking = false;
     app_page_heed(m->app, &m->target, why, r->retry_after_s);
-    if (why == RENDER_FINE) {
-        store_start(m);
-        return;
-    }
-    fail(m, app_err_of_render(why), r->note.text);
-    m->keep = why != RENDER_NO_PAGE && why != RENDER_NO_REVISION && why != RENDER_SUPPRESSED;
-    finish(m);
+    m->told = (struct page_told){ .app = m->app, .target = &m->target, .ask = r, .why = why, .said_at = m->began,
+                                  .done = told };
+    page_told_start(&m->told);
 }
 
 static void ask_start(struct make *m)

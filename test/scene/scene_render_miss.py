@@ -302,8 +302,10 @@ def a_render_without_html_is_no_missing_page(binary):
             eq(origin.count('render'), 1)
             server.clock(advance='1s')
             put(server, 'A', 8, 'for phones', content='mobile')     # newer than what the wiki has
-            eq(name_of(get(server, 'A'))[0], 7)
+            eq([(name_of(made)[0], cache_of(made)) for made in (get(server, 'A'), get(server, 'A'))], [(7, 'miss'), (7, 'hit')])
+            get(server, 'A', 8, content='mobile', status=404)       # the wiki said that it has none
             origin.down()
+            put(server, 'A', 9, 'for phones', content='mobile')
             problem(server.request('GET', path('html', 'A')), 502, 'origin_failed')
 
 
