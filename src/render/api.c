@@ -150,8 +150,10 @@ static enum render_why read_page(struct arena *a, const json_t *page, const stru
 {
     enum render_why none = asked->rev != 0 ? RENDER_NO_REVISION : RENDER_NO_PAGE;
     const json_t *revision = revision_of(page);
-    if (flag(page, "missing") || flag(page, "invalid") || flag(page, "special") || revision == NULL)
+    if (flag(page, "missing") || flag(page, "invalid") || flag(page, "special"))
         return refuse(note, none, "the wiki has no such page or revision");
+    if (revision == NULL || text(page, "title").n == 0) /* it has the page: nobody is to begin it anew */
+        return refuse(note, RENDER_FAILED, "the wiki's API told of a page without title or revision");
     if (asked->title.n > 0 && !same_key(a, s, asked->title, text(page, "title")))
         return asked->rev != 0 ? refuse(note, none, "the revision is not this title's")
                                : refuse(note, RENDER_FAILED, "the wiki knows the page by another title");
@@ -197,13 +199,13 @@ static enum render_why read_query(str json, json_t **root, const json_t **query,
 static enum render_why read_pages(struct arena *a, const json_t *query, const struct api_asked *asked,
                                   const struct siteinfo *s, struct render_meta *out, struct err_note *note)
 {
-    const json_t *pages = NULL, *bad = NULL;
+    const json_t *pages = NULL, *bad = NULL, *other = NULL;
     if (asked->rev != 0 && json_body_object(query, "badrevids", &bad, NULL) == ERR_OK)
         return refuse(note, RENDER_NO_REVISION, "the wiki has no such revision");
-    if (json_body_array(query, "pages", &pages, NULL) != ERR_OK || json_array_size(pages) == 0)
-        return refuse(note, asked->rev != 0 ? RENDER_NO_REVISION : RENDER_NO_PAGE, "the wiki has no such page");
-    if (json_array_size(pages) != 1)
-        return refuse(note, RENDER_FAILED, "the wiki's API answered for several pages");
+    if (json_object_get(query, "pages") == NULL && json_body_array(query, "interwiki", &other, NULL) == ERR_OK)
+        return refuse(note, RENDER_NO_PAGE, "the page is of another wiki");
+    if (json_body_array(query, "pages", &pages, NULL) != ERR_OK || json_array_size(pages) != 1)
+        return refuse(note, RENDER_FAILED, "the wiki's API did not answer for one page");
     return read_page(a, json_array_get(pages, 0), asked, s, out, note);
 }
 

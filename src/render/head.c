@@ -233,6 +233,13 @@ bool render_head_put(struct arena *a, str html, struct tid tid, str *out)
     return true;
 }
 
+bool render_head_is(str html)
+{
+    struct scan s = scan_of(html);
+    struct tag t;
+    return find_head(&s, &t);
+}
+
 bool render_head_tid(str html, struct tid *out)
 {
     struct scan s = scan_of(html);

@@ -26,7 +26,9 @@ static err read_html(struct arena *a, const json_t *part, struct render_content 
     if (json_body_str(part, "body", &body, NULL) != ERR_OK)
         return refuse(note, "the bundle's html has no text as its body");
     if (!content_type_is(type, STR("text/html")))
-        return refuse(note, "the bundle's html is of another type than text/html");
+        return refuse(note, "the bundle's html is not text/html in UTF-8");
+    if (!render_head_is(body))
+        return refuse(note, "the bundle's html has no head");
     *out = (struct render_content){ .name = STR("html"),
                                     .headers = content_headers(a, type, header(part, "content-language")),
                                     .raw = arena_copy(a, body) };
@@ -60,7 +62,7 @@ static err read_json(struct arena *a, const json_t *part, const char *name, stru
         return ERR_BAD;
     }
     if (!content_type_is(type, STR("application/json"))) {
-        err_note_set(note, "the bundle's %s is of another type than application/json", name);
+        err_note_set(note, "the bundle's %s is not application/json in UTF-8", name);
         return ERR_BAD;
     }
     *out = (struct render_content){ .name = str_of(name), .headers = content_headers(a, type, STR("")) };
@@ -79,6 +81,8 @@ static err read_parts(struct arena *a, const json_t *root, struct render_content
         return refuse(note, "the bundle has no html");
     if (!json_is_object(json_object_get(root, "data-parsoid")))
         return refuse(note, "the bundle has no data-parsoid");
+    if (!json_is_object(json_object_get(json_object_get(json_object_get(root, "data-parsoid"), "body"), "ids")))
+        return refuse(note, "the bundle's data-parsoid has no ids: what is typed could not be saved");
     err e = read_html(a, html, &out[0], note);
     for (size_t i = 0; e == ERR_OK && i < COUNT_OF(jsons); i++) {
         const json_t *part = json_object_get(root, jsons[i]);

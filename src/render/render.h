@@ -149,7 +149,8 @@ struct transform_request {
 void transform_start(struct transform_request *t);   /* threads as render_start */
 void transform_cancel(struct transform_request *t);
 /* A pagebundle reply or body taken apart on the calling thread (large ones: on the pool): html and its headers,
- * then data-parsoid as JSON text. ERR_BAD with a note: no bundle; ERR_LIMIT: arena full. */
+ * then data-parsoid as JSON text. ERR_BAD with a note: no bundle, or none that can be edited (no head, no ids);
+ * ERR_LIMIT: arena full. */
 MUST_CHECK err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsigned max, unsigned *count,
                                 struct err_note *note);
 
@@ -189,6 +190,7 @@ enum { HEAD_BYTES_MAX = 65536 };
 /* html with <meta property="mw:TimeUuid" content="TID"/> behind its <head ...>, an older such meta of the head taken
  * out; html itself when there is no head. False: the arena is full. */
 MUST_CHECK bool render_head_put(struct arena *a, str html, struct tid tid, str *out);
+bool render_head_is(str html); /* it has a head */
 /* The tid the head names. */
 MUST_CHECK bool render_head_tid(str html, struct tid *out);
 /* The revision a page's head names (<html about=".../revision/N">); 0: none. */

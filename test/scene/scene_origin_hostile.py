@@ -72,6 +72,9 @@ LIMITED = {
     'JSON without a bottom': says(HEAD + b'Content-Length: 200008\r\n\r\n{"html":' + b'[' * 200000),
     'no HTTP': says(b'{"html": 1}'),
     'two lengths': says(HEAD + b'Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}\n'),
+    'no text': bundle_with(change=lambda html: ''),
+    'a text without a head': bundle_with(change=lambda html: '<p>x</p>'),
+    'a text of another charset': bundle_with(headers={'content-type': 'text/html; charset=utf-16'}),
     'a type that is two fields': bundle_with(headers={'content-type': 'text/html\r\nset-cookie: sid=evil'}),
     'a parameter that is a field': bundle_with(headers={'content-type': 'text/html; a=b\r\nset-cookie: sid=evil'}),
 }

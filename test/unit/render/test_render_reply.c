@@ -96,11 +96,17 @@ static const struct case_ cases[] = {
     { REPLY(PAGE("A", "", REVISION("0", ""))), "A", 0, RENDER_FAILED },
     { REPLY(PAGE("A", "", REVISION("-9", ""))), "A", 0, RENDER_FAILED },
     { REPLY(PAGE("A", "", "\"revid\":\"9\"")), "A", 0, RENDER_FAILED },
-    { REPLY("{\"title\":\"A\",\"revisions\":[]}"), "A", 0, RENDER_NO_PAGE },
-    { REPLY("{\"title\":\"A\",\"revisions\":[9]}"), "A", 0, RENDER_NO_PAGE },
+    { REPLY("{\"title\":\"A\",\"revisions\":[]}"), "A", 0, RENDER_FAILED },
+    { REPLY("{\"title\":\"A\",\"revisions\":[9]}"), "A", 0, RENDER_FAILED },
+    { REPLY("{\"title\":\"A\"}"), "A", 9, RENDER_FAILED },
+    { REPLY("{\"revisions\":[{" REVISION("9", "") "}]}"), "", 9, RENDER_FAILED },
+    { REPLY("null"), "A", 0, RENDER_FAILED },
     { REPLY(PAGE("A", "", REVISION("9", "")) "," PAGE("A", "", REVISION("9", ""))), "A", 9, RENDER_FAILED },
-    { REPLY(""), "A", 0, RENDER_NO_PAGE },
-    { REPLY("7"), "A", 0, RENDER_NO_PAGE },
+    { REPLY(""), "A", 0, RENDER_FAILED },
+    { REPLY("7"), "A", 0, RENDER_FAILED },
+    { "{\"query\":{\"pages\":{\"5\":{\"missing\":true}}}}", "A", 0, RENDER_FAILED },
+    { "{\"query\":{}}", "A", 0, RENDER_FAILED },
+    { "{\"query\":{\"interwiki\":[{\"title\":\"x:A\"}]}}", "x:A", 0, RENDER_NO_PAGE },
     { "{\"query\":{\"badrevids\":{\"9\":{\"revid\":9,\"missing\":true}}}}", "A", 9, RENDER_NO_REVISION },
     { "{\"error\":{\"code\":\"maxlag\",\"info\":\"x\"}}", "A", 9, RENDER_BUSY },
     { "{\"error\":{\"code\":\"readonly\"}}", "A", 9, RENDER_BUSY },
@@ -139,18 +145,20 @@ static void queries_ask_for_one_title(void **state)
 #define DATA(type, body) "\"data-parsoid\":{\"headers\":{\"content-type\":" type "},\"body\":" body "}"
 #define HTML_TYPE "\"text/html;charset=UTF-8; profile=\\\"https://x/Specs/HTML/2.6.0\\\"\""
 #define JSON_TYPE "\"application/json\""
+#define DOCUMENT "\"<head>\""
+#define IDS "{\"ids\":{}}"
 
 static void a_bundle_is_taken_apart(void **state)
 {
     (void)state;
     struct render_content c[4];
     unsigned count = 0;
-    const char *json = "{\"contentmodel\":\"wikitext\"," HTML(HTML_TYPE, "\"<p>\\u00e9</p>\"") ","
+    const char *json = "{\"contentmodel\":\"wikitext\"," HTML(HTML_TYPE, "\"<head><p>\\u00e9</p>\"") ","
                        DATA(JSON_TYPE, "{\"ids\":{\"mwAA\":{\"dsr\":[0,3,null,1]}},\"counter\":1}") "}";
     assert_int_equal(pagebundle_parse(str_of(json), &arena, c, COUNT_OF(c), &count, NULL), ERR_OK);
     assert_int_equal(count, 2);
     assert_true(str_eq(c[0].name, STR("html")));
-    assert_true(str_eq(c[0].raw, STR("<p>\xc3\xa9</p>")));
+    assert_true(str_eq(c[0].raw, STR("<head><p>\xc3\xa9</p>")));
     assert_true(str_eq(c[0].headers, STR("content-type: text/html; charset=utf-8; "
                                          "profile=\"https://x/Specs/HTML/2.6.0\"\ncontent-language: de\n")));
     assert_true(str_eq(c[1].name, STR("data-parsoid")));
@@ -159,18 +167,24 @@ static void a_bundle_is_taken_apart(void **state)
 }
 
 static const char *const no_bundles[] = {
-    "", "x", "[]", "{}", "{" HTML(HTML_TYPE, "\"\"") "}", "{" DATA(JSON_TYPE, "{}") "}",
-    "{" HTML("\"text/plain\"", "\"\"") "," DATA(JSON_TYPE, "{}") "}",
-    "{" HTML("\"text/htmlx\"", "\"\"") "," DATA(JSON_TYPE, "{}") "}",
-    "{" HTML("7", "\"\"") "," DATA(JSON_TYPE, "{}") "}",
-    "{" HTML("\"text/html; x=\\u0007\"", "\"\"") "," DATA(JSON_TYPE, "{}") "}",
-    "{" HTML("\"text/html\\r\\nx: y\"", "\"\"") "," DATA(JSON_TYPE, "{}") "}",
-    "{" HTML(HTML_TYPE, "{}") "," DATA(JSON_TYPE, "{}") "}",
-    "{" HTML(HTML_TYPE, "\"\"") "," DATA(JSON_TYPE, "\"{}\"") "}",
-    "{" HTML(HTML_TYPE, "\"\"") "," DATA("\"text/plain\"", "{}") "}",
-    "{" HTML(HTML_TYPE, "\"\"") ",\"data-parsoid\":7}",
-    "{" HTML(HTML_TYPE, "\"\\ud800\"") "," DATA(JSON_TYPE, "{}") "}",
-    "{\"html\":{\"body\":\"\"}," DATA(JSON_TYPE, "{}") "}",
+    "", "x", "[]", "{}", "{" HTML(HTML_TYPE, DOCUMENT) "}", "{" DATA(JSON_TYPE, IDS) "}",
+    "{" HTML("\"text/plain\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML("\"text/htmlx\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML("7", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML("\"text/html; x=\\u0007\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML("\"text/html\\r\\nx: y\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML(HTML_TYPE, "{}") "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, "\"{}\"") "}",
+    "{" HTML(HTML_TYPE, DOCUMENT) "," DATA("\"text/plain\"", IDS) "}",
+    "{" HTML(HTML_TYPE, DOCUMENT) ",\"data-parsoid\":7}",
+    "{" HTML(HTML_TYPE, "\"\\ud800\"") "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML(HTML_TYPE, "\"\"") "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML(HTML_TYPE, "\"<p>no head\"") "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML("\"text/html; charset=utf-16\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML("\"text/html; charset=\\\"latin1\\\"\"", DOCUMENT) "," DATA(JSON_TYPE, IDS) "}",
+    "{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, "{}") "}",
+    "{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, "{\"ids\":7}") "}",
+    "{\"html\":{\"body\":" DOCUMENT "}," DATA(JSON_TYPE, IDS) "}",
 };
 
 static void what_is_no_bundle_is_refused(void **state)
@@ -190,7 +204,7 @@ static void what_is_no_bundle_is_refused(void **state)
     struct render_content c[4];
     unsigned count;
     arena_init(&tiny, 32);
-    assert_int_equal(pagebundle_parse(STR("{" HTML(HTML_TYPE, "\"\"") "," DATA(JSON_TYPE, "{}") "}"), &tiny, c,
+    assert_int_equal(pagebundle_parse(STR("{" HTML(HTML_TYPE, DOCUMENT) "," DATA(JSON_TYPE, IDS) "}"), &tiny, c,
                                       COUNT_OF(c), &count, NULL), ERR_LIMIT);
     arena_fini(&tiny);
 }
