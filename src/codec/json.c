@@ -1,11 +1,17 @@
 #include "codec/json.h"
 
-/* Whether brackets outside texts nest deeper than the limit. Pairing is left to the parser. */
-static bool too_deep(str text)
+/* What a text asks of its parser, seen without parsing it: pairing is left to that. */
+struct shape {
+    size_t depth;  /* of brackets outside texts; one beyond the limit, when it is more */
+    size_t values; /* at most so many; a member's name counts with its value */
+};
+
+static struct shape shape_of(str text)
 {
+    struct shape shape = { .values = 1 };
     size_t depth = 0;
     bool quoted = false;
-    for (size_t i = 0; i < text.n; i++) {
+    for (size_t i = 0; i < text.n && shape.depth <= JSON_BODY_DEPTH_MAX; i++) {
         char c = text.p[i];
         if (quoted) {
             if (c == '\\')
@@ -20,18 +26,23 @@ static bool too_deep(str text)
             depth++;
         else if ((c == ']' || c == '}') && depth > 0)
             depth--;
-        if (depth > JSON_BODY_DEPTH_MAX)
-            return true;
+        shape.values += c == ',' || c == '[' || c == '{';
+        shape.depth = depth > shape.depth ? depth : shape.depth;
     }
-    return false;
+    return shape;
 }
 
-err json_body_parse(str text, json_t **out, struct err_note *note)
+err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_note *note)
 {
     json_error_t error;
-    if (too_deep(text)) {
+    struct shape shape = shape_of(text);
+    if (shape.depth > JSON_BODY_DEPTH_MAX) {
         err_note_set(note, "JSON nested deeper than %d", JSON_BODY_DEPTH_MAX);
         return ERR_BAD;
+    }
+    if (shape.values > values_max) {
+        err_note_set(note, "JSON of more than %zu values", values_max);
+        return ERR_LIMIT;
     }
     json_t *root = json_loadb(text.n == 0 ? "" : text.p, text.n,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
@@ -42,6 +53,11 @@ err json_body_parse(str text, json_t **out, struct err_note *note)
     }
     *out = root;
     return ERR_OK;
+}
+
+err json_body_parse(str text, json_t **out, struct err_note *note)
+{
+    return json_body_parse_few(text, SIZE_MAX, out, note);
 }
 
 /* The member, ERR_NOT_FOUND, or ERR_BAD when it is not what is wanted (whose phrase is for the note). */

@@ -15,6 +15,9 @@ enum { JSON_BODY_DEPTH_MAX = 64 };
 
 /* An object or an array. Fails: ERR_BAD with the place in note. NUL in a text is kept. */
 MUST_CHECK err json_body_parse(str text, json_t **out, struct err_note *note);
+/* The same of at most values_max values, else ERR_LIMIT: an empty object takes two bytes of text and up to 256 of
+ * memory. For texts that may have as many as their size allows. */
+MUST_CHECK err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_note *note);
 
 /* Each: the member of that type. Absent (or null): ERR_NOT_FOUND and *out untouched. Another type, or a
  * number out of range: ERR_BAD. object may be of any type; what is no object has no members. */

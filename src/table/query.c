@@ -18,7 +18,7 @@ err query_load(str text, bool array, json_t **out, struct err_note *note)
     if (text.n == 0 && !array)
         text = STR("{}");
     json_t *json;
-    err e = json_body_parse(text, &json, note);
+    err e = json_body_parse_few(text, TABLE_QUERY_VALUES_MAX, &json, note);
     if (e != ERR_OK)
         return e;
     if (array ? !json_is_array(json) : !json_is_object(json)) {

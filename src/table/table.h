@@ -39,6 +39,7 @@ enum {
     TABLE_SCAN_ROWS_MAX = 100000,      /* rows one get looks at before it answers with `next` */
     TABLE_NOW_ROWS_MAX = 512,          /* rows one get looks at without blocking; then ERR_AGAIN */
     TABLE_OPS_MAX = 256,               /* of one batch */
+    TABLE_QUERY_VALUES_MAX = 1 << 18,  /* JSON values in one body: 64 MiB of memory, whatever they are */
     TABLE_DELETE_ROWS_MAX = 8000,      /* of one update; a longer delete runs as several, a batch is refused */
     TABLE_DAMAGED_MAX = 64,            /* rows that cannot be read, told of in one answer */
     TABLE_KEEP_MAX = 1000,             /* count of a retention policy */

@@ -360,4 +360,18 @@ def what_was_answered_survives_a_kill(binary):
             eq(stored.get((key, rev)), 'x' * (rev % 3 * 900), f'{key} {rev}')
 
 
+@scene
+def a_body_may_not_have_more_values_than_memory_is_there_for(binary):
+    with page_server(binary) as server:
+        create(server, 't', {'attributes': {'p': 'string', 'j': 'json'}, 'index': [{'attribute': 'p', 'type': 'hash'}]})
+        empty = lambda count: '{"attributes":{"p":"A","j":[' + '{},' * (count - 1) + '{}]}}'
+        eq(table(server, 't', 'put', empty(100000)).status, 201)
+        for verb in ('get', 'put', 'delete'):
+            answer = table(server, 't', verb, empty(200000))
+            check('262144 values' in problem(answer, 413, 'content_too_large')['detail'], answer.body)
+        answer = server.request('POST', f'{DOMAIN}/batch', body='[' + '1,' * 300000 + '1]')
+        problem(answer, 413, 'content_too_large')
+        eq(len(items(server, 't', attributes={'p': 'A'})[0]['j']), 100000)
+
+
 main()

@@ -64,6 +64,21 @@ static void nesting_is_limited_outside_texts_only(void **state)
     assert_int_equal(json_body_parse((str){ text, sizeof text }, &root, NULL), ERR_BAD);
 }
 
+static void values_are_counted_outside_texts_before_they_take_memory(void **state)
+{
+    (void)state;
+    struct err_note note;
+    json_t *root = NULL;
+    assert_int_equal(json_body_parse_few(STR("[{},{\"a,[{\":\",,,\"},3]"), 8, &root, &note), ERR_OK);
+    assert_int_equal(json_array_size(root), 3);
+    json_decref(root);
+    root = NULL;
+    assert_int_equal(json_body_parse_few(STR("[{},{},{},{}]"), 8, &root, &note), ERR_LIMIT);
+    assert_null(root);
+    assert_string_equal(note.text, "JSON of more than 8 values");
+    assert_int_equal(json_body_parse_few(STR("{\"a\":1,\"b\":2,\"c\":3}"), 3, &root, &note), ERR_LIMIT);
+}
+
 static void members_come_by_type(void **state)
 {
     (void)state;
@@ -140,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_bodies_are_refused_with_a_place),
         cmocka_unit_test(nesting_is_limited_outside_texts_only),
+        cmocka_unit_test(values_are_counted_outside_texts_before_they_take_memory),
         cmocka_unit_test(members_come_by_type),
         cmocka_unit_test(wrong_members_are_named),
         cmocka_unit_test(unknown_members_are_named),
