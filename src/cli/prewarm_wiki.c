@@ -9,6 +9,8 @@ struct walk {
     int64_t namespaces[PREWARM_NAMESPACES_MAX];
     unsigned namespaces_count;
     char from[PREWARM_TITLE_BYTES_MAX + 1]; /* allpages starts here; "": at the first */
+    char seen[PREWARM_TITLE_BYTES_MAX + 1]; /* an earlier start; a list that comes back to it has no end (Brent 1980) */
+    uint64_t lots, lots_seen;               /* of this namespace; when seen was set */
 };
 
 str prewarm_bare_title(str title, int64_t namespace_id)
@@ -106,34 +108,67 @@ static err hand_over(struct walk *w, const json_t *page, str mark, struct err_no
     return w->wiki->each(w->wiki->ctx, str_of(key), mark, note);
 }
 
+/* Where the next lot starts; *goes_on false: there is none. */
+static err read_place(struct walk *w, const json_t *doc, bool *goes_on, struct err_note *note)
+{
+    const json_t *place = json_object_get(json_object_get(doc, "continue"), "apcontinue");
+    str text = { .p = json_string_value(place), .n = json_string_length(place) };
+    *goes_on = json_object_get(doc, "continue") != NULL;
+    if (!*goes_on)
+        return ERR_OK;
+    if (text.n == 0 || !str_to_cstr(text, w->from, sizeof w->from)) {
+        err_note_set(note, "%s: its list goes on at no title, or at one over %d bytes", w->wiki->api,
+                     PREWARM_TITLE_BYTES_MAX);
+        return ERR_BAD;
+    }
+    bool no_page = json_array_size(json_object_get(json_object_get(doc, "query"), "allpages")) == 0;
+    if (no_page || str_eq(text, str_of(w->seen))) {
+        err_note_set(note, "%s: its list does not get on, at %s", w->wiki->api, w->from);
+        return ERR_BAD;
+    }
+    if (++w->lots >= 2 * w->lots_seen) {
+        memcpy(w->seen, w->from, sizeof w->seen);
+        w->lots_seen = w->lots;
+    }
+    return ERR_OK;
+}
+
+/* One answer's pages, and where to go on. */
+static err list_lot(struct walk *w, const char *mark, bool *goes_on, struct err_note *note)
+{
+    struct buf query;
+    buf_init(&query, 16384);
+    buf_put(&query, STR("&list=allpages&aplimit=max"));
+    put_query(&query, "apnamespace", str_of(mark));
+    if (w->from[0] != '\0')
+        put_query(&query, "apfrom", str_of(w->from));
+    json_t *doc = ask(w, buf_str(&query), note);
+    buf_fini(&query);
+    if (doc == NULL)
+        return ERR_UNAVAILABLE;
+    err e = ERR_OK;
+    size_t i;
+    json_t *page;
+    json_array_foreach(json_object_get(json_object_get(doc, "query"), "allpages"), i, page)
+        if (e == ERR_OK)
+            e = hand_over(w, page, str_of(mark), note);
+    if (e == ERR_OK)
+        e = read_place(w, doc, goes_on, note);
+    json_decref(doc);
+    return e;
+}
+
 static err list_namespace(struct walk *w, int64_t id, struct err_note *note)
 {
     char mark[24];
+    bool goes_on = true;
+    err e = ERR_OK;
     snprintf(mark, sizeof mark, "%lld", (long long)id);
-    for (;;) {
-        struct buf query;
-        buf_init(&query, 16384);
-        buf_put(&query, STR("&list=allpages&aplimit=max"));
-        put_query(&query, "apnamespace", str_of(mark));
-        if (w->from[0] != '\0')
-            put_query(&query, "apfrom", str_of(w->from));
-        json_t *doc = ask(w, buf_str(&query), note);
-        buf_fini(&query);
-        if (doc == NULL)
-            return ERR_UNAVAILABLE;
-        err e = ERR_OK;
-        size_t i;
-        json_t *page;
-        json_array_foreach(json_object_get(json_object_get(doc, "query"), "allpages"), i, page)
-            if (e == ERR_OK)
-                e = hand_over(w, page, str_of(mark), note);
-        const json_t *more = json_object_get(json_object_get(doc, "continue"), "apcontinue");
-        bool goes_on = e == ERR_OK && json_is_string(more) &&
-                       str_to_cstr(str_of(json_string_value(more)), w->from, sizeof w->from);
-        json_decref(doc);
-        if (!goes_on)
-            return e;
-    }
+    memcpy(w->seen, w->from, sizeof w->seen);
+    w->lots = w->lots_seen = 0;
+    while (e == ERR_OK && goes_on)
+        e = list_lot(w, mark, &goes_on, note);
+    return e;
 }
 
 err prewarm_wiki_list(const struct prewarm_wiki *wiki, struct err_note *note)

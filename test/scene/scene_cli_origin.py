@@ -18,10 +18,12 @@ NAMESPACES = {0: '', 10: 'Template', -1: 'Special'}
 
 
 class Listing:
-    """api.php of a wiki that lists its pages, .lot at a time; broken_at: the lot that cannot be had."""
+    """api.php of a wiki that lists its pages, .lot at a time; broken_at: the lot that cannot be had; places: where it says,
+    in turn and for ever, that its list goes on."""
 
     def __init__(self, pages, lot=3):
         self.pages, self.lot, self.broken_at, self.asked = sorted(pages), lot, None, 0
+        self.places = []
         listing = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -62,6 +64,8 @@ class Listing:
         bare = [t for t in bare if t >= fields.get('apfrom', '')]
         lot = [{'title': (prefix + t).replace('_', ' ')} for t in bare[:self.lot]]
         more = {'continue': {'apcontinue': bare[self.lot]}} if len(bare) > self.lot else {}
+        if self.places:
+            more = {'continue': {'apcontinue': self.places[self.asked % len(self.places)]}}
         return 200, {'query': {'allpages': lot}, **more}
 
 
@@ -162,6 +166,18 @@ def prewarm_draws_on_a_terminal(binary):
         eq(process.wait(60), 0)
         check(b'rendering [' in shown and b' of 200 pages' in shown, shown)
         check(b'200 titles: 200 rendered, 0 already there' in shown, shown)
+
+
+@scene
+def prewarm_ends_where_a_wiki_has_no_end(binary):
+    with _wiki(binary, 'A', 'B', 'C') as (_, client), Listing(['A', 'B', 'C'], lot=1) as listing:
+        for places, says in ((['A'], b'does not get on'), (['C', 'B', 'A'], b'does not get on'), (['x'], b'does not get on'),
+                             (['B' * 1100], b'over 1024 bytes'), ([7], b'at no title')):
+            listing.places, listing.asked = places, 0
+            done = client('prewarm', '--wiki', listing.url, '--quiet', '--restart')
+            eq(done.returncode, 1, places)
+            check(says in done.stderr, done.stderr)
+            check(listing.asked < 20, f'{places}: {listing.asked} lots were asked for')
 
 
 @scene
