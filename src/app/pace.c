@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #define PACE_MAGIC 0x9ace9aceu
+enum { ADDRESS_BYTES = 16, MAPPED_BYTES = 12, NETWORK_BYTES = 8 }; /* v4 is ::ffff:a.b.c.d */
 
 struct slot {
     uint64_t hash;      /* 0: free */
@@ -19,6 +20,8 @@ struct pace {
     uint64_t seed;
     pthread_mutex_t lock;
     struct slot slots[PACE_SLOTS];
+    uint64_t kept;      /* bytes, as of kept_at */
+    store_time kept_at;
 };
 
 struct pace *pace_new(uint64_t seed)
@@ -56,12 +59,35 @@ static struct slot *slot_of(struct pace *p, uint64_t hash)
     return oldest;
 }
 
+static const unsigned char mapped[MAPPED_BYTES] = { [10] = 0xff, [11] = 0xff };
+
+static bool address_parse(str address, unsigned char out[ADDRESS_BYTES])
+{
+    char text[INET6_ADDRSTRLEN];
+    if (!str_to_cstr(address, text, sizeof text))
+        return false;
+    memcpy(out, mapped, sizeof mapped);
+    return inet_pton(AF_INET, text, out + MAPPED_BYTES) == 1 || inet_pton(AF_INET6, text, out) == 1;
+}
+
+static bool is_v4(const unsigned char a[ADDRESS_BYTES])
+{
+    return memcmp(a, mapped, sizeof mapped) == 0;
+}
+
+static uint64_t client_hash(const struct pace *p, str address)
+{
+    unsigned char a[ADDRESS_BYTES];
+    size_t n = !address_parse(address, a) ? 0 : is_v4(a) ? ADDRESS_BYTES : NETWORK_BYTES;
+    return XXH3_64bits_withSeed(a, n, p->seed) | 1;
+}
+
 bool pace_take(struct pace *p, str address, unsigned per_s, mono now)
 {
     MAGIC_CHECK(p, PACE_MAGIC);
     if (per_s == 0)
         return true;
-    uint64_t hash = XXH3_64bits_withSeed(address.p, address.n, p->seed) | 1;
+    uint64_t hash = client_hash(p, address);
     int64_t token_ns = NS_PER_S / per_s;
     INVARIANT(pthread_mutex_lock(&p->lock) == 0);
     struct slot *s = slot_of(p, hash);
@@ -69,6 +95,25 @@ bool pace_take(struct pace *p, str address, unsigned per_s, mono now)
     bool fits = full_at + token_ns - now.ns <= NS_PER_S;
     if (fits)
         s->full_at.ns = full_at + token_ns;
+    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
+    return fits;
+}
+
+bool pace_keep(struct pace *p, uint64_t n, uint64_t bytes_max, int64_t ttl_ns, store_time now)
+{
+    MAGIC_CHECK(p, PACE_MAGIC);
+    if (bytes_max == 0)
+        return true;
+    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
+    int64_t elapsed = now.ns - p->kept_at.ns;
+    if (elapsed > 0) {
+        double back = elapsed >= ttl_ns ? (double)p->kept : (double)bytes_max * (double)elapsed / (double)ttl_ns;
+        p->kept -= back >= (double)p->kept ? p->kept : (uint64_t)back;
+        p->kept_at = now;
+    }
+    bool fits = n <= bytes_max && p->kept <= bytes_max - n;
+    if (fits)
+        p->kept += n;
     INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
     return fits;
 }
@@ -81,17 +126,12 @@ static bool is_private_v4(const unsigned char *a)
 
 bool pace_is_private(str address)
 {
-    static const unsigned char loopback[16] = { [15] = 1 }, mapped[12] = { [10] = 0xff, [11] = 0xff };
-    char text[INET6_ADDRSTRLEN];
-    unsigned char a[16];
-    if (!str_to_cstr(address, text, sizeof text))
+    static const unsigned char loopback[ADDRESS_BYTES] = { [15] = 1 };
+    unsigned char a[ADDRESS_BYTES];
+    if (!address_parse(address, a))
         return false;
-    if (inet_pton(AF_INET, text, a) == 1)
-        return is_private_v4(a);
-    if (inet_pton(AF_INET6, text, a) != 1)
-        return false;
-    if (memcmp(a, mapped, sizeof mapped) == 0)
-        return is_private_v4(a + sizeof mapped);
+    if (is_v4(a))
+        return is_private_v4(a + MAPPED_BYTES);
     bool unique_local = (a[0] & 0xfe) == 0xfc, link_local = a[0] == 0xfe && (a[1] & 0xc0) == 0x80;
     return memcmp(a, loopback, sizeof loopback) == 0 || unique_local || link_local;
 }

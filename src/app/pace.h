@@ -1,8 +1,8 @@
 /* pace.h - so many requests a second from one address: a bucket of tokens each (Turner 1986, leaky bucket as meter).
  *
- * Addresses of private networks and of this machine are not paced: a wiki's own servers ask for many users. A table
- * of fixed size; where two addresses meet in one place, the one that has rested longest is forgotten, which gives
- * it a full bucket. Thread: any. */
+ * A client is an IPv4 address, however it is written, or an IPv6 /64, of which one host has all; what is no address
+ * counts as one client together. A table of fixed size; where two clients meet in one place, the one that has rested
+ * longest is forgotten, which gives it a full bucket. Thread: any. */
 #ifndef APP_PACE_H
 #define APP_PACE_H
 
@@ -17,6 +17,9 @@ struct pace *pace_new(uint64_t seed);
 void pace_free(struct pace **pp);
 /* May this address once more, now? per_s 0: always. */
 bool pace_take(struct pace *p, str address, unsigned per_s, mono now);
+/* May n bytes more be kept, of all clients together, when each is kept for ttl_ns? What was taken is given back evenly
+ * over ttl_ns, so at most twice bytes_max are kept at any time. bytes_max 0: always. */
+bool pace_keep(struct pace *p, uint64_t n, uint64_t bytes_max, int64_t ttl_ns, store_time now);
 /* Loopback, link-local or private (RFC 1918, 4193), as number; false for what is no address. */
 bool pace_is_private(str address);
 

@@ -91,9 +91,10 @@ bool app_page_target_of_page(struct http_exchange *x, const struct app *app, str
 bool app_page_may_stash(struct http_exchange *x, const struct app *app, const struct config_bucket *config)
 {
     str address = http_peer(x), said;
-    if (pace_is_private(address) && http_header(x, "x-client-ip", &said))
+    bool own = pace_is_private(address), told = own && http_header(x, "x-client-ip", &said);
+    if (told)
         address = said;
-    if (pace_is_private(address) || pace_take(app->pace, address, config->stash_per_s_max, clock_mono(app->clock)))
+    if ((own && !told) || pace_take(app->pace, address, config->stash_per_s_max, clock_mono(app->clock)))
         return true;
     http_reply_header(x, STR("retry-after"), STR("1"));
     return refuse(x, 429, "request_rate_exceeded",

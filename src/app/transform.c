@@ -14,6 +14,7 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
+#include "app/pace.h"
 #include "app/page_request.h"
 #include "app/tag.h"
 #include "app/title.h"
@@ -66,6 +67,7 @@ struct transform {
     unsigned parts_count, open;
     str unwrapped;
     store_time began;
+    bool stash_full;
     struct page_put put;
 };
 
@@ -113,6 +115,11 @@ static void answer_kept(struct transform *t)
     const struct render_content *html = part_find(t, "html");
     char tid[TID_TEXT_BYTES + 1];
     str body = t->put.contents[0].raw;
+    if (t->stash_full) {
+        app_problem(t->x, 507, "stash_full", NULL, STR("Too much is kept for editors already (page.stash_bytes_max)."),
+                    STR_NONE);
+        return;
+    }
     if (t->why == ERR_UNAVAILABLE || t->why == ERR_LIMIT) { /* of what the origin gave */
         app_origin_fail(t->x, ERR_CORRUPT, &t->note, 0);
         return;
@@ -158,6 +165,11 @@ static err keep(struct transform *t)
     if (why != ERR_OK || html == NULL || parsoid == NULL)
         return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
     int64_t ttl_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns;
+    uint64_t bytes = html->raw.n + parsoid->raw.n + t->fields.wikitext.n;
+    uint64_t bytes_max = t->app->config->buckets[0].stash_bytes_max;
+    t->stash_full = !pace_keep(t->app->pace, bytes, bytes_max, ttl_ns, t->began);
+    if (t->stash_full)
+        return ERR_FULL;
     t->put = (struct page_put){ .domain = which.domain, .title = which.title, .rev = which.name.rev, .has_tid = true,
                                 .stash_ns = ttl_ns, .deadline = app_page_deadline(t->app), .arena = t->arena,
                                 .contents_count = STASHED_CONTENTS, .done = put_done };

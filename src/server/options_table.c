@@ -183,6 +183,9 @@ const struct option option_bucket_rows[] = {
       .prose = "How old a render may be that is served because making it anew failed", OF(stale_if_error_ns) },
     { "stash_per_s_max", NULL, OPTION_COUNT, 0, 1000000, .initial = "5",
       .prose = "Requests with stash=true a second from one public address; 0 is no limit", OF(stash_per_s_max) },
+    { "stash_bytes_max", NULL, OPTION_SIZE, 0, UINT64_C(1) << 50, .initial = "1G",
+      .prose = "Bytes of transforms with stash=true taken in one stash_ttl, of all clients; 0 is no limit",
+      OF(stash_bytes_max) },
     { .name = NULL },
 };
 

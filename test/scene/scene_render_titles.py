@@ -177,7 +177,9 @@ def stashing_from_one_public_address_is_paced(binary):
             eq(refused[0].headers['Retry-After'], '1')
             eq(ask('203.0.113.10').status, 200)
             eq({ask(None).status for _ in range(10)}, {200})            # the wiki itself asks for many
-            eq({ask('10.1.2.3').status for _ in range(10)}, {200})
+            for others in (('10.1.2.3',), ('127.0.0.1', '::ffff:127.0.0.1'), ('2001:db8::1', '2001:db8::2'), ('none', 'such')):
+                statuses = {ask(others[i % len(others)]).status for i in range(50)}
+                eq(statuses, {200, 429}, f'{others}')
 
 
 @scene

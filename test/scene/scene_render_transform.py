@@ -54,6 +54,22 @@ def plain(html):
 
 
 @scene
+def what_is_kept_for_editors_has_a_quota(binary):
+    with Origin() as origin:
+        with origin_server(binary, origin, '--set', 'page.stash_bytes_max=8k', '--set', 'page.stash_ttl=1d') as server:
+            def keep(n):
+                return post(server, target('wikitext', 'html', 'A'), {'wikitext': f'{n}'.ljust(2000, 'x'), 'stash': True})
+            kept = keep(0)
+            eq(kept.status, 200)
+            problem(next(a for a in (keep(n) for n in range(1, 9)) if a.status != 200), 507, 'stash_full')
+            eq(post(server, target('wikitext', 'html', 'A'), {'wikitext': 'not kept'}).status, 200)
+            sent = {'html': kept.body.decode().replace('>0x', '>1x')}
+            eq(post(server, target('html', 'wikitext', 'A'), sent, {'If-Match': kept.headers['ETag']}).status, 200)
+            server.clock(advance='1d')
+            eq(keep(9).status, 200)
+
+
+@scene
 def html_goes_back_with_the_render_it_came_from(binary):
     with Origin() as origin:
         origin.page('A/b', (7, 'first'))

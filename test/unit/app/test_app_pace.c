@@ -49,6 +49,40 @@ static void a_table_that_is_full_goes_on(void **state)
     pace_free(&p);
 }
 
+static void one_client_has_one_pace_however_it_is_written(void **state)
+{
+    (void)state;
+    struct pace *p = pace_new(1);
+    assert_int_equal(granted(p, STR("203.0.113.9"), 5, at_ms(0)), 5);
+    assert_int_equal(granted(p, STR("::ffff:203.0.113.9"), 5, at_ms(0)), 0);
+    assert_int_equal(granted(p, STR("2001:db8:0:1::1"), 5, at_ms(0)), 5);
+    assert_int_equal(granted(p, STR("2001:db8:0:1:ffff::2"), 5, at_ms(0)), 0);
+    assert_int_equal(granted(p, STR("2001:db8:0:2::1"), 5, at_ms(0)), 5);
+    assert_int_equal(granted(p, STR("203.0.113.8, 203.0.113.9"), 5, at_ms(0)), 5);
+    assert_int_equal(granted(p, STR("anything"), 5, at_ms(0)), 0);
+    pace_free(&p);
+}
+
+static void what_is_kept_is_bounded_and_given_back_over_its_time(void **state)
+{
+    (void)state;
+    const int64_t day = 86400 * NS_PER_S;
+    store_time now = { .ns = 100 * day };
+    struct pace *p = pace_new(1);
+    assert_true(pace_keep(p, 600, 1000, day, now));
+    assert_false(pace_keep(p, 500, 1000, day, now));
+    assert_false(pace_keep(p, 1001, 1000, day, now));
+    assert_true(pace_keep(p, 400, 1000, day, now));
+    assert_false(pace_keep(p, 1, 1000, day, now));
+    now.ns += day / 2;
+    assert_false(pace_keep(p, 501, 1000, day, now));
+    assert_true(pace_keep(p, 500, 1000, day, now));
+    assert_true(pace_keep(p, 5000, 0, day, now));
+    now.ns += day;
+    assert_true(pace_keep(p, 1000, 1000, day, now));
+    pace_free(&p);
+}
+
 static void private_addresses_are_told_from_public_ones(void **state)
 {
     (void)state;
@@ -67,6 +101,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(five_a_second_are_five_a_second),
         cmocka_unit_test(a_table_that_is_full_goes_on),
+        cmocka_unit_test(one_client_has_one_pace_however_it_is_written),
+        cmocka_unit_test(what_is_kept_is_bounded_and_given_back_over_its_time),
         cmocka_unit_test(private_addresses_are_told_from_public_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
