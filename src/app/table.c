@@ -361,7 +361,7 @@ const struct http_route app_table_routes[] = {
     { HTTP_PUT, "/{domain}/v1/table/{table}", table_create, .body_bytes_max = TABLE_SCHEMA_BODY_BYTES_MAX,
       .permission = "table.write", .label = "table.create" },
     { HTTP_GET, "/{domain}/v1/table/{table}", table_schema, .permission = "table.read", .label = "table.schema" },
-    { HTTP_DELETE, "/{domain}/v1/table/{table}", table_drop, .permission = "table.write", .label = "table.drop" },
+    { HTTP_DELETE, "/{domain}/v1/table/{table}", table_drop, .permission = "table.purge", .label = "table.drop" },
     { HTTP_POST, "/{domain}/v1/table/{table}/get", table_get, .body_bytes_max = TABLE_BODY_BYTES_MAX,
       .permission = "table.read", .label = "table.get" },
     { HTTP_POST, "/{domain}/v1/table/{table}/put", table_put, .body_bytes_max = TABLE_BODY_BYTES_MAX,

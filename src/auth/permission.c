@@ -19,6 +19,7 @@ static const struct { const char *name; unsigned roles; } permissions[] = {
     { "page.read", READ | WRITE | ADMIN }, { "page.write", WRITE | ADMIN }, { "page.purge", PURGE | ADMIN },
     { "table.read", READ | WRITE | ADMIN }, { "table.write", WRITE | ADMIN },
     { "admin.read", ADMIN }, { "admin.write", ADMIN }, { "admin.check", ADMIN }, { "admin.backup", ADMIN },
+    { "table.purge", PURGE | ADMIN },
 };
 enum { OF_QUEUES = 29 };
 _Static_assert(COUNT_OF(permissions) <= AUTH_PERMISSIONS_MAX, "one bit each");

@@ -79,6 +79,11 @@ def roles_and_domains_limit_a_key(binary):
             eq(statuses(server, scoped), (200, 200, 403, 403))
             eq(server.request('PUT', f'{DE}/1', bearer(scoped, **HTML), b'one').status, 403)
             eq(server.request('PUT', f'{DE}/1', bearer(made['write'], **HTML), b'one').status, 201)
+            schema = {'attributes': {'p': 'string'}, 'index': [{'attribute': 'p', 'type': 'hash'}]}
+            eq(server.request('PUT', '/en.example.test/v1/table/t', bearer(made['write']), schema).status, 201)
+            for where in ('/en.example.test/v1/table/t', '/*/v1/table/t'):     # a table goes with all its rows
+                eq(server.request('DELETE', where, bearer(made['write'])).status, 403, where)
+            eq(server.request('DELETE', '/en.example.test/v1/table/t', bearer(made['purge'])).status, 204)
 
 
 @scene

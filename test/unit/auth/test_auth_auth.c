@@ -64,6 +64,7 @@ static void roles_are_sets_of_permissions(void **state)
         { "read", "page.read", "page.write" },   { "read", "table.read", "table.write" },
         { "write", "page.write", "page.purge" }, { "write", "page.read", "admin.check" },
         { "purge", "page.purge", "page.write" }, { "admin", "admin.check", "queue.produce" },
+        { "purge", "table.purge", "table.write" }, { "write", "table.write", "table.purge" },
         { "admin", "page.purge", "queue.lease" }, { "NamespaceOwner", "queue.lease", "page.read" },
         { "PublicViewer", "system.health", "queue.stats" }, { "Admin", "namespace.update", "no.such" },
     };
