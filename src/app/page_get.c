@@ -99,7 +99,8 @@ static void read_start(struct page_get *g)
 static void order_done(struct page_order *o, err why)
 {
     struct page_get *g = CONTAINER_OF(o, struct page_get, order);
-    if (why != ERR_OK) {
+    bool unwritten = why == ERR_FULL && o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
+    if (why != ERR_OK && !unwritten) {
         unpin(g);
         app_page_fail(g->x, why, &o->trace, &o->note);
         return;

@@ -171,7 +171,7 @@ static err decide_delete(struct engine_txn *t, void *ctx)
 err auth_apikey_delete(struct auth *a, str id, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct apikey_change c = { .change = { .auth = a, .note = note }, .n = { .id = id } };
+    struct apikey_change c = { .change = { .auth = a, .note = note, .removes = true }, .n = { .id = id } };
     return change_run(&c.change, decide_delete, &c);
 }
 

@@ -207,7 +207,7 @@ static err decide_delete(struct engine_txn *t, void *ctx)
 err auth_binding_delete(struct auth *a, const struct auth_binding_new *n, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct binding_change c = { .change = { .auth = a, .note = note }, .n = *n };
+    struct binding_change c = { .change = { .auth = a, .note = note, .removes = true }, .n = *n };
     if (n->space.n == 0)
         c.n.space = STR(AUTH_SYSTEM);
     err why = auth_binding_user_check(n->user_id, note);

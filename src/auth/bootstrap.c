@@ -132,7 +132,7 @@ static err decide_door(struct engine_txn *t, void *ctx)
 err auth_door_set(struct auth *a, bool open, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct bootstrap b = { .change = { .auth = a, .note = note }, .open = open };
+    struct bootstrap b = { .change = { .auth = a, .note = note, .removes = !open }, .open = open };
     bootstrap_draw(a, &b.ids);
     err why = change_run(&b.change, decide_door, &b);
     if (why != ERR_OK)

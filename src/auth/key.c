@@ -169,7 +169,7 @@ static err decide_delete(struct engine_txn *t, void *ctx)
 err auth_key_delete(struct auth *a, str id, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct removal r = { .change = { .auth = a, .note = note }, .id = id };
+    struct removal r = { .change = { .auth = a, .note = note, .removes = true }, .id = id };
     return change_run(&r.change, decide_delete, &r);
 }
 

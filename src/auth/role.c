@@ -194,7 +194,7 @@ static err decide_delete(struct engine_txn *t, void *ctx)
 err auth_role_delete(struct auth *a, str space, str name, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct role_change c = { .change = { .auth = a, .note = note },
+    struct role_change c = { .change = { .auth = a, .note = note, .removes = true },
                              .space = space.n > 0 ? space : STR(AUTH_SYSTEM), .name = name };
     err why = check_not_standard(name, note);
     return why != ERR_OK ? why : change_run(&c.change, decide_delete, &c);

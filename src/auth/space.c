@@ -215,7 +215,8 @@ err auth_space_update(struct auth *a, const struct auth_space *s, struct err_not
 err auth_space_delete(struct auth *a, str name, bool in_use, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
-    struct space_change c = { .change = { .auth = a, .note = note }, .name = name, .in_use = in_use };
+    struct space_change c = { .change = { .auth = a, .note = note, .removes = true },
+                              .name = name, .in_use = in_use };
     err why = auth_space_name_check(name, note);
     if (why == ERR_OK)
         why = check_not_reserved(name, note);

@@ -8,7 +8,8 @@
 err change_run(struct change *c, err (*decide)(struct engine_txn *t, void *ctx), void *ctx)
 {
     err_note_set(c->note, "%s", "");
-    err why = engine_update_wait(c->auth->engine, decide, ctx);
+    const struct engine_update u = { .decide = decide, .ctx = ctx, .frees = c->removes };
+    err why = engine_submit_wait(c->auth->engine, &u);
     grants_cache_empty(c->auth->cache);
     bool told = c->note != NULL && c->note->text[0] != '\0';
     if (why != ERR_OK && !told)

@@ -8,8 +8,9 @@
 #include "auth/rows.h"
 #include "engine/engine.h"
 
-/* What every change carries; the first member of its context. */
-struct change { struct auth *auth; struct err_note *note; };
+/* What every change carries; the first member of its context. removes: it takes rights away, and does so on a full
+ * disk, too. */
+struct change { struct auth *auth; struct err_note *note; bool removes; };
 
 /* Runs the decision, waits for the disk, empties the cache. Blocks. */
 MUST_CHECK err change_run(struct change *c, err (*decide)(struct engine_txn *t, void *ctx), void *ctx);

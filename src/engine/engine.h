@@ -145,7 +145,7 @@ enum engine_ack { ENGINE_ACK_SYNCED, ENGINE_ACK_EARLY, ENGINE_ACK_UNSYNCED };
  *             ERR_SHUTDOWN, ERR_LIMIT (engine_opts.waiting_max), ERR_TIMEOUT (deadline passed before decide
  *             ran: nothing was written). Short: it may wake somebody, not work.
  *   partition the bytes that all keys written start with, for engines that distribute; STR_NONE: any key.
- *   frees     the update only removes rows: it may use the reserve that is kept on a full disk. */
+ *   frees     the update removes rows, or lets others be removed: it may use the reserve kept on a full disk. */
 struct engine_update {
     err (*decide)(struct engine_txn *t, void *ctx);
     void (*done)(void *ctx, err why);
