@@ -132,6 +132,19 @@ def typed_source_is_stashed_for_the_save(binary):
 
 
 @scene
+def what_the_linter_finds_is_told(binary):
+    with Wired(binary) as wired:
+        wrong = 'a <center>b</center>'
+        wired.wiki.edit('Lint', wrong)
+        errors = [json.loads(wired.get('/page/lint/Lint').body)]
+        errors.append(json.loads(wired.server.request('POST', f'{BASE}/transform/wikitext/to/lint/Lint',
+                                                      {'Content-Type': 'application/json'}, json.dumps({'wikitext': wrong})).body))
+        for found in errors:
+            eq([error['type'] for error in found], ['obsolete-tag'], found)
+        eq(json.loads(wired.get(f'/page/lint/{quote(wired.wiki.titles()[0])}').body), [])
+
+
+@scene
 def changes_beside_are_merged_and_conflicts_are_told(binary):
     with Wired(binary) as wired:
         wiki = wired.wiki

@@ -40,6 +40,7 @@ $wgGroupPermissions['sysop']['deleterevision'] = true; # hides a revision's text
 
 # Parsoid's own routes: /w/rest.php/{domain}/v3/...
 wfLoadExtension( 'Parsoid', "$IP/vendor/wikimedia/parsoid/extension.json" );
+$wgParsoidSettings['linting'] = true; # else page/lint and the transform to lint find nothing
 
 # VisualEditor for everyone, with its source mode and visual diffs, and no question before the first edit.
 wfLoadExtension( 'VisualEditor' );
