@@ -229,12 +229,11 @@ static void an_endless_chunk_extension_ends_the_connection(void **state)
     memset(extension, 'x', n);
     int fd = wire_connect(echo_port(e, 0));
     assert_true(wire_send(fd, STR(POST_C "Transfer-Encoding: chunked\r\n\r\n1;")));
-    if (wire_send(fd, (str){ .p = extension, .n = n }) && wire_send(fd, STR("\r\nx\r\n0\r\n\r\n")))
+    if (wire_send(fd, (str){ .p = extension, .n = n }) && wire_send(fd, STR("\r\nx\r\n0\r\n\r\n"))) {
         wire_read(fd, false, a);
-    else
-        a->status = 0;
-    assert_true(a->status == 500 || a->status == 0);
-    assert_int_equal(wire_bytes_left(fd), 0);
+        assert_true(a->status == 500 || a->status == 0);
+        assert_int_equal(wire_bytes_left(fd), 0);
+    } /* else cut off, perhaps with the answer unread */
     close(fd);
     assert_int_equal(echo_counts(e).finished, before.finished); /* no handler has answered */
     free(a);
