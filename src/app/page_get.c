@@ -162,13 +162,33 @@ static bool follow(struct page_get *g)
         return true;
     if (!g->deferred)
         page_miss_defer(g);
-    g->hops++;
+    if (g->hops++ == 0)
+        g->from = (struct page_from){ .target = g->target, .name = g->render.name, .how = g->how,
+                                      .how_detail = g->how_detail, .named = g->named };
     g->target.title = key;
     g->target.has_rev = g->named = g->made = g->settled = false;
     g->how = HOW_HIT;
     g->how_detail = NULL;
     g->unlike = true; /* the answer stands under another title than its own */
     g->which = page_target_which(&g->target);
+    page_get_again(g);
+    return true;
+}
+
+bool page_get_turn_back(struct page_get *g)
+{
+    if (g->hops == 0)
+        return false;
+    g->hops = 0;
+    g->follow = g->no_cache = false;
+    g->made = g->settled = true; /* it is there: nothing more is asked for */
+    g->target = g->from.target;
+    g->how = g->from.how;
+    g->how_detail = g->from.how_detail;
+    g->named = g->from.named;
+    g->which = page_target_which(&g->target);
+    g->which.select = SELECT_EXACT;
+    g->which.name = g->from.name;
     page_get_again(g);
     return true;
 }
@@ -226,6 +246,8 @@ static bool is_plain(struct http_exchange *x)
 
 static void answer_missing(struct page_get *g)
 {
+    if (page_get_turn_back(g))
+        return;
     if (g->why == ERR_NOT_FOUND)
         app_problem(g->x, 404, "not_found", NULL, STR("No such render is stored."), STR_NONE);
     else
@@ -342,7 +364,7 @@ void page_get_next(struct page_get *g)
     case FOUND_NO_CONTENT:
         if (lacks_what_is_made(g))
             page_miss_start(g);
-        else
+        else if (!page_get_turn_back(g))
             app_problem(g->x, 404, "not_found#content", NULL, STR("This render has no content of that name."),
                         STR_NONE);
         return;

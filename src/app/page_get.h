@@ -29,6 +29,15 @@ enum page_found {
     FOUND_FAILURE,    /* why */
 };
 
+/* Where the following of redirects began. */
+struct page_from {
+    struct page_target target;
+    struct page_name name;
+    enum page_how how;
+    const char *how_detail;
+    bool named;
+};
+
 struct page_get {
     struct http_exchange *x; /* NULL: of an answer for many */
     const struct app *app;
@@ -57,6 +66,7 @@ struct page_get {
     bool settled;    /* the title is as the wiki writes it */
     bool unlike;     /* the client wrote the title in another way, and is not redirected */
     unsigned hops;   /* redirects followed */
+    struct page_from from; /* of the first of them */
     /* decided by page_get_decide */
     int status;              /* 200, 206, 302, 304, 406, 412, 416 */
     enum http_coding coding; /* of the answer */
@@ -99,6 +109,9 @@ MUST_CHECK err page_get_decode(struct page_get *g);
 void page_get_next(struct page_get *g);
 /* Looks again on the pool, then goes on. Deferred. */
 void page_get_again(struct page_get *g);
+
+/* The redirects that were followed lead nowhere: answers the first page itself. False: none were. */
+MUST_CHECK bool page_get_turn_back(struct page_get *g);
 
 /* page_miss.c: settles the title, has the render made if page_miss_can, then looks again; answers when that cannot be.
  * Thread: as page_get_next. */

@@ -40,6 +40,8 @@ static bool may_be_stale(const struct page_get *g, err why)
 
 static void failed(struct page_get *g, err why, const struct err_note *note, int64_t remembered_ms)
 {
+    if (why == ERR_NOT_FOUND && page_get_turn_back(g))
+        return;
     if (may_be_stale(g, why)) {
         g->how = HOW_STALE;
         g->how_detail = "stale-error";
@@ -122,6 +124,11 @@ static void no_rules(struct title_wait *w, err why, const struct err_note *note)
     failed(CONTAINER_OF(w, struct page_get, wait), why, note, 0);
 }
 
+static bool refused(struct title_wait *w)
+{
+    return page_get_turn_back(CONTAINER_OF(w, struct page_get, wait));
+}
+
 /* ---- starting ---- */
 
 /* The client has left: its answer goes nowhere, and the flight goes on without it. Loop thread. */
@@ -158,6 +165,6 @@ void page_miss_start(struct page_get *g)
         return;
     }
     g->wait = (struct title_wait){ .x = g->x, .target = &g->target, .deadline = g->deadline, .go = settled,
-                                   .failed = no_rules, .deferred = true };
+                                   .failed = no_rules, .refused = refused, .deferred = true };
     title_wait_start(&g->wait);
 }

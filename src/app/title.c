@@ -22,32 +22,44 @@ static err key_of(struct arena *a, const struct siteinfo *rules, str title, stru
     return page_title_key(a, key->key, &key->key, note); /* its own limits */
 }
 
-bool title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, bool *bad)
+/* ERR_AGAIN: the rules are not known; ERR_BAD, ERR_LIMIT: answer_bad has yet to tell. */
+static err settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, struct err_note *note)
 {
     struct title_key key;
-    struct err_note note = { { 0 } };
     struct origin *origin = target->domain->origin;
     *seen = (struct title_seen){ .changed = false };
-    *bad = false;
     if (origin == NULL || !origin_has_api(origin) || target->title.n == 0)
-        return true;
+        return ERR_OK;
     struct siteinfo *rules = origin_siteinfo(origin);
     if (rules == NULL)
-        return false;
-    err why = key_of(http_arena(x), rules, target->title, &key, &note);
+        return ERR_AGAIN;
+    err why = key_of(http_arena(x), rules, target->title, &key, note);
     siteinfo_unref(&rules);
-    *bad = why != ERR_OK;
-    if (why == ERR_BAD)
-        app_problem(x, 400, "bad_request#invalid_title", NULL, str_of(note.text), STR_NONE);
-    else if (why != ERR_OK)
-        app_fail(x, why, &note);
-    if (*bad)
-        return false;
+    if (why != ERR_OK)
+        return why;
     target->title = key.key;
     *seen = (struct title_seen){ .changed = key.changed,
                                  .user = key.namespace_id == NAMESPACE_USER ||
                                          key.namespace_id == NAMESPACE_USER_TALK };
-    return true;
+    return ERR_OK;
+}
+
+static void answer_bad(struct http_exchange *x, err why, const struct err_note *note)
+{
+    if (why == ERR_BAD)
+        app_problem(x, 400, "bad_request#invalid_title", NULL, str_of(note->text), STR_NONE);
+    else
+        app_fail(x, why, note);
+}
+
+bool title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, bool *bad)
+{
+    struct err_note note = { { 0 } };
+    err why = settle(x, target, seen, &note);
+    *bad = why != ERR_OK && why != ERR_AGAIN;
+    if (*bad)
+        answer_bad(x, why, &note);
+    return why == ERR_OK;
 }
 
 static void rules_got(struct siteinfo_waiter *s, enum render_why why, const struct err_note *note)
@@ -63,12 +75,18 @@ static void rules_got(struct siteinfo_waiter *s, enum render_why why, const stru
 
 void title_wait_start(struct title_wait *w)
 {
-    bool bad;
-    if (title_settle(w->x, w->target, &w->seen, &bad)) {
+    struct err_note note = { { 0 } };
+    err why = settle(w->x, w->target, &w->seen, &note);
+    if (why == ERR_OK) {
         w->go(w);
         return;
     }
-    if (bad || (!w->deferred && !app_page_may_wait(w->x)))
+    if (why != ERR_AGAIN) {
+        if (why != ERR_BAD || w->refused == NULL || !w->refused(w))
+            answer_bad(w->x, why, &note);
+        return;
+    }
+    if (!w->deferred && !app_page_may_wait(w->x))
         return;
     if (!w->deferred)
         http_defer(w->x);

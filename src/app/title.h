@@ -24,13 +24,14 @@ struct title_wait {
     void (*go)(struct title_wait *w);
     /* The rules cannot be had. NULL: app_origin_fail. */
     void (*failed)(struct title_wait *w, err why, const struct err_note *note);
+    /* It is no title of the wiki; false: answer that. NULL: it is answered, and nothing else is called. */
+    bool (*refused)(struct title_wait *w);
     bool deferred;             /* x is; it will be when that has to be waited for */
     /* out */
     struct title_seen seen;
     /* the module's */
     struct siteinfo_waiter siteinfo;
 };
-/* What is no title of the wiki has been answered, and neither is called. */
 void title_wait_start(struct title_wait *w);
 /* At once: false when the rules are not known, and target->title stays as it is; or when *bad, and it has answered. */
 MUST_CHECK bool title_settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, bool *bad);

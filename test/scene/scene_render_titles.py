@@ -125,6 +125,27 @@ def the_wikis_redirects_lead_on(binary):
 
 
 @scene
+def a_redirect_that_leads_nowhere_is_the_page_itself_to_scripts(binary):
+    targets = {'S': 'Special:Search', 'M': 'Missing', 'D': 'S', 'I': 'Bad%5Btitle'}
+    with Origin() as origin:
+        for rev, (title, leads) in enumerate(targets.items(), 7):
+            origin.page(title, (rev, f'#REDIRECT [[{leads}]]'))
+        with origin_server(binary, origin) as server:
+            for rev, title in enumerate(targets, 7):
+                for cache in ('miss', 'hit'):
+                    answer = get(server, title, headers=ELSEWHERE)
+                    check(f'/revision/{rev}"'.encode() in answer.body, f'{title} itself: {answer.body}')
+                    check(f'/html/{title}/{rev}/' in answer.headers['Content-Location'], answer.headers['Content-Location'])
+                    eq(answer.headers['Location'], None)
+                    eq(answer.headers['Cache-Control'], 'no-cache')
+                    eq(answer.headers['X-Restbase-Cache'], cache)
+                eq(get(server, title, status=302).headers['X-Restbase-Cache'], 'hit')
+            eq(get(server, 'M', headers={**ELSEWHERE, 'Cache-Control': 'no-cache'}).headers['X-Restbase-Cache'], 'nocache')
+            server.restart()                                        # the rules of titles are to be asked for again
+            check(b'/revision/7"' in get(server, 'S', headers=ELSEWHERE).body, 'S itself')
+
+
+@scene
 def the_version_of_the_specification_is_negotiated(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
