@@ -502,7 +502,8 @@ static bool parse_path(struct transform *t)
     for (t->kind = 0; t->kind < KINDS; t->kind++)
         if (str_eq(from, str_of(kinds[t->kind].from)) && str_eq(to, str_of(kinds[t->kind].to)))
             break;
-    if (t->kind == KINDS || t->target.domain->origin == NULL) {
+    struct origin *origin = t->target.domain->origin;
+    if (t->kind == KINDS || origin == NULL || origin_opts_of(origin)->kind != ORIGIN_PARSOID) {
         app_problem(x, 404, "not_found#transform", NULL,
                     t->kind == KINDS ? STR("There is no such transform.")
                                      : STR("This domain has no origin that transforms."),

@@ -97,7 +97,7 @@ static enum render_why judge_status(struct fetch *f)
     err_note_set(&f->note, "the origin answered %d", status);
     if (status == 404)
         return RENDER_NO_REVISION;
-    if (status == 429 || status == 503) {
+    if (status == 408 || status == 425 || status == 429 || status == 503) {
         f->retry_after_s = retry_after(f);
         return RENDER_BUSY;
     }

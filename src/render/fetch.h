@@ -3,7 +3,7 @@
  * At most the origin's concurrency of renders run at once, half as many transforms (each behind a gate) and FETCH_ASIDE
  * more, so that metadata finds room while both gates are full.
  * Again, after FETCH_AGAIN_MS for each time before: a GET whose connection failed or was cut, or that got 500, 502
- * or 504, up to the origin's retries and while its deadline leaves time. 429 and 503 are answers: the origin
+ * or 504, up to the origin's retries and while its deadline leaves time. 408, 425, 429 and 503 are answers: the origin
  * asks to be left alone. Thread: start from any, done and cancel on the loop. */
 #ifndef RENDER_FETCH_H
 #define RENDER_FETCH_H

@@ -298,6 +298,27 @@ static str unescape(struct arena *a, str s)
     return (str){ .p = copy, .n = (size_t)(at - copy) };
 }
 
+/* As it stands behind a # (RFC 3986): what may not is encoded, what is encoded already stays. */
+static str encode_fragment(struct arena *a, str s)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    char *copy = arena_alloc(a, s.n * 3 + 1), *at = copy;
+    if (copy == NULL)
+        return STR_NONE;
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        if (c > ' ' && c < 0x7f && strchr("\"#<>[\\]^`{|}", c) == NULL) {
+            *at++ = s.p[i];
+            continue;
+        }
+        *at++ = '%';
+        *at++ = digits[c >> 4];
+        *at++ = digits[c & 15];
+    }
+    *at = 0;
+    return (str){ .p = copy, .n = (size_t)(at - copy) };
+}
+
 /* "./Target#frag", "../Target": a page of the same wiki. */
 static bool local_target(struct arena *a, str href, str *target, str *fragment)
 {
@@ -312,8 +333,8 @@ static bool local_target(struct arena *a, str href, str *target, str *fragment)
     if (!local || encoded.n == 0 || http_decode(a, encoded, false, &decoded) != ERR_OK)
         return false;
     *target = decoded;
-    *fragment = path < href.n ? str_skip(href, path + 1) : STR("");
-    return true;
+    *fragment = encode_fragment(a, str_skip(href, path + 1));
+    return fragment->p != NULL;
 }
 
 bool render_head_redirect(struct arena *a, str html, str *target, str *fragment)

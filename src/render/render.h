@@ -70,7 +70,7 @@ enum render_why {
     RENDER_NO_REVISION,    /* no such revision of this title: 404 */
     RENDER_SUPPRESSED,     /* its text is hidden: 403 access_denied#revision, 410 in transforms' 409/410 rules */
     RENDER_REFUSED,        /* the origin said 4xx: 400, detail */
-    RENDER_BUSY,           /* 429 or 503: 503 with Retry-After */
+    RENDER_BUSY,           /* 408, 425, 429 or 503: 503 with Retry-After */
     RENDER_FAILED,         /* 5xx, cut, invalid JSON, lying about type or revision: 502 */
     RENDER_TIMEOUT,        /* 504 */
     RENDER_LIMIT,          /* too large: 502 */
@@ -195,8 +195,8 @@ bool render_head_is(str html); /* it has a head */
 MUST_CHECK bool render_head_tid(str html, struct tid *out);
 /* The revision a page's head names (<html about=".../revision/N">); 0: none. */
 uint64_t render_head_rev(str html);
-/* href of <link rel="mw:PageProp/redirect" href="./Target#frag">: target decoded, in the arena, and the fragment as it
- * stands. False: none, or one that leads out of the wiki. */
+/* href of <link rel="mw:PageProp/redirect" href="./Target#frag">: target decoded, and the fragment as it may stand in a
+ * URL; both in the arena. False: none, or one that leads out of the wiki. */
 MUST_CHECK bool render_head_redirect(struct arena *a, str html, str *target, str *fragment);
 
 #endif

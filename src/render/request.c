@@ -104,6 +104,9 @@ static enum render_why check_rev(struct render_work *w)
     uint64_t asked = r->meta.rev != 0 ? r->meta.rev : r->rev;
     if (named == 0 && in_head == 0 && (asked == 0 || r->origin->opts.kind == ORIGIN_PARSOID))
         return fail(r, RENDER_FAILED, "the origin does not say which revision it rendered");
+    bool of_newest = r->origin->opts.kind == ORIGIN_TEMPLATE && strstr(r->origin->opts.url, "{rev}") == NULL;
+    if (of_newest && asked != 0 && named != 0 && named != asked)
+        return fail(r, RENDER_NO_REVISION, "the origin gives its newest revision alone");
     if ((named != 0 && in_head != 0 && named != in_head) || (asked != 0 && named != 0 && named != asked) ||
         (asked != 0 && in_head != 0 && in_head != asked))
         return fail(r, RENDER_FAILED, "the origin rendered another revision than asked");

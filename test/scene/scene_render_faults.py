@@ -92,6 +92,7 @@ def an_origin_that_is_busy_is_503_and_says_when(binary):
 # What the wiki answers, and what that is to who asks for a render: docs/api.md, section 5.
 TOLD = {400: (400, 'bad_request#origin'), 403: (400, 'bad_request#origin'), 406: (400, 'bad_request#origin'),
         413: (400, 'bad_request#origin'), 429: (503, 'origin_busy'), 503: (503, 'origin_busy'),
+        408: (503, 'origin_busy'), 425: (503, 'origin_busy'),
         500: (502, 'origin_failed'), 302: (502, 'origin_failed'),
         404: (502, 'origin_failed')}    # of what its api.php has: to an editor a 404 is a page that is not there
 # To who asks for a transform; these are not remembered, so that only the wiki's own word says when to come again.

@@ -269,7 +269,8 @@ def what_cannot_be_brought_up_to_date_is_refused(binary):
 def what_is_wrong_with_a_transform_is_said(binary):
     with Origin() as origin:
         origin.page('A', (7, 'first'))
-        with origin_server(binary, origin, '--domain', 'plain.test', '--set', 'page.body_bytes_max=64k') as server:
+        options = ['--domain', 'plain.test', *origin.options('rest.test', kind='rest'), '--set', 'page.body_bytes_max=64k']
+        with origin_server(binary, origin, *options) as server:
             def wrong(where, fields, kind, status=400, **named):
                 problem(post(server, where, fields, **named), status, kind)
             wrong(target('html', 'wikitext', 'A', 0), {'wikitext': 'x'}, 'bad_request#html')
@@ -281,7 +282,8 @@ def what_is_wrong_with_a_transform_is_said(binary):
             wrong(target('wikitext', 'html', 'A', 'x'), {'wikitext': 'x'}, 'bad_request#invalid_revision')
             wrong(target('wikitext', 'html', 'A%5B'), {'wikitext': 'x'}, 'bad_request#invalid_title')
             wrong(target('wikitext', 'mobile', 'A'), {'wikitext': 'x'}, 'not_found#transform', 404)
-            wrong('/plain.test/v1/transform/wikitext/to/html', {'wikitext': 'x'}, 'not_found#transform', 404)
+            for domain in ('plain.test', 'rest.test'):
+                wrong(f'/{domain}/v1/transform/wikitext/to/html', {'wikitext': 'x'}, 'not_found#transform', 404)
             problem(server.request('POST', target('wikitext', 'html'), {'Content-Type': 'text/plain'}, 'x'), 400,
                     'bad_request#invalid_body')
             problem(server.request('POST', target('wikitext', 'html'), {'Content-Type': 'multipart/form-data'}, 'x'), 400,

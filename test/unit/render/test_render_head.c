@@ -95,6 +95,8 @@ static void redirect_target_is_decoded(void **state)
     (void)state;
     check_redirect("<html><head></head><body><section>"
                    "<link rel=\"mw:PageProp/redirect\" href=\"./Target%3F_a#b_c\" id=\"x\"/>", "Target?_a", "b_c");
+    check_redirect("<link rel=\"mw:PageProp/redirect\" href=\"./B#a b%20c\xc3\xa9\r\n\"/>", "B",
+                   "a%20b%20c%C3%A9%0D%0A");
     check_redirect("<link rel=\"mw:PageProp/redirect x\" href=\"../../A%26B&amp;C\"/>", "A&B&C", "");
     check_redirect("<link href='./T?action=edit&amp;redlink=1' rel='mw:PageProp/redirect'/>", "T", "");
     check_redirect("<link rel=\"mw:PageProp/Category\" href=\"./A\"/>", NULL, NULL);

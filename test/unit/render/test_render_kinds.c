@@ -28,6 +28,11 @@ static const struct given givens[] = {
     { "wikitext", ORIGIN_PARSOID, WANT_WIKITEXT,
       { FINE_META, { .path = "x", .head = "200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n", .body = "a\n" } },
       RENDER_FINE, "wikitext", "a\n", "content-type: text/plain; charset=utf-8\n", "/v3/page/wikitext/A%2FB_c/9 " },
+    { "wikitext of a quoted parameter", ORIGIN_PARSOID, WANT_WIKITEXT,
+      { FINE_META,
+        { .path = "x", .head = "200 OK\r\nContent-Type: text/plain;x=\"a;b\\\";c\";charset=UTF-8\r\n", .body = "a" } },
+      RENDER_FINE, "wikitext", "a", "content-type: text/plain; x=\"a;b\\\";c\"; charset=utf-8\n",
+      "/v3/page/wikitext/A%2FB_c/9 " },
     { "wikitext of another revision", ORIGIN_PARSOID, WANT_WIKITEXT,
       { FINE_META,
         { .path = "x", .head = "200 OK\r\nContent-Type: text/plain\r\nContent-Revision-Id: 8\r\n", .body = "a" } },
@@ -156,7 +161,7 @@ static const struct filled fills[] = {
     { "/w/{title}", "GET /w/A%2FB_c ", PAGE, "<html about='//w/revision/5'>", 0, 5 },
     { "/w/{title}/{rev}", "GET /w/A%2FB_c/9 ", PAGE, "x", 9, 9 },
     { "/w/{title}", "GET /w/A%2FB_c ", PAGE, "x", 0, 0 },
-    { "/w/{title}", "GET /w/A%2FB_c ", PAGE "Content-Revision-Id: 8\r\n", "x", 9, 0 },
+    { "/w/{title}/{rev}", "GET /w/A%2FB_c/9 ", PAGE "Content-Revision-Id: 8\r\n", "x", 9, 0 },
     { "/w/{title}", "GET /w/A%2FB_c ", PAGE "ETag: \"abc\"\r\n", "x", 0, 0 },
     { "/w/{title}", "GET /w/A%2FB_c ", PAGE "ETag: \"99999999999999999999\"\r\n", "x", 0, 0 },
     { "/w/{title}", "GET /w/A%2FB_c ", "200 OK\r\nContent-Type: text/plain\r\nContent-Revision-Id: 9\r\n", "x", 9, 0 },
@@ -195,6 +200,21 @@ static void a_template_tells_no_page_from_no_revision(void **state)
     wish_end(&w);
     wish_begin(&w, s, "A", 9);
     wish_now(&w, RENDER_NO_REVISION);
+    wish_end(&w);
+    stage_free(s);
+}
+
+static void a_template_without_revision_has_the_newest_alone(void **state)
+{
+    (void)state;
+    static const struct rule rules[] = { { .path = "/", .head = PAGE "ETag: \"9/x\"\r\n", .body = "x" }, { 0 } };
+    struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, "/{title}", rules);
+    struct wish w;
+    wish_begin(&w, s, "A", 9);
+    wish_now(&w, RENDER_FINE);
+    wish_end(&w);
+    wish_begin(&w, s, "A", 8);
+    wish_now(&w, RENDER_NO_REVISION); /* however often it is asked */
     wish_end(&w);
     stage_free(s);
 }
@@ -478,6 +498,7 @@ int main(void)
         cmocka_unit_test(the_wiki_says_whose_a_cookie_is),
         cmocka_unit_test(templates_are_filled_in),
         cmocka_unit_test(a_template_tells_no_page_from_no_revision),
+        cmocka_unit_test(a_template_without_revision_has_the_newest_alone),
         cmocka_unit_test(what_is_no_origin_is_refused),
         cmocka_unit_test(transforms_go_out_as_they_must),
         cmocka_unit_test(a_save_finds_room_while_renders_wait),
