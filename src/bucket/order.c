@@ -366,7 +366,8 @@ static void order_submit(struct page_order *o)
     o->update = (struct engine_update){ .decide = order_decide, .done = order_done, .ctx = o,
                                         .deadline = o->phase == 0 ? o->deadline : (mono){ .ns = INT64_MAX },
                                         .partition = STR_NONE,
-                                        .frees = o->kind == ORDER_PURGE || o->kind == ORDER_RELEASE };
+                                        .frees = o->kind == ORDER_PURGE || o->kind == ORDER_RELEASE ||
+                                                 o->kind == ORDER_MARK };
     engine_submit(o->bucket->pages->engine, &o->update);
 }
 
