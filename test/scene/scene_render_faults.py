@@ -129,6 +129,8 @@ def each_failure_has_the_status_that_is_promised(binary):
                 problem(answer, status, kind)
                 eq(answer.headers['Retry-After'], '1' if status == 503 else None, f'transform {code}')
             for content in ('lint', 'wikitext'):
+                origin.fault(content, status_of(404))
+                problem(ask('A', content=content)[0], 502, 'origin_failed')     # its api.php has it
                 answer, _ = ask('A', 9, {'Content-Length': '0'}, 'PUT', content)
                 eq((answer.status, answer.headers['Allow']), (405, 'GET, HEAD, OPTIONS'))
 
