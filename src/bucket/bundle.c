@@ -141,6 +141,7 @@ static bool contains_nocase(str text, str lower)
 /* Both digests in one pass over the bytes: what is cut out, and where, goes to the second hash. */
 struct both {
     EVP_MD_CTX *plain, *rest;
+    EVP_MD_CTX *headers;      /* but content-type; NULL: there are none */
     str raw;
     uint64_t plain_n;
     size_t seen;              /* bytes of raw before it are in one of the two */
@@ -164,6 +165,20 @@ static void plain_piece(void *ctx, str bytes)
     b->seen = at + bytes.n;
 }
 
+static void hash_headers(struct both *b, const struct page_put_content *c)
+{
+    str lines = c->headers;
+    while (lines.n > 0) {
+        str line = str_split(&lines, '\n');
+        if (line.n == 0 || str_eq_nocase(str_take(line, str_find(line, ':')), STR("content-type")))
+            continue;
+        if (b->headers == NULL)
+            b->headers = hash_begin();
+        hash_text(b->headers, c->name);
+        hash_text(b->headers, line);
+    }
+}
+
 static void hash_content(struct both *b, const struct page_put_content *c)
 {
     str type = bundle_header(c->headers, STR("content-type"));
@@ -172,6 +187,7 @@ static void hash_content(struct both *b, const struct page_put_content *c)
     hash_text(b->plain, c->name);
     hash_text(b->plain, type);
     hash_text(b->rest, c->headers);
+    hash_headers(b, c);
     if (type.n == 0 || contains_nocase(type, STR("html")) || contains_nocase(type, STR("xml")))
         bundle_plain(c->raw, plain_piece, b);
     else if (c->raw.n > 0)
@@ -193,6 +209,10 @@ void bundle_digests(const struct page_put_content *contents, unsigned count,
         hash_content(&b, &contents[order[i]]);
     hash_end(b.plain, plain);
     hash_bytes(b.rest, (str){ .p = (const char *)plain, .n = SHA256_DIGEST_LENGTH });
+    if (b.headers != NULL) { /* beside the plain hash: so digest, and what is stored without them, stay as they were */
+        hash_bytes(b.headers, (str){ .p = (const char *)plain, .n = SHA256_DIGEST_LENGTH });
+        hash_end(b.headers, plain);
+    }
     memcpy(plain_digest, plain, PAGE_DIGEST_BYTES);
     unsigned char whole[EVP_MAX_MD_SIZE];
     hash_end(b.rest, whole);

@@ -3,8 +3,9 @@
  * Blob: for each content its headers, then its frame, one after the other. A frame is the content in the
  * bucket's coding, or as it is where the coding would not make it smaller.
  *
- * plain_digest: SHA-256, first 16 bytes, over names, content-type values and plain bytes in order of names.
- * digest: the same over all headers, what is not plain with its places, and the whole of the plain hash: so that
+ * plain_digest: SHA-256, first 16 bytes, over names, content-type values and plain bytes in order of names; where there
+ * are other headers, SHA-256 over those and that hash.
+ * digest: SHA-256 over all headers, what is not plain with its places, and the whole of the plain hash: so that
  * it stands for every byte, and each byte is hashed once. Plain bytes of a content whose
  * content-type says html or xml (or that has none) are its bytes without
  *   - every attribute named about with a quoted value, in a start tag, and the one space before it;

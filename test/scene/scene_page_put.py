@@ -87,6 +87,21 @@ def a_render_like_the_newest_keeps_the_old_tid(binary):
 
 
 @scene
+def a_change_of_headers_alone_is_a_change(binary):
+    with page_server(binary) as server:
+        spoken = lambda language: {'Content-Type': 'text/html', 'X-Store-Content-Language': language}
+        first = put(server, 'A', 1, b'x', headers=spoken('de'))
+        eq(put(server, 'A', 1, b'x', headers=spoken('de'), status=200)['tid'], first['tid'])
+        second = put(server, 'A', 1, b'x', headers=spoken('en'))
+        eq((second['applied'], second['latest']), (True, True))
+        eq(get(server, 'A').headers['Content-Language'], 'en')
+        eq(get(server, 'A', 1, first['tid']).headers['Content-Language'], 'de')
+        put(server, 'A', 1, b'x', first['tid'], headers=spoken('en'), status=409)
+        put(server, 'A', 1, b'x', headers={'Content-Type': 'text/html'})
+        eq(get(server, 'A').headers['Content-Language'], None)
+
+
+@scene
 def minted_tids_are_unique_and_ascend_on_a_frozen_clock(binary):
     with page_server(binary) as server:
         tids = [put(server, 'A', 1, f'{i}'.encode())['tid'] for i in range(20)]

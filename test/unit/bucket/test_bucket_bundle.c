@@ -65,7 +65,9 @@ static void plain_digest_looks_at_html_only(void **state)
     static const char html[] = "Content-Type: text/html; charset=utf-8\n", json[] = "content-type: application/json\n";
     assert_true(plain_equal(html, "<p about=\"1\">", html, "<p about=\"2\">"));
     assert_true(plain_equal("", "<p about=\"1\">", "", "<p about=\"2\">"));
-    assert_true(plain_equal("x: y\n", "<p>", "x: z\n", "<p>")); /* other headers do not count */
+    assert_true(plain_equal("x: y\n", "<p about=\"1\">", "x: y\n", "<p about=\"2\">"));
+    assert_false(plain_equal("x: y\n", "<p>", "x: z\n", "<p>"));
+    assert_false(plain_equal("x: y\n", "<p>", "", "<p>"));
     assert_false(plain_equal(html, "<p>", "content-type: text/html\n", "<p>"));
     assert_false(plain_equal(json, "<p about=\"1\">", json, "<p about=\"2\">"));
     assert_false(plain_equal(html, "<p about=\"1\">x", html, "<p about=\"1\">y"));
