@@ -31,6 +31,15 @@ static bool parse_head(str head, str *name, unsigned *affinity)
     return is_name(*name);
 }
 
+/* Does a relative path lead out of where it begins? */
+static bool leads_out(str path)
+{
+    bool out = false;
+    while (path.n > 0 && !out)
+        out = str_eq(str_split(&path, '/'), STR(".."));
+    return out;
+}
+
 /* NULL, or what is wrong with it. */
 static const char *parse_store(struct options *o, str entry, struct config_store *out)
 {
@@ -41,6 +50,8 @@ static const char *parse_store(struct options *o, str entry, struct config_store
     bool is_url = str_starts(where, STR("postgresql://")) || str_starts(where, STR("postgres://"));
     if (where.n == 0 || (!is_url && str_find_str(where, STR("://")) < where.n))
         return "is neither a path nor a postgresql:// URL";
+    if (!is_url && where.p[0] != '/' && leads_out(where))
+        return "leaves the data directory: give the whole path, from /";
     const char *text = arena_cstr(&o->texts, where);
     out->name = arena_cstr(&o->texts, name);
     if (text == NULL || out->name == NULL)

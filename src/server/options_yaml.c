@@ -103,6 +103,14 @@ static const yaml_node_t *section_field(const struct yaml_walk *w, const yaml_no
     return NULL;
 }
 
+static bool has_any(str text, const char *of)
+{
+    for (; *of != '\0'; of++)
+        if (str_find(text, *of) < text.n)
+            return true;
+    return false;
+}
+
 /* One store of queues, {name, kind, path or url, affinity}, as options_queue.c reads it. */
 static err join_store(const struct yaml_walk *w, const yaml_node_t *map, struct buf *out)
 {
@@ -121,6 +129,9 @@ static err join_store(const struct yaml_walk *w, const yaml_node_t *map, struct 
     if (found == 0 || found != there || texts[0].n == 0 || local == postgres || where.n == 0)
         return option_fail(from_node(w, map), STR("queue.stores"), w->note,
                            "{name, kind: local, path} or {name, kind: postgres, url} is wanted, affinity too or not");
+    if (str_find(where, ',') < where.n || has_any(texts[0], ",=*") || has_any(texts[4], ",=*"))
+        return option_fail(from_node(w, map), STR("queue.stores"), w->note,
+                           "a comma cannot stand in a store, nor = or * in its name or affinity");
     buf_printf(out, "%s%.*s%s%.*s=%.*s", out->n == 0 ? "" : ",", STR_ARG(texts[0]), texts[4].n == 0 ? "" : "*",
                (int)texts[4].n, texts[4].n == 0 ? "" : texts[4].p, STR_ARG(where));
     return ERR_OK;

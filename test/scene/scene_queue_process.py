@@ -286,6 +286,10 @@ def stores_come_from_a_file_too(binary):
         for text, why in (('- { name: a, path: x }', 'is wanted'), ('- { name: A, kind: local, path: x }', 'names of'),
                           ('- { name: a, kind: local, path: x, url: y, more: z }', 'is wanted'),
                           ('- { name: a, kind: postgres, url: "redis://x" }', 'neither'), ('- x', 'is wanted'),
+                          ('- { name: a, kind: local, path: "q-a,b=zz" }', 'comma'),
+                          ('- { name: "a=b", kind: local, path: zz }', 'comma'),
+                          ('- { name: a, kind: local, path: ../outside }', 'leaves the data directory'),
+                          ('- { name: a, kind: local, path: in/../../outside }', 'leaves the data directory'),
                           ('- { name: a, kind: local, path: x }\n    - { name: a, kind: local, path: y }', 'twice')):
             file.write_text(f'queue:\n  stores:\n    {text}\n')
             try:
