@@ -111,6 +111,10 @@ $ {binary} get {page}
 $ {binary} history {page}
 $ curl -si '{self.url}/{DOMAIN}/v1/page/html/{quote("A_&_B?_100%")}' | head
 
+After an edit render and get go on showing what is stored, until somebody asks anew (in production the wiki's own job):
+
+$ curl -s -o /dev/null -H 'Cache-Control: no-cache' {self.url}/{DOMAIN}/v1/page/html/{page}
+
 The wiki is in {self.wiki.folder}, the server's configuration, store and log beside it.
 End it with: script/run --wiki --down""")
 
