@@ -209,11 +209,29 @@ static err build(const struct siteinfo *s, struct arena *a, str wrote, struct sp
     return ERR_OK;
 }
 
+/* The wiki reads a title once as HTML would, before its rules. Of references only the ampersand's is known here; any
+ * other, and one that this makes, is refused by check_bytes. p NULL: the arena is full. */
+static str read_ampersands(struct arena *a, str title)
+{
+    const str reference = STR("&amp;");
+    size_t n = 0;
+    if (str_find_str(title, reference) >= title.n)
+        return title;
+    char *copy = arena_alloc(a, title.n);
+    while (copy != NULL && title.n > 0) {
+        copy[n++] = title.p[0];
+        title = str_skip(title, str_starts(title, reference) ? reference.n : 1);
+    }
+    return (str){ .p = copy, .n = n };
+}
+
 err title_normalise(const struct siteinfo *s, struct arena *a, str title, struct title_key *out, struct err_note *note)
 {
-    str t;
     struct split p;
-    err e = tidy(a, title, &t, note);
+    str t = read_ampersands(a, title);
+    if (t.p == NULL && title.n > 0)
+        return ERR_LIMIT;
+    err e = tidy(a, t, &t, note);
     if (e != ERR_OK)
         return e;
     if (t.n > 0 && t.p[0] == ':')

@@ -67,6 +67,9 @@ static const struct row normal[] = {
     { "A%zz", "A%zz", 0, false },
     { "AT&T", "AT&T", 0, false },
     { "A&;", "A&;", 0, false },
+    { "A&amp;B", "A&B", 0, true },
+    { "A&amp;amp", "A&amp", 0, true },
+    { "A&amp;&amp;", "A&&", 0, true },
     { "\"A\"_'b'", "\"A\"_'b'", 0, false },
     { "Foo\xe2\x80\x8e\xe2\x80\x8f\xe2\x80\xaa" "bar", "Foobar", 0, true },
     { "Foo\xc2\xa0\xe1\x9a\x80\xe2\x80\x83\xe3\x80\x80" "bar", "Foo_bar", 0, true },
@@ -122,6 +125,7 @@ static void titles_become_keys(void **state)
 }
 
 static const char *const wrong[] = {
+    "A&amp;eacute;B", "A&amp;amp;B",
     "", " ", "_", ":", "::", "__  __", "#", "#a", "User:", "User:#", "User: #bar", "Talk:_", ":User:",
     "A[b", "A]b", "A{b", "A}b", "A<b", "A>b", "A|b", "A\nb", "A\tb", "A\x7f" "b",
     "A%20B", "A%23B", "A%2523B", "A&eacute;B", "A&\xc3\xa9;",
