@@ -310,7 +310,7 @@ def a_store_with_checks_begins_with_an_open_door(binary):
         eq(set(roles['Admin']['permissions']), ALL)
         eq(set(roles['NamespaceOwner']['permissions']), OWNER)
         eq(set(roles['PublicViewer']['permissions']), {'system.health', 'system.metrics'})
-        eq(roles['purge']['permissions'], ['page.purge'])
+        eq(roles['purge']['permissions'], ['page.purge', 'table.purge'])
         users = call(server, 'users.list', {})['items']
         eq([(user['id'], user['username']) for user in users], [('anonymous', 'anonymous')])
         bindings = call(server, 'rolebindings.list', {'namespace': '_system'})['items']
