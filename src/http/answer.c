@@ -1,6 +1,7 @@
 #include "http/exchange.h"
 #include "http/server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +16,12 @@ struct http_ready {
     size_t bytes;                   /* of this whole block */
     struct MHD_Response *response;  /* one reference of its own; its end frees this block */
     str body;
+    str head;                       /* as a lane sends it, but for Date and the empty line */
     unsigned count;
     struct http_pair headers[];     /* texts NUL-terminated, behind the array */
 };
 #define READY_MAGIC 0x04eadc01u
+enum { READY_HEAD_BYTES = 128 }; /* of a head: what is in every one */
 
 /* The library sets these itself; whoever replays stored headers need not filter them. */
 static bool is_servers_own(str name)
@@ -248,12 +251,46 @@ static str ready_text(char **at, str s)
     return (str){ .p = to, .n = s.n };
 }
 
+static void head_append(str *head, str part)
+{
+    memcpy((char *)(uintptr_t)head->p + head->n, part.p, part.n);
+    head->n += part.n;
+}
+
+static void head_field(str *head, str name, str value)
+{
+    head_append(head, name);
+    head_append(head, STR(": "));
+    head_append(head, value);
+    head_append(head, STR("\r\n"));
+}
+
+/* The same fields that the library sends of it. Behind all else in the block. */
+static void ready_head(struct http_ready *r, char *at)
+{
+    char number[24];
+    int n = snprintf(number, sizeof number, "%d", r->status);
+    str head = { .p = at, .n = 0 };
+    head_append(&head, STR("HTTP/1.1 "));
+    head_append(&head, (str){ .p = number, .n = (size_t)n });
+    head_append(&head, STR(" "));
+    head_append(&head, str_of(MHD_get_reason_phrase_for((unsigned)r->status)));
+    head_append(&head, STR("\r\n"));
+    for (unsigned i = 0; i < r->count; i++)
+        head_field(&head, r->headers[i].name, r->headers[i].value);
+    n = snprintf(number, sizeof number, "%zu", r->body.n);
+    if (r->status != 204)
+        head_field(&head, STR("Content-Length"), (str){ .p = number, .n = (size_t)n });
+    r->head = head;
+}
+
 struct http_ready *http_ready_new(int status, const struct http_pair *headers, unsigned count, str body)
 {
     size_t body_copied = body.p == NULL ? 0 : body.n;
     size_t bytes = sizeof(struct http_ready) + count * sizeof(struct http_pair) + body_copied + 1;
     for (unsigned i = 0; i < count; i++)
-        bytes += headers[i].name.n + headers[i].value.n + 2;
+        bytes += 2 * (headers[i].name.n + headers[i].value.n + 4); /* also in the head */
+    bytes += READY_HEAD_BYTES;
     struct http_ready *r = malloc(bytes);
     INVARIANT(r != NULL);
     *r = (struct http_ready){ .magic = READY_MAGIC, .status = status, .bytes = bytes };
@@ -270,6 +307,7 @@ struct http_ready *http_ready_new(int status, const struct http_pair *headers, u
     (void)ready_text(&at, (str){ .p = body.p, .n = body_copied }); /* placed at body_at */
     r->body = (str){ .p = body_at, .n = body.n };
     INVARIANT(body.p != NULL || body.n == 0 || is_sent_bare(status));
+    ready_head(r, at);
     r->response = MHD_create_response_from_buffer_with_free_callback_cls(body.n, body_at, ready_block_free, r);
     INVARIANT(r->response != NULL);
     for (unsigned i = 0; i < r->count; i++)
@@ -299,6 +337,13 @@ void http_ready_unref(struct http_ready **rp)
     MHD_destroy_response(r->response); /* the last one, ours or a worker's, frees r */
 }
 
+void exchange_ready_parts(const struct http_exchange *x, str *head, str *body)
+{
+    const struct http_ready *r = x->ready;
+    *head = r->head;
+    *body = x->answer_bytes == 0 ? STR("") : r->body;
+}
+
 size_t http_ready_bytes(const struct http_ready *r)
 {
     enum { LIBRARY_BYTES = 256, LIBRARY_HEADER_BYTES = 112 };
@@ -324,6 +369,10 @@ void http_answer_ready(struct http_exchange *x, struct http_ready *r)
     answer_claim(x, r->status);
     bool bare = is_sent_bare(r->status) || x->method == HTTP_HEAD, as_it_is = x->reply_first == NULL && !must_close(x);
     x->answer_bytes = bare ? 0 : r->body.n;
+    if (x->conn->lane != NULL) {
+        x->ready = http_ready_ref(r);
+        return;
+    }
     if (x->stage == STAGE_RUN && !x->deferred && as_it_is) {
         x->stage = STAGE_SENT;
         conn_phase_set(x->conn, PHASE_SEND);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* The table of connections. The library only knows idle time, so slowness is judged here: a sweep sees each
  * connection's phase and cuts it by shutdown(2); the library then notices, ends the request and tells us.
@@ -38,22 +39,21 @@ enum MHD_Result conns_accept(void *listener, const struct sockaddr *addr, sockle
     return atomic_load(&s->conns_count) < s->limits.connections_max ? MHD_YES : MHD_NO;
 }
 
-static void peer_format(struct MHD_Connection *mhd, char peer[HTTP_PEER_BYTES])
+static void peer_format(const struct sockaddr *addr, char peer[HTTP_PEER_BYTES])
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     peer[0] = 0;
-    if (info == NULL || info->client_addr == NULL)
+    if (addr == NULL)
         return;
     const void *at = NULL;
-    if (info->client_addr->sa_family == AF_INET)
-        at = &((const struct sockaddr_in *)(const void *)info->client_addr)->sin_addr;
-    else if (info->client_addr->sa_family == AF_INET6)
-        at = &((const struct sockaddr_in6 *)(const void *)info->client_addr)->sin6_addr;
-    if (at == NULL || inet_ntop(info->client_addr->sa_family, at, peer, HTTP_PEER_BYTES) == NULL)
+    if (addr->sa_family == AF_INET)
+        at = &((const struct sockaddr_in *)(const void *)addr)->sin_addr;
+    else if (addr->sa_family == AF_INET6)
+        at = &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
+    if (at == NULL || inet_ntop(addr->sa_family, at, peer, HTTP_PEER_BYTES) == NULL)
         peer[0] = 0;
 }
 
-static struct http_conn *conn_new(struct listener *l, struct MHD_Connection *mhd)
+static struct http_conn *conn_new(struct listener *l, int fd, const struct sockaddr *addr)
 {
     struct http_conn *c = malloc(sizeof *c);
     INVARIANT(c != NULL);
@@ -61,11 +61,8 @@ static struct http_conn *conn_new(struct listener *l, struct MHD_Connection *mhd
     c->magic = CONN_MAGIC;
     c->server = l->server;
     c->listen = &l->opts;
-    c->fd = -1;
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (info != NULL)
-        c->fd = info->connect_fd;
-    peer_format(mhd, c->peer);
+    c->fd = fd;
+    peer_format(addr, c->peer);
     c->swept_phase = UINT64_MAX;
     c->x.magic = EXCHANGE_MAGIC;
     c->x.self = &c->x;
@@ -99,24 +96,119 @@ static void conn_remove(struct http_server *s, struct http_conn *c)
     INVARIANT(atomic_fetch_sub(&s->conns_count, 1) > 0);
 }
 
-void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot, enum MHD_ConnectionNotificationCode code)
+struct http_conn *conns_open(struct listener *l, int fd, const struct sockaddr *addr)
 {
-    struct listener *l = listener;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        struct http_conn *c = conn_new(l, mhd);
-        conn_add(l->server, c);
-        *slot = c;
-        return;
-    }
-    struct http_conn *c = *slot;
-    if (c == NULL)
-        return;
+    if (conns_accept(l, addr, 0) == MHD_NO)
+        return NULL;
+    struct http_conn *c = conn_new(l, fd, addr);
+    conn_add(l->server, c);
+    return c;
+}
+
+void conns_close(struct http_conn *c)
+{
     MAGIC_CHECK(c, CONN_MAGIC);
     INVARIANT(c->x.stage == STAGE_IDLE);
-    conn_remove(l->server, c);
+    conn_remove(c->server, c);
     arena_fini(&c->x.arena);
     c->magic = 0;
     free(c);
+}
+
+/* ---- from a lane to the library ---- */
+
+static void conn_fd_set(struct http_conn *c, int fd)
+{
+    pthread_mutex_lock(&c->server->conns_lock);
+    c->fd = fd;
+    pthread_mutex_unlock(&c->server->conns_lock);
+}
+
+/* NULL: it came from no lane. */
+static struct http_conn *handed_take(struct listener *l, int fd)
+{
+    pthread_mutex_lock(&l->handed_lock);
+    struct http_conn **link = &l->handed[(unsigned)fd % HTTP_HANDED_CHAINS];
+    while (*link != NULL && (*link)->handed_fd != fd)
+        link = &(*link)->handed_next;
+    struct http_conn *c = *link;
+    if (c != NULL)
+        *link = c->handed_next;
+    pthread_mutex_unlock(&l->handed_lock);
+    return c;
+}
+
+static void handed_put(struct listener *l, struct http_conn *c)
+{
+    pthread_mutex_lock(&l->handed_lock);
+    struct http_conn **link = &l->handed[(unsigned)c->handed_fd % HTTP_HANDED_CHAINS];
+    c->handed_next = *link;
+    *link = c;
+    pthread_mutex_unlock(&l->handed_lock);
+}
+
+/* The library closes what it refuses, now or later, and of the latter it says nothing: then the next of that descriptor
+ * finds the old one still here. No sweep may touch the descriptor meanwhile. */
+void conns_hand(struct listener *l, struct MHD_Daemon *to, struct http_conn *c)
+{
+    struct sockaddr_storage addr;
+    socklen_t addr_n = sizeof addr;
+    int fd = c->fd;
+    if (getpeername(fd, (struct sockaddr *)&addr, &addr_n) != 0) { /* it has left */
+        conns_close(c);
+        close(fd);
+        return;
+    }
+    struct http_conn *old = handed_take(l, fd);
+    if (old != NULL)
+        conns_close(old);
+    conn_fd_set(c, -1);
+    c->handed_fd = fd;
+    c->lane = NULL;
+    handed_put(l, c);
+    if (MHD_add_connection(to, fd, (const struct sockaddr *)&addr, addr_n) == MHD_YES)
+        return;
+    old = handed_take(l, fd);
+    if (old != NULL)
+        conns_close(old);
+}
+
+void conns_forget_handed(struct listener *l)
+{
+    for (unsigned i = 0; i < HTTP_HANDED_CHAINS; i++)
+        while (l->handed[i] != NULL) {
+            struct http_conn *c = l->handed[i];
+            l->handed[i] = c->handed_next;
+            conns_close(c);
+        }
+}
+
+/* ---- the library's ---- */
+
+static struct http_conn *conn_of_library(struct listener *l, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    int fd = info == NULL ? -1 : info->connect_fd;
+    struct http_conn *c = handed_take(l, fd);
+    if (c != NULL) {
+        conn_fd_set(c, fd);
+        return c;
+    }
+    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    c = conn_new(l, fd, info == NULL ? NULL : info->client_addr);
+    conn_add(l->server, c);
+    return c;
+}
+
+void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot, enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *slot = conn_of_library(listener, mhd);
+        return;
+    }
+    if (*slot == NULL)
+        return;
+    conns_close(*slot);
     *slot = NULL;
 }
 

@@ -114,6 +114,11 @@ struct http_conn {
     bool cut;
     bool owed;                        /* under the table's lock: in work when the drain began, at owed_phase */
     uint64_t owed_phase;
+    struct lane *lane;                /* whose it is; NULL: the library's */
+    int handed_fd;
+    struct http_conn *handed_next;    /* on its way from a lane to the library; under the listener's lock */
+    str rest_head, rest_body;         /* of an answer from a lane: what the client's kernel had no room for */
+    bool asked;                       /* the lane asked the early hook about the request that the library reads first */
     char peer[HTTP_PEER_BYTES];
     struct http_exchange x;
 };
@@ -129,6 +134,9 @@ void conn_phase_set(struct http_conn *c, enum phase to);
 void exchange_pace(struct http_exchange *x);
 /* It is deferred, and its answer is stored: the worker comes for it. x may be gone afterwards. */
 void exchange_resume(struct http_exchange *x);
+/* The ready answer that x has: its head, but for Date, what http_reply_header added and the empty line; and the body to
+ * send. */
+void exchange_ready_parts(const struct http_exchange *x, str *head, str *body);
 /* Hands the stored answer to the library; MHD_NO closes the connection. */
 enum MHD_Result exchange_queue(struct http_exchange *x);
 

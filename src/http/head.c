@@ -284,6 +284,14 @@ static const char *fields_fault(const struct head_pass *pass)
     return NULL;
 }
 
+static void conditional_set(struct http_exchange *x)
+{
+    const struct http_common *c = &x->common;
+    x->common.any_conditional = c->if_match.p != NULL || c->if_none_match.p != NULL ||
+                                c->if_unmodified_since.p != NULL || c->if_modified_since.p != NULL ||
+                                c->if_range.p != NULL || c->range.p != NULL;
+}
+
 struct head_fault head_check(struct http_exchange *x, const char *version, size_t head_bytes_max)
 {
     size_t bytes = head_bytes(x);
@@ -311,8 +319,85 @@ struct head_fault head_check(struct http_exchange *x, const char *version, size_
         x->close = true; /* see head.h */
     }
     x->has_body = x->body_declared > 0;
-    x->common.any_conditional = x->common.if_match.p != NULL || x->common.if_none_match.p != NULL ||
-                                x->common.if_unmodified_since.p != NULL || x->common.if_modified_since.p != NULL ||
-                                x->common.if_range.p != NULL || x->common.range.p != NULL;
+    conditional_set(x);
     return (struct head_fault){ .status = 0 };
+}
+
+/* ---- without the library ---- */
+
+/* Up to the next LF, which must follow a CR; without both. */
+static bool line_next(str *rest, str *line)
+{
+    size_t at = str_find(*rest, '\n');
+    if (at == rest->n || at == 0 || rest->p[at - 1] != '\r')
+        return false;
+    *line = str_take(*rest, at - 1);
+    *rest = str_skip(*rest, at + 1);
+    return true;
+}
+
+static bool plain_line(struct http_exchange *x, str line)
+{
+    const str version = STR(" HTTP/1.1");
+    bool get = str_starts(line, STR("GET /"));
+    if (!get && !str_starts(line, STR("HEAD /")))
+        return false;
+    x->method = get ? HTTP_GET : HTTP_HEAD;
+    x->method_name = get ? "GET" : "HEAD";
+    line = str_skip(line, strlen(x->method_name) + 1);
+    if (line.n <= version.n || !str_eq(str_skip(line, line.n - version.n), version))
+        return false;
+    str target = str_take(line, line.n - version.n);
+    if (has_control(target.p, target.n, '!'))
+        return false;
+    size_t mark = str_find(target, '?');
+    x->target = str_take(target, mark);
+    if (mark < target.n)
+        x->query = str_skip(target, mark + 1);
+    x->version_11 = true;
+    return true;
+}
+
+/* What it asks of the connection is for the library to judge. */
+static bool is_plain_field(str name, str value)
+{
+    if (str_eq_nocase(name, STR("connection")))
+        return str_eq_nocase(value, STR("keep-alive"));
+    return !str_eq_nocase(name, STR("expect")) && !str_eq_nocase(name, STR("upgrade"));
+}
+
+static bool plain_field(struct head_pass *pass, str line)
+{
+    size_t colon = str_find(line, ':');
+    if (colon == line.n || !is_token(line.p, colon) || pass->x->headers_count == HTTP_HEADERS_INLINE)
+        return false;
+    str name = str_take(line, colon), raw = str_skip(line, colon + 1);
+    while (raw.n > 0 && (raw.p[0] == ' ' || raw.p[0] == '\t'))
+        raw = str_skip(raw, 1);
+    str value = str_trim(raw);
+    if (has_control(raw.p, raw.n, ' ') || !is_plain_field(name, value) || !header_keep(pass, name, value))
+        return false;
+    take_common(pass, name, value, raw);
+    return pass->fault.status == 0;
+}
+
+bool head_plain(struct http_exchange *x, str bytes, size_t *n)
+{
+    struct head_pass pass = { .x = x, .headers_size = HTTP_HEADERS_INLINE };
+    str rest = bytes, line;
+    if (!line_next(&rest, &line) || !plain_line(x, line))
+        return false;
+    for (;;) {
+        if (!line_next(&rest, &line))
+            return false;
+        if (line.n == 0)
+            break;
+        if (!plain_field(&pass, line))
+            return false;
+    }
+    if (pass.hosts != 1 || pass.lengths > 0 || pass.codings > 0 || fields_fault(&pass) != NULL)
+        return false;
+    conditional_set(x);
+    *n = bytes.n - rest.n;
+    return true;
 }

@@ -33,4 +33,10 @@ extern const char head_not_sent[];
  * more than some 60 fields: those take from the answer's room. */
 struct head_fault head_check(struct http_exchange *x, const char *version, size_t head_bytes_max);
 
+/* The whole head of a plain request at the start of bytes, found without the library: GET or HEAD, HTTP/1.1, no body,
+ * no more fields than fit into x, none that asks more of the connection than to go on. Fills the head's part of x,
+ * whose strings point into bytes; *n is the head's size. False: the library shall read it, and say what is wrong; x is
+ * to be ended. What is true here passes head_check too, with the same fields. */
+bool head_plain(struct http_exchange *x, str bytes, size_t *n);
+
 #endif

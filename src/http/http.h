@@ -59,7 +59,9 @@ struct http_limits {              /* 0: the default in brackets */
 
 struct http_hooks {
     void *app;
-    /* Before routing, with the head checked. True: answered. For answers that are ready. */
+    /* Before routing, with the head checked. True: answered. For answers that are ready: with it, listeners of
+     * content have lanes, which take http_answer_ready alone; what it answers otherwise is forgotten there, and it is
+     * asked again. */
     bool (*early)(struct http_exchange *x, void *app);
     /* After routing, before the body; permission may be NULL. False: it has answered (401, 403). */
     bool (*authorize)(struct http_exchange *x, const char *permission, void *app);

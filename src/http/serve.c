@@ -193,8 +193,9 @@ static enum MHD_Result head_read(struct http_exchange *x, const char *method, co
 static void run(struct http_exchange *x)
 {
     const struct http_hooks *hooks = &x->conn->server->hooks;
-    bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
-    if (reads && hooks->early != NULL && hooks->early(x, hooks->app))
+    bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD, asked = x->conn->asked;
+    x->conn->asked = false;
+    if (reads && !asked && hooks->early != NULL && hooks->early(x, hooks->app))
         return;
     if (x->routed || route(x))
         x->match.row->route->handle(x, hooks->app);

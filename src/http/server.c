@@ -1,6 +1,7 @@
 #include "http/server.h"
 
 #include "http/head.h"
+#include "http/lane.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -108,6 +109,7 @@ static err listener_open(struct http_server *s, const struct http_listen *opts, 
         return ERR_BAD;
     }
     l->opts.address = l->address;
+    INVARIANT(pthread_mutex_init(&l->handed_lock, NULL) == 0);
     s->listeners_count++;
     err why = socket_listen(l, &addr, addr_n);
     if (why != ERR_OK)
@@ -170,31 +172,54 @@ __attribute__((format(printf, 2, 0))) static void library_log(void *server, cons
     log_event(s->log, LOG_DEBUG, "http.message", LOG_STR("text", str_trim(str_of(text))));
 }
 
-static bool listener_start(struct listener *l)
+struct MHD_Daemon *server_library_start(struct listener *l, unsigned threads, bool lane)
 {
     struct http_server *s = l->server;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+    if (lane)
+        flags |= MHD_USE_NO_LISTEN_SOCKET;
     if (strchr(l->address, ':') != NULL)
         flags |= MHD_USE_IPv6;
     if (s->log != NULL)
         flags |= MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem listen_socket[] = { { lane ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, l->fd, NULL },
+                                              { MHD_OPTION_END, 0, NULL } };
+    return MHD_start_daemon(flags, l->port, lane ? NULL : conns_accept, l, serve_call, l,
+                            MHD_OPTION_EXTERNAL_LOGGER, library_log, s,
+                            MHD_OPTION_ARRAY, listen_socket,
+                            MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u,
+                            MHD_OPTION_CONNECTION_LIMIT, s->limits.connections_max * 2,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->limits.head_bytes_max + HEAD_ROOM_BYTES,
+                            MHD_OPTION_CONNECTION_TIMEOUT, 0u,
+                            MHD_OPTION_URI_LOG_CALLBACK, serve_line, l,
+                            MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,
+                            MHD_OPTION_NOTIFY_CONNECTION, conns_notify, l,
+                            MHD_OPTION_NOTIFY_COMPLETED, serve_completed, l,
+                            MHD_OPTION_END);
+}
+
+/* Lanes are for answers that are ready: where none can be, the library takes the connections itself. */
+static bool listener_start(struct listener *l)
+{
+    struct http_server *s = l->server;
     unsigned threads = l->opts.content ? s->limits.threads : 1;
-    l->daemon = MHD_start_daemon(flags, l->port, conns_accept, l, serve_call, l,
-                                 MHD_OPTION_EXTERNAL_LOGGER, library_log, s,
-                                 MHD_OPTION_LISTEN_SOCKET, l->fd,
-                                 MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u,
-                                 MHD_OPTION_CONNECTION_LIMIT, s->limits.connections_max * 2,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->limits.head_bytes_max + HEAD_ROOM_BYTES,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, 0u,
-                                 MHD_OPTION_URI_LOG_CALLBACK, serve_line, l,
-                                 MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,
-                                 MHD_OPTION_NOTIFY_CONNECTION, conns_notify, l,
-                                 MHD_OPTION_NOTIFY_COMPLETED, serve_completed, l,
-                                 MHD_OPTION_END);
+    if (l->opts.content && s->hooks.early != NULL)
+        return lanes_start(l, threads);
+    l->daemon = server_library_start(l, threads, false);
     if (l->daemon == NULL)
         return false;
     l->fd = -1;
     return true;
+}
+
+static void listener_stop(struct listener *l)
+{
+    lanes_stop(l);
+    if (l->daemon != NULL)
+        MHD_stop_daemon(l->daemon);
+    if (l->fd >= 0)
+        close(l->fd);
+    pthread_mutex_destroy(&l->handed_lock);
 }
 
 err http_server_start(struct http_server *s, struct err_note *note)
@@ -259,15 +284,13 @@ void http_server_free(struct http_server **sp)
     struct http_server *s = *sp;
     MAGIC_CHECK(s, SERVER_MAGIC);
     atomic_store(&s->stopping, true);
+    for (unsigned i = 0; i < s->listeners_count; i++)
+        lanes_quit(&s->listeners[i]);
     /* A connection may be gone while whoever answered on it is still on the way out of http_answer. */
     if (atomic_load(&s->conns_count) > 0 || atomic_load(&s->deferred) > 0)
         work_wait(s);
-    for (unsigned i = 0; i < s->listeners_count; i++) {
-        if (s->listeners[i].daemon != NULL)
-            MHD_stop_daemon(s->listeners[i].daemon);
-        if (s->listeners[i].fd >= 0)
-            close(s->listeners[i].fd);
-    }
+    for (unsigned i = 0; i < s->listeners_count; i++)
+        listener_stop(&s->listeners[i]);
     INVARIANT(atomic_load(&s->conns_count) == 0);
     gone_free(&s->gone);
     router_free(&s->router);

@@ -9,6 +9,7 @@ enum {
     HTTP_LISTENS_MAX = 8,
     HTTP_ADDRESS_BYTES = 64,
     HTTP_RESUMED_MAX = 256, /* answers the workers were told to come for at once: others' requests get between them */
+    HTTP_HANDED_CHAINS = 64,
     HTTP_RESUMED_LOW = 16   /* so few left: they are told of more at once: each time they look at all that wait */
 };
 
@@ -17,7 +18,11 @@ struct listener {
     char address[HTTP_ADDRESS_BYTES];
     int fd;                      /* -1 once the daemon owns it */
     uint16_t port;
-    struct MHD_Daemon *daemon;
+    struct MHD_Daemon *daemon;   /* NULL: there are lanes, and each has its own */
+    struct lane *lanes;
+    unsigned lanes_count;
+    pthread_mutex_t handed_lock; /* of the next */
+    struct http_conn *handed[HTTP_HANDED_CHAINS]; /* by descriptor: a lane gave them to the library */
     struct http_server *server;
 };
 
@@ -47,6 +52,18 @@ struct http_server {
 /* conns.c */
 enum MHD_Result conns_accept(void *listener, const struct sockaddr *addr, socklen_t addr_n);
 void conns_notify(void *listener, struct MHD_Connection *mhd, void **slot, enum MHD_ConnectionNotificationCode code);
+/* A connection of a lane enters the table; NULL: there are connections_max. */
+struct http_conn *conns_open(struct listener *l, int fd, const struct sockaddr *addr);
+/* Leaves the table and ends; its descriptor is still open, and stays so. */
+void conns_close(struct http_conn *c);
+/* The library gets it for good, with what it sent unread. Thread: its lane's. */
+void conns_hand(struct listener *l, struct MHD_Daemon *to, struct http_conn *c);
+/* Ends what the library was handed and never told of. Thread: one, after the library was stopped. */
+void conns_forget_handed(struct listener *l);
+
+/* server.c */
+/* NULL: it does not start. lane: its connections come from there alone. */
+struct MHD_Daemon *server_library_start(struct listener *l, unsigned threads, bool lane);
 
 /* serve.c */
 void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd);

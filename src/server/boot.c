@@ -177,12 +177,12 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
         tables[count++] = app_hook_routes;
     for (unsigned i = 0; i < count; i++)
         check_permissions(tables[i]);
+    bool ready = s->config->auth == AUTH_OPEN && s->config->hot_bytes > 0; /* else lanes would look for nothing */
     struct http_server_opts opts = {
         .listens = s->config->listens, .listens_count = s->config->listens_count,
         .tables = tables, .tables_count = count, .limits = s->config->http,
-        .hooks = { .app = &s->app, .early = app_early, .authorize = app_authorize, .options = app_options,
-                   .refuse = app_refuse,
-                   .finished = app_finished },
+        .hooks = { .app = &s->app, .early = ready ? app_early : NULL, .authorize = app_authorize,
+                   .options = app_options, .refuse = app_refuse, .finished = app_finished },
         .clock = s->app.clock, .log = s->app.log, .loop = s->app.loop };
     fit_connections(s, &opts.limits);
     err why = http_server_new(&opts, &s->app.http, note);

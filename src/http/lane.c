@@ -1,0 +1,407 @@
+/* Invariants: (1) a connection is in the epoll set of its lane alone, and only that lane's thread touches it, but for
+ * what the sweep may see; (2) its exchange is IDLE unless it is being answered; (3) rest_head or rest_body is not empty
+ * exactly while it waits for EPOLLOUT. */
+#include "http/lane.h"
+
+#include "base/date.h"
+#include "http/head.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    LANE_HEAD_BYTES_MAX = 4096,  /* a longer one is the library's */
+    LANE_EVENTS_MAX = 64,
+    LANE_PIPELINE_MAX = 16,      /* requests of one connection before others get their turn */
+    LANE_ACCEPTS_MAX = 16,
+    LANE_SKEW_MAX = 4,           /* connections more than another lane has, and the next goes there */
+    LANE_NO_FILES_MS = 100       /* after an accept that found no descriptor or memory */
+};
+
+struct lane {
+    uint32_t magic;
+    struct listener *listener;
+    struct http_server *server;
+    struct MHD_Daemon *library;  /* one worker */
+    int set, wake;
+    pthread_t thread;
+    bool running, resting;       /* resting: does not accept for a while */
+    atomic_uint conns_count;
+    int64_t date_s;              /* of date; 0: none yet */
+    char date[DATE_HTTP_BYTES + 1];
+    char head[LANE_HEAD_BYTES_MAX];
+};
+#define LANE_MAGIC 0x1a9e1a9eu
+
+/* ---- ends ---- */
+
+static void request_end(struct http_conn *c, bool whole)
+{
+    struct http_exchange *x = &c->x;
+    const struct http_hooks *hooks = &c->server->hooks;
+    c->rest_head = c->rest_body = STR_NONE;
+    if (hooks->finished != NULL)
+        hooks->finished(x, x->status, clock_mono(c->server->clock).ns - x->began.ns, whole ? x->answer_bytes : 0,
+                        hooks->app);
+    exchange_end(x);
+    conn_phase_set(c, PHASE_IDLE);
+}
+
+static void conn_end(struct http_conn *c)
+{
+    int fd = c->fd;
+    if (c->x.stage == STAGE_SENT)
+        request_end(c, false);
+    atomic_fetch_sub(&c->lane->conns_count, 1);
+    conns_close(c);
+    close(fd);
+}
+
+static void conn_hand(struct http_conn *c)
+{
+    struct lane *w = c->lane;
+    struct epoll_event none = { 0 };
+    INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, c->fd, &none) == 0);
+    atomic_fetch_sub(&w->conns_count, 1);
+    conns_hand(w->listener, w->library, c);
+}
+
+/* ---- sending ---- */
+
+static void conn_wants(struct http_conn *c, uint32_t events)
+{
+    struct epoll_event e = { .events = events, .data.ptr = c };
+    INVARIANT(epoll_ctl(c->lane->set, EPOLL_CTL_MOD, c->fd, &e) == 0);
+}
+
+static str date_line(struct lane *w)
+{
+    int64_t now = clock_wall(w->server->clock).ns;
+    if (now / NS_PER_S != w->date_s) {
+        w->date_s = now / NS_PER_S;
+        date_format_http(now, w->date);
+    }
+    return (str){ .p = w->date, .n = DATE_HTTP_BYTES };
+}
+
+enum { PIECES_MAX = 6 };
+struct pieces {
+    struct iovec v[PIECES_MAX];
+    unsigned count;
+    size_t bytes;
+};
+
+static void piece_add(struct pieces *p, str s)
+{
+    if (s.n == 0)
+        return;
+    INVARIANT(p->count < PIECES_MAX);
+    p->v[p->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)s.p, .iov_len = s.n };
+    p->bytes += s.n;
+}
+
+/* How many bytes went; -1: the client is gone. */
+static ssize_t pieces_send(const struct http_conn *c, struct pieces *p)
+{
+    struct msghdr m = { .msg_iov = p->v, .msg_iovlen = p->count };
+    ssize_t n;
+    do
+        n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : n;
+}
+
+/* Fields of this request alone. p NULL: no room. */
+static str own_fields(struct http_exchange *x)
+{
+    str all = STR("");
+    for (const struct reply_header *h = x->reply_first; h != NULL && all.p != NULL; h = h->next)
+        all = arena_printf(&x->arena, "%.*s%s: %s\r\n", STR_ARG(all), h->name, h->value);
+    return all;
+}
+
+/* The lane's buffer is for the next connection: what is to be known of this request until its end moves to its arena,
+ * and so does what is left of the answer's head. False: no room. */
+static bool request_keep(struct http_conn *c, str request, const struct pieces *p, size_t head_bytes, size_t sent)
+{
+    struct http_exchange *x = &c->x;
+    size_t n;
+    str copy = arena_copy(&x->arena, request);
+    char *head = arena_alloc(&x->arena, head_bytes), *at = head;
+    if (copy.p == NULL || head == NULL)
+        return false;
+    for (unsigned i = 0; at < head + head_bytes; at += p->v[i].iov_len, i++)
+        memcpy(at, p->v[i].iov_base, p->v[i].iov_len);
+    x->headers_count = 0;
+    x->common = (struct http_common){ 0 };
+    x->query = x->request_id = STR_NONE;
+    INVARIANT(head_plain(x, copy, &n));
+    c->rest_head = str_skip((str){ .p = head, .n = head_bytes }, sent);
+    str ready_head, body;
+    exchange_ready_parts(x, &ready_head, &body);
+    c->rest_body = str_skip(body, sent > head_bytes ? sent - head_bytes : 0);
+    return true;
+}
+
+/* False: c is over. */
+static bool answer_send(struct http_conn *c, str request)
+{
+    struct pieces p = { .count = 0 };
+    str head, body, own = own_fields(&c->x);
+    exchange_ready_parts(&c->x, &head, &body);
+    piece_add(&p, head);
+    piece_add(&p, own);
+    piece_add(&p, STR("Date: "));
+    piece_add(&p, date_line(c->lane));
+    piece_add(&p, STR("\r\n\r\n"));
+    size_t head_bytes = p.bytes;
+    piece_add(&p, body);
+    ssize_t sent = own.p == NULL ? -1 : pieces_send(c, &p);
+    if (sent == (ssize_t)p.bytes) {
+        request_end(c, true);
+        return true;
+    }
+    if (sent < 0 || !request_keep(c, request, &p, head_bytes, (size_t)sent)) {
+        conn_end(c);
+        return false;
+    }
+    conn_wants(c, EPOLLOUT);
+    return true;
+}
+
+static void rest_send(struct http_conn *c)
+{
+    struct pieces p = { .count = 0 };
+    piece_add(&p, c->rest_head);
+    piece_add(&p, c->rest_body);
+    ssize_t sent = pieces_send(c, &p);
+    if (sent < 0) {
+        conn_end(c);
+        return;
+    }
+    size_t of_head = (size_t)sent < c->rest_head.n ? (size_t)sent : c->rest_head.n;
+    c->rest_head = str_skip(c->rest_head, of_head);
+    c->rest_body = str_skip(c->rest_body, (size_t)sent - of_head);
+    if (c->rest_head.n + c->rest_body.n > 0)
+        return;
+    request_end(c, true);
+    conn_wants(c, EPOLLIN);
+}
+
+/* ---- requests ---- */
+
+/* Is there a ready answer to the request at the start of bytes? *n: its size. When not, the exchange is as before. */
+static bool request_ready(struct http_conn *c, str bytes, size_t *n)
+{
+    struct http_exchange *x = &c->x;
+    const struct http_hooks *hooks = &c->server->hooks;
+    x->stage = STAGE_RUN;
+    x->began = clock_mono(c->server->clock);
+    bool plain = !http_draining(x) && head_plain(x, bytes, n) && *n <= c->server->limits.head_bytes_max;
+    if (plain && hooks->early(x, hooks->app) && x->ready != NULL)
+        return true;
+    c->asked = plain && x->status == 0;
+    exchange_end(x);
+    return false;
+}
+
+/* Takes the request's bytes, which the kernel has. */
+static bool request_take(struct http_conn *c, size_t n)
+{
+    return recv(c->fd, c->lane->head, n, MSG_TRUNC | MSG_DONTWAIT) == (ssize_t)n;
+}
+
+/* Answers what is ready of what has come. */
+static void conn_answer(struct http_conn *c, str bytes)
+{
+    for (unsigned i = 0; i < LANE_PIPELINE_MAX && bytes.n > 0; i++) {
+        size_t n = 0;
+        if (!request_ready(c, bytes, &n)) {
+            conn_hand(c);
+            return;
+        }
+        c->x.stage = STAGE_SENT;
+        conn_phase_set(c, PHASE_SEND);
+        if (!request_take(c, n)) {
+            conn_end(c);
+            return;
+        }
+        if (!answer_send(c, str_take(bytes, n)) || c->x.stage == STAGE_SENT)
+            return;
+        bytes = str_skip(bytes, n);
+    }
+}
+
+static void conn_read(struct lane *w, struct http_conn *c)
+{
+    ssize_t n = recv(c->fd, w->head, sizeof w->head, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return;
+    if (n <= 0)
+        conn_end(c);
+    else
+        conn_answer(c, (str){ .p = w->head, .n = (size_t)n });
+}
+
+/* ---- accepting ---- */
+
+/* Who accepts keeps it, unless that leaves others idle: a few connections are served best by few threads. */
+static struct lane *lane_for(struct lane *accepted)
+{
+    struct listener *l = accepted->listener;
+    struct lane *least = accepted;
+    for (unsigned i = 0; i < l->lanes_count; i++)
+        if (atomic_load(&l->lanes[i].conns_count) < atomic_load(&least->conns_count))
+            least = &l->lanes[i];
+    bool skewed = atomic_load(&accepted->conns_count) >= atomic_load(&least->conns_count) + LANE_SKEW_MAX;
+    return skewed ? least : accepted;
+}
+
+static void conn_begin(struct lane *accepted, int fd, const struct sockaddr *addr)
+{
+    struct http_conn *c = conns_open(accepted->listener, fd, addr);
+    if (c == NULL) {
+        close(fd);
+        return;
+    }
+    struct lane *w = lane_for(accepted);
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = c };
+    c->lane = w;
+    atomic_fetch_add(&w->conns_count, 1);
+    if (epoll_ctl(w->set, EPOLL_CTL_ADD, fd, &e) != 0) /* else it is w's from here on */
+        conn_end(c);
+}
+
+static void listen_watch(struct lane *w, int op)
+{
+    struct epoll_event e = { .events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = w->listener };
+    INVARIANT(epoll_ctl(w->set, op, w->listener->fd, &e) == 0);
+    w->resting = op == EPOLL_CTL_DEL;
+}
+
+static void accept_some(struct lane *w)
+{
+    for (unsigned i = 0; i < LANE_ACCEPTS_MAX; i++) {
+        struct sockaddr_storage addr;
+        socklen_t addr_n = sizeof addr;
+        int fd = accept4(w->listener->fd, (struct sockaddr *)&addr, &addr_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            conn_begin(w, fd, (const struct sockaddr *)&addr);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            listen_watch(w, EPOLL_CTL_DEL);
+        if (errno != ECONNABORTED && errno != EINTR)
+            return;
+    }
+}
+
+/* ---- the thread ---- */
+
+static void event_see(struct lane *w, const struct epoll_event *e)
+{
+    if (e->data.ptr == w)
+        return; /* woken to quit */
+    if (e->data.ptr == w->listener) {
+        accept_some(w);
+        return;
+    }
+    struct http_conn *c = e->data.ptr;
+    MAGIC_CHECK(c, CONN_MAGIC);
+    if (c->x.stage == STAGE_SENT)
+        rest_send(c);
+    else
+        conn_read(w, c);
+}
+
+static void *lane_run(void *lane)
+{
+    struct lane *w = lane;
+    struct epoll_event events[LANE_EVENTS_MAX];
+    MAGIC_CHECK(w, LANE_MAGIC);
+    while (!atomic_load_explicit(&w->server->stopping, memory_order_relaxed)) {
+        int n = epoll_wait(w->set, events, LANE_EVENTS_MAX, w->resting ? LANE_NO_FILES_MS : -1);
+        if (w->resting)
+            listen_watch(w, EPOLL_CTL_ADD);
+        for (int i = 0; i < n; i++)
+            event_see(w, &events[i]);
+    }
+    return NULL;
+}
+
+static bool lane_start(struct listener *l, struct lane *w)
+{
+    *w = (struct lane){ .magic = LANE_MAGIC, .listener = l, .server = l->server };
+    w->set = epoll_create1(EPOLL_CLOEXEC);
+    w->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = w };
+    if (w->set < 0 || w->wake < 0 || epoll_ctl(w->set, EPOLL_CTL_ADD, w->wake, &e) != 0)
+        return false;
+    w->library = server_library_start(l, 1, true);
+    return w->library != NULL;
+}
+
+bool lanes_start(struct listener *l, unsigned count)
+{
+    l->lanes = calloc(count, sizeof *l->lanes);
+    INVARIANT(l->lanes != NULL);
+    bool fine = true;
+    while (fine && l->lanes_count < count)
+        fine = lane_start(l, &l->lanes[l->lanes_count++]);
+    for (unsigned i = 0; fine && i < count; i++) { /* all are there before one accepts */
+        struct lane *w = &l->lanes[i];
+        listen_watch(w, EPOLL_CTL_ADD);
+        fine = w->running = pthread_create(&w->thread, NULL, lane_run, w) == 0;
+    }
+    return fine;
+}
+
+/* The first of this listener that a lane still has; the table's lock is not held over its end. */
+static struct http_conn *conn_left(struct listener *l)
+{
+    struct http_server *s = l->server;
+    pthread_mutex_lock(&s->conns_lock);
+    struct http_conn *c = s->conns;
+    while (c != NULL && (c->listen != &l->opts || c->lane == NULL)) /* in this order: others' lanes may run */
+        c = c->next;
+    pthread_mutex_unlock(&s->conns_lock);
+    return c;
+}
+
+void lanes_quit(struct listener *l)
+{
+    for (unsigned i = 0; i < l->lanes_count; i++)
+        if (l->lanes[i].running)
+            (void)eventfd_write(l->lanes[i].wake, 1); /* cannot be full */
+    for (unsigned i = 0; i < l->lanes_count; i++) {
+        if (l->lanes[i].running)
+            INVARIANT(pthread_join(l->lanes[i].thread, NULL) == 0);
+        l->lanes[i].running = false;
+    }
+    for (struct http_conn *c = conn_left(l); c != NULL; c = conn_left(l))
+        conn_end(c);
+}
+
+void lanes_stop(struct listener *l)
+{
+    lanes_quit(l);
+    for (unsigned i = 0; i < l->lanes_count; i++) {
+        struct lane *w = &l->lanes[i];
+        if (w->library != NULL)
+            MHD_stop_daemon(w->library);
+        if (w->set >= 0)
+            close(w->set);
+        if (w->wake >= 0)
+            close(w->wake);
+    }
+    conns_forget_handed(l);
+    free(l->lanes);
+    l->lanes = NULL;
+    l->lanes_count = 0;
+}

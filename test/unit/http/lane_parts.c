@@ -1,0 +1,182 @@
+#include "lane_parts.h"
+
+#include "loop/sysclock.h"
+#include "wire.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TOLD_HEADERS_MAX = 128, TARGET_BYTES_MAX = 64 };
+
+struct parts {
+    struct http_server *server;
+    struct sysclock *clock;
+    struct http_ready *same, *large;
+    atomic_uint asked;
+    pthread_mutex_t lock;
+    char last_target[TARGET_BYTES_MAX];
+};
+
+/* What handlers can see, but for what names the connection. */
+static str tell(struct http_exchange *x)
+{
+    struct http_pair headers[TOLD_HEADERS_MAX];
+    struct arena *a = http_arena(x);
+    const struct http_common *c = http_common(x);
+    unsigned count = http_headers_all(x, headers, TOLD_HEADERS_MAX);
+    str target = http_target(x), query = http_query_raw(x);
+    str s = arena_printf(a, "%s\n%.*s\n%.*s\n%d %.*s|%.*s|%.*s|%.*s\n", http_method_name(x), STR_ARG(target),
+                         STR_ARG(query), c->any_conditional, STR_ARG(c->accept), STR_ARG(c->accept_encoding),
+                         STR_ARG(c->if_none_match), STR_ARG(c->range));
+    for (unsigned i = 0; i < count; i++)
+        s = arena_printf(a, "%.*s%.*s=%.*s\n", STR_ARG(s), STR_ARG(headers[i].name), STR_ARG(headers[i].value));
+    return s;
+}
+
+static bool early(struct http_exchange *x, void *app)
+{
+    struct parts *p = app;
+    atomic_fetch_add(&p->asked, 1);
+    if (str_eq(http_target(x), STR("/same")) || str_eq(http_target(x), STR("/large"))) {
+        http_answer_ready(x, str_eq(http_target(x), STR("/same")) ? p->same : p->large);
+        return true;
+    }
+    if (!str_starts(http_target(x), STR("/told")))
+        return false;
+    const struct http_pair type = { STR("Content-Type"), STR("text/plain") };
+    struct http_ready *told = http_ready_new(200, &type, 1, tell(x));
+    if (http_has_request_id(x)) {
+        http_reply_header(x, STR("X-Request-Id"), http_request_id(x));
+        http_reply_header(x, STR("X-More"), STR("more"));
+    }
+    http_answer_ready(x, told);
+    http_ready_unref(&told);
+    return true;
+}
+
+static void refuse(struct http_exchange *x, int status, const char *type, str detail, void *app)
+{
+    (void)app;
+    http_answer(x, status, arena_printf(http_arena(x), "%s: %.*s\n", type, STR_ARG(detail)));
+}
+
+static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app)
+{
+    (void)status, (void)bytes_sent;
+    struct parts *p = app;
+    INVARIANT(ns >= 0);
+    pthread_mutex_lock(&p->lock);
+    if (!str_to_cstr(http_target(x), p->last_target, sizeof p->last_target))
+        p->last_target[0] = 0;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static const struct http_route *const no_tables[] = { (const struct http_route[]){ { .pattern = NULL } } };
+
+struct parts *parts_start(unsigned threads)
+{
+    struct parts *p = calloc(1, sizeof *p);
+    char *large = malloc(PARTS_LARGE_BYTES);
+    INVARIANT(p != NULL && large != NULL);
+    INVARIANT(pthread_mutex_init(&p->lock, NULL) == 0);
+    p->clock = sysclock_new();
+    memset(large, 'x', PARTS_LARGE_BYTES);
+    const struct http_pair tag = { STR("ETag"), STR("\"1\"") };
+    p->same = http_ready_new(304, &tag, 1, (str){ .n = 1234 });
+    p->large = http_ready_new(200, &tag, 1, (str){ .p = large, .n = PARTS_LARGE_BYTES });
+    free(large);
+    const struct http_listen listens[] = { [PARTS_LANES] = { .address = "127.0.0.1", .content = true },
+                                           [PARTS_LIBRARY] = { .address = "127.0.0.1", .admin = true } };
+    struct err_note note = { "" };
+    const struct http_server_opts opts = {
+        .listens = listens, .listens_count = COUNT_OF(listens), .tables = no_tables, .tables_count = 1,
+        .limits = { .threads = threads, .connections_max = PARTS_CONNECTIONS_MAX }, .clock = sysclock_clock(p->clock),
+        .hooks = { .app = p, .early = early, .refuse = refuse, .finished = finished },
+    };
+    INVARIANT(http_server_new(&opts, &p->server, &note) == ERR_OK);
+    INVARIANT(http_server_start(p->server, &note) == ERR_OK);
+    return p;
+}
+
+void parts_stop(struct parts **pp)
+{
+    struct parts *p = *pp;
+    http_server_free(&p->server);
+    sysclock_free(&p->clock);
+    http_ready_unref(&p->same);
+    http_ready_unref(&p->large);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+    *pp = NULL;
+}
+
+uint16_t parts_port(const struct parts *p, unsigned listen_index)
+{
+    return http_server_port(p->server, listen_index);
+}
+
+struct http_server *parts_server(struct parts *p)
+{
+    return p->server;
+}
+
+unsigned parts_asked(struct parts *p)
+{
+    return atomic_load(&p->asked);
+}
+
+const char *parts_last_target(struct parts *p)
+{
+    static char target[TARGET_BYTES_MAX];
+    pthread_mutex_lock(&p->lock);
+    memcpy(target, p->last_target, sizeof target);
+    pthread_mutex_unlock(&p->lock);
+    return target;
+}
+
+/* ---- comparing ---- */
+
+static int line_cmp(const void *a, const void *b)
+{
+    return str_cmp(*(const str *)a, *(const str *)b);
+}
+
+enum { LINES_MAX = 256 };
+
+/* Lines of a head in order of their bytes, without Date: the order of fields may differ. */
+static unsigned lines_of(const struct wire_answer *answer, str lines[LINES_MAX])
+{
+    str rest = str_of(answer->head);
+    unsigned count = 0;
+    while (rest.n > 0) {
+        str line = str_split(&rest, '\n');
+        INVARIANT(count < LINES_MAX);
+        if (!str_starts(line, STR("Date: ")))
+            lines[count++] = line;
+    }
+    qsort(lines, count, sizeof lines[0], line_cmp);
+    return count;
+}
+
+void parts_compare(struct parts *p, str request, bool head_only)
+{
+    static struct wire_answer answers[2];
+    str lines[2][LINES_MAX];
+    unsigned counts[2];
+    for (unsigned i = 0; i < 2; i++) {
+        int fd = wire_connect(parts_port(p, i));
+        (void)wire_send(fd, request); /* a refusal may come before the end of it */
+        wire_read(fd, head_only, &answers[i]);
+        close(fd);
+        INVARIANT(answers[i].status != 0);
+        counts[i] = lines_of(&answers[i], lines[i]);
+    }
+    INVARIANT(counts[PARTS_LANES] == counts[PARTS_LIBRARY]);
+    for (unsigned i = 0; i < counts[0]; i++)
+        INVARIANT(str_eq(lines[PARTS_LANES][i], lines[PARTS_LIBRARY][i]));
+    INVARIANT(answers[PARTS_LANES].body_n == answers[PARTS_LIBRARY].body_n);
+    INVARIANT(strcmp(answers[PARTS_LANES].body, answers[PARTS_LIBRARY].body) == 0);
+}

@@ -1,0 +1,26 @@
+/* lane_parts.h - one server with lanes on one listener and none on another, for comparing them; for tests and a fuzzer.
+ *
+ *   /told...   a ready answer that says what was seen of the request
+ *   /same      a ready 304
+ *   /large     a ready answer of PARTS_LARGE_BYTES
+ *   all else   no route: 404 */
+#ifndef TEST_HTTP_LANE_PARTS_H
+#define TEST_HTTP_LANE_PARTS_H
+
+#include "http/http.h"
+
+enum { PARTS_LANES, PARTS_LIBRARY }; /* listeners */
+enum { PARTS_LARGE_BYTES = 20000000, PARTS_CONNECTIONS_MAX = 20 };
+
+struct parts;
+struct parts *parts_start(unsigned threads);
+void parts_stop(struct parts **pp);
+uint16_t parts_port(const struct parts *p, unsigned listen_index);
+struct http_server *parts_server(struct parts *p);
+unsigned parts_asked(struct parts *p);           /* how often the early hook was */
+const char *parts_last_target(struct parts *p);  /* of the request that finished last; static */
+/* Sends one request to both; dies when they differ in more than Date and the order of fields, or one does not answer.
+ * head_only: it is answered without a body. */
+void parts_compare(struct parts *p, str request, bool head_only);
+
+#endif

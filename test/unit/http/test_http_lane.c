@@ -1,0 +1,223 @@
+/* Goal: what a lane answers is what the library would answer, all of it, in order, to slow readers too; what it does
+ * not answer reaches the library whole. Method: the same bytes to a listener with lanes and to one without, whose early
+ * hook makes a ready answer that tells what was seen of the request; raw sockets. */
+#include "lane_parts.h"
+#include "wire.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct parts *parts;
+
+static int setup(void **state)
+{
+    (void)state;
+    parts = parts_start(2);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    parts_stop(&parts);
+    return 0;
+}
+
+#define GET(target, more) "GET " target " HTTP/1.1\r\nHost: a\r\n" more "\r\n"
+
+static void answers_are_those_of_the_library(void **state)
+{
+    (void)state;
+    static const char *const requests[] = {
+        GET("/told", ""), GET("/told/a%20b?x=y&z", ""), "HEAD /told HTTP/1.1\r\nHost: a\r\n\r\n", GET("/same", ""),
+        GET("/told", "X-Request-Id: mine\r\nAccept: text/html\r\nAccept: */*\r\n"),
+        GET("/told", "X: \t y \t\r\nEmpty:\r\n"),
+        GET("/told", "If-None-Match: \"1\"\r\nCookie: a=b\r\nConnection: keep-alive\r\n"),
+        GET("/told", "Range: bytes=0-1\r\nAuthorization: x\r\n"),
+        /* from here on the library's */
+        GET("/told", "Connection: close\r\n"),
+        GET("/other", ""),
+        GET("/told", "Content-Length: 0\r\n"),
+        GET("/told", "Expect: 100-continue\r\n"),
+        GET("/told", "Bad Name: x\r\n"),
+        GET("/told", "Folded: x\r\n y\r\n"),
+        GET("/told", "Bare: x\ny: z\r\n"),
+        GET("/told", "Host: b\r\n"),
+        GET("/told", "Host : a\r\n"),
+        GET("/told", "Upgrade: h2c\r\n"),
+        GET("/told", "Transfer-Encoding: chunked\r\n"),
+        GET("/told", "Authorization: x\r\nAuthorization: y\r\n"),
+        GET("http://a/told", ""),
+        GET("/to\tld", ""),
+        GET(" /told", ""),
+        "GET /told HTTP/1.1\r\n\r\n",
+        "GET /told HTTP/1.0\r\nHost: a\r\n\r\n",
+        "GET /told HTTP/1.1\nHost: a\n\n",
+        "\r\nGET /told HTTP/1.1\r\nHost: a\r\n\r\n",
+        "OPTIONS /told HTTP/1.1\r\nHost: a\r\n\r\n",
+    };
+    for (size_t i = 0; i < COUNT_OF(requests); i++)
+        parts_compare(parts, str_of(requests[i]),
+                      strncmp(requests[i], "HEAD", 4) == 0 || strstr(requests[i], "/same") != NULL);
+}
+
+static void pipelined_ready_answers_come_in_order(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    enum { REQUESTS = 100 }; /* more than a lane answers in one turn */
+    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "GET /told/%u HTTP/1.1\r\nHost: a\r\n\r\n", i);
+        assert_true(wire_send(fd, str_of(text)));
+    }
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        char target[32];
+        (void)snprintf(target, sizeof target, "/told/%u\n", i);
+        wire_read(fd, false, &answer);
+        assert_int_equal(answer.status, 200);
+        assert_non_null(strstr(answer.body, target));
+    }
+    close(fd);
+}
+
+static void a_request_in_pieces_is_answered(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    str whole = STR(GET("/told", "X: y\r\n"));
+    for (size_t at = 1; at < whole.n; at += 7) {
+        int fd = wire_connect(parts_port(parts, PARTS_LANES));
+        assert_true(wire_send(fd, str_take(whole, at)));
+        assert_true(wire_send(fd, str_skip(whole, at)));
+        wire_read(fd, false, &answer);
+        assert_int_equal(answer.status, 200);
+        assert_true(wire_send(fd, whole));
+        wire_read(fd, false, &answer);
+        assert_int_equal(answer.status, 200);
+        close(fd);
+    }
+}
+
+static void the_hook_is_asked_once_a_request(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    for (unsigned i = 0; i < 5; i++) { /* the first three in a lane, the fourth finds nothing there */
+        assert_true(wire_send(fd, i == 3 ? STR(GET("/other", "")) : STR(GET("/told", ""))));
+        wire_read(fd, false, &answer);
+        assert_int_equal(answer.status, i == 3 ? 404 : 200);
+    }
+    assert_int_equal(parts_asked(parts), 5);
+    close(fd);
+}
+
+static void until_open(unsigned count)
+{
+    int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
+    while (http_server_open_requests(parts_server(parts)) != count && wire_now_ms() < deadline)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(http_server_open_requests(parts_server(parts)), count);
+}
+
+static void a_slow_reader_gets_all_of_it(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    assert_true(wire_send(fd, STR(GET("/large", "") GET("/told/next", ""))));
+    until_open(1); /* it waits for room */
+    wire_read(fd, false, &answer);
+    assert_int_equal(answer.body_n, PARTS_LARGE_BYTES);
+    wire_read(fd, false, &answer);
+    assert_non_null(strstr(answer.body, "/told/next"));
+    until_open(0);
+    assert_string_equal(parts_last_target(parts), "/told/next");
+    close(fd);
+}
+
+static void who_leaves_in_the_middle_is_told_as_finished(void **state)
+{
+    (void)state;
+    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    assert_true(wire_send(fd, STR(GET("/large", ""))));
+    until_open(1);
+    close(fd);
+    until_open(0);
+    assert_string_equal(parts_last_target(parts), "/large");
+}
+
+static void stopping_ends_what_is_on_its_way(void **state)
+{
+    (void)state;
+    int fd = wire_connect(parts_port(parts, PARTS_LANES)), idle = wire_connect(parts_port(parts, PARTS_LANES));
+    assert_true(wire_send(fd, STR(GET("/large", ""))));
+    until_open(1);
+    parts_stop(&parts);
+    assert_true(wire_bytes_left(fd) < PARTS_LARGE_BYTES);
+    assert_true(wire_is_closed(idle));
+    close(fd);
+    close(idle);
+    parts = parts_start(2);
+}
+
+static void draining_closes_after_the_next_answer(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    assert_true(wire_send(fd, STR(GET("/told", ""))));
+    wire_read(fd, false, &answer);
+    assert_false(answer.close);
+    http_server_drain(parts_server(parts));
+    assert_true(wire_send(fd, STR(GET("/told", ""))));
+    wire_read(fd, false, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_true(answer.close);
+    assert_true(wire_is_closed(fd));
+    close(fd);
+}
+
+static void more_connections_than_the_limit_are_closed(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    int fds[PARTS_CONNECTIONS_MAX];
+    for (unsigned i = 0; i < PARTS_CONNECTIONS_MAX; i++) {
+        fds[i] = wire_connect(parts_port(parts, PARTS_LANES));
+        assert_true(wire_send(fds[i], i % 2 == 0 ? STR(GET("/told", "")) : STR(GET("/other", ""))));
+        wire_read(fds[i], false, &answer);
+        assert_int_equal(answer.status, i % 2 == 0 ? 200 : 404);
+    }
+    int over = wire_connect(parts_port(parts, PARTS_LANES));
+    assert_true(wire_is_closed(over));
+    close(over);
+    for (unsigned i = 0; i < PARTS_CONNECTIONS_MAX; i++)
+        close(fds[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(answers_are_those_of_the_library, setup, teardown),
+        cmocka_unit_test_setup_teardown(pipelined_ready_answers_come_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_in_pieces_is_answered, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_hook_is_asked_once_a_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_slow_reader_gets_all_of_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_leaves_in_the_middle_is_told_as_finished, setup, teardown),
+        cmocka_unit_test_setup_teardown(stopping_ends_what_is_on_its_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(draining_closes_after_the_next_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(more_connections_than_the_limit_are_closed, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
