@@ -70,7 +70,8 @@ void import_step(struct import *im, uint64_t done, uint64_t total)
 {
     mono now = clock_mono(im->clock);
     out_progress_step(&im->progress, done, total, now);
-    resume_save(&im->resume, im->uploads, now, false);
+    if (!im->unchecked)
+        resume_save(&im->resume, im->uploads, now, false);
 }
 
 err import_finish(struct import *im, err e, struct err_note *note)
@@ -79,7 +80,12 @@ err import_finish(struct import *im, err e, struct err_note *note)
     if (e == ERR_OK)
         e = finished;
     out_progress_end(&im->progress);
-    resume_save(&im->resume, im->uploads, clock_mono(im->clock), true);
+    if (!im->unchecked)
+        resume_save(&im->resume, im->uploads, clock_mono(im->clock), true);
+    uint64_t differ = uploads_counts(im->uploads).differ;
+    if (differ > 0)
+        cli_error("stored with other bytes than these, left out and as they were: %llu renders. To replace one: "
+                  "palimpsest rm TITLE REV, then palimpsest put TITLE REV FILE", (unsigned long long)differ);
     return e;
 }
 

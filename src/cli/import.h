@@ -19,6 +19,7 @@ struct import {
     struct out_progress progress;
     unsigned parallel;
     bool quiet;
+    bool unchecked;        /* no checksum covers yet what is put: nothing of it is saved as done */
     bool fresh;            /* of uploads_opts */
 };
 /* Reads the options all imports take (--parallel, --state, --restart, --quiet). what names this import among
@@ -31,7 +32,8 @@ MUST_CHECK err import_resume(struct import *im, struct err_note *note);
 void import_begin(struct import *im, const char *progress_what, const char *progress_unit);
 /* After each item: draws and saves. */
 void import_step(struct import *im, uint64_t done, uint64_t total);
-/* Waits for what is in the air, also when e says that the input went wrong, and saves. Returns the first error. */
+/* Waits for what is in the air, also when e says that the input went wrong, saves, and tells how many
+ * items differ from what is stored. Returns the first error. */
 MUST_CHECK err import_finish(struct import *im, err e, struct err_note *note);
 void import_close(struct import *im);
 

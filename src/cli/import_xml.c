@@ -20,6 +20,8 @@ struct import_xml {
     struct buf html;
     uint64_t item, pages, no_text, too_large;
     char page[DUMP_TITLE_BYTES_MAX + 1];
+    uint64_t doubt;            /* the first revision that no sum has covered yet; 0: all are */
+    char doubt_page[DUMP_TITLE_BYTES_MAX + 1];
 };
 
 /* The same revision of the same page gives the same tid again. */
@@ -84,6 +86,10 @@ static err take_revision(void *ctx, const struct dump_revision *r, struct err_no
     snprintf(mark, sizeof mark, "%llu", (unsigned long long)x->item);
     struct upload_item item = { .title = r->title, .rev = r->id, .tid = revision_tid(r), .mark = str_of(mark) };
     render_revision(x, r, &item);
+    if (x->im.unchecked && x->doubt == 0) {
+        x->doubt = r->id;
+        memcpy(x->doubt_page, x->page, sizeof x->page);
+    }
     err e = uploads_put(x->im.uploads, &item, note);
     import_step(&x->im, unpack_consumed(x->unpack), x->file_bytes);
     return e;
@@ -95,6 +101,9 @@ static err run_file(struct import_xml *x, struct err_note *note)
     size_t n;
     do {
         err e = unpack_read(x->unpack, chunk, sizeof chunk, &n, note);
+        x->im.unchecked = !unpack_checked(x->unpack);
+        if (!x->im.unchecked)
+            x->doubt = 0;
         if (e == ERR_OK)
             e = dump_feed(x->dump, (str){ .p = chunk, .n = n }, n == 0, note);
         if (e != ERR_OK)
@@ -113,6 +122,10 @@ static err run_import(struct import_xml *x, struct err_note *note)
     import_begin(&x->im, "importing", NULL);
     x->dump = dump_new(&(struct dump_opts){ .revision = take_revision, .ctx = x });
     e = run_file(x, note);
+    if (e != ERR_OK && x->doubt > 0)
+        cli_error("import mediawiki-xml: no checksum covers what was stored from revision %llu of \"%s\" on: it may "
+                  "be damaged. Import the whole file: it tells which revisions differ",
+                  (unsigned long long)x->doubt, x->doubt_page);
     return import_finish(&x->im, e, note);
 }
 

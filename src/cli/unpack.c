@@ -1,5 +1,7 @@
 #include "cli/unpack.h"
 
+#include "base/buf.h"
+
 #include <bzlib.h>
 #include <errno.h>
 #include <lzma.h>
@@ -7,6 +9,7 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 enum { UNPACK_MAGIC = 0x0badc0de };
 
@@ -26,6 +29,9 @@ struct unpack {
         z_stream gz;
     } s;                  /* by kind */
     ZSTD_DStream *zstd;
+    struct buf held;      /* decoded, up to ready to be given; of that, given is out */
+    size_t given, ready;
+    bool checked;
 };
 
 const char *unpack_kind_name(enum unpack_kind k)
@@ -42,6 +48,8 @@ enum unpack_kind unpack_sniff(str first)
         return UNPACK_XZ;
     if (str_starts(first, STR("\x28\xb5\x2f\xfd")))
         return UNPACK_ZSTD;
+    if (first.n >= 4 && (first.p[0] & 0xf0) == 0x50 && memcmp(first.p + 1, "\x2a\x4d\x18", 3) == 0)
+        return UNPACK_ZSTD; /* begins with a frame to be skipped, as those of pzstd do */
     if (str_starts(first, STR("\x1f\x8b")))
         return UNPACK_GZIP;
     return UNPACK_PLAIN;
@@ -112,6 +120,8 @@ err unpack_new(FILE *from, struct unpack **out, struct err_note *note)
     INVARIANT(u != NULL);
     u->magic = UNPACK_MAGIC;
     u->from = from;
+    u->checked = true;
+    buf_init(&u->held, UNPACK_HELD_MAX);
     err e = refill(u, note);
     if (e != ERR_OK) {
         free(u);
@@ -130,6 +140,7 @@ void unpack_free(struct unpack **up)
         return;
     MAGIC_CHECK(*up, UNPACK_MAGIC);
     end_stream(*up);
+    buf_fini(&(*up)->held);
     (*up)->magic = 0;
     free(*up);
     *up = NULL;
@@ -138,6 +149,11 @@ void unpack_free(struct unpack **up)
 enum unpack_kind unpack_kind_of(const struct unpack *u)
 {
     return u->kind;
+}
+
+bool unpack_checked(const struct unpack *u)
+{
+    return u->checked;
 }
 
 uint64_t unpack_consumed(const struct unpack *u)
@@ -194,7 +210,7 @@ static err step_zstd(struct unpack *u, char *dst, size_t size, size_t *n)
     *n = out.pos;
     u->in = str_skip(u->in, in.pos);
     if (ZSTD_isError(code))
-        return ERR_CORRUPT;
+        return ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge ? ERR_LIMIT : ERR_CORRUPT;
     u->between = code == 0;
     return ERR_OK;
 }
@@ -251,10 +267,20 @@ static err at_end(struct unpack *u, struct err_note *note)
     return ERR_CORRUPT;
 }
 
-err unpack_read(struct unpack *u, char *dst, size_t size, size_t *n, struct err_note *note)
+static err explain(const struct unpack *u, err e, struct err_note *note)
 {
-    MAGIC_CHECK(u, UNPACK_MAGIC);
-    INVARIANT(size > 0 && size <= UNPACK_CHUNK_BYTES);
+    if (e == ERR_CORRUPT)
+        err_note_set(note, "the %s data is damaged near byte %llu", unpack_kind_name(u->kind),
+                     (unsigned long long)(u->consumed - u->in.n));
+    if (e == ERR_LIMIT)
+        err_note_set(note, "the %s data wants more memory than %llu bytes", unpack_kind_name(u->kind),
+                     (unsigned long long)UNPACK_MEMORY_MAX);
+    return e;
+}
+
+/* As it is decoded; *n is 0 only at the end. */
+static err decode(struct unpack *u, char *dst, size_t size, size_t *n, struct err_note *note)
+{
     *n = 0;
     while (*n == 0 && !u->over) {
         err e = refill(u, note);
@@ -265,16 +291,57 @@ err unpack_read(struct unpack *u, char *dst, size_t size, size_t *n, struct err_
             break;
         size_t left = u->in.n;
         e = step(u, dst, size, n);
-        if (e == ERR_CORRUPT)
-            err_note_set(note, "the %s data is damaged near byte %llu", unpack_kind_name(u->kind),
-                         (unsigned long long)(u->consumed - u->in.n));
-        if (e == ERR_LIMIT)
-            err_note_set(note, "the %s data wants more memory than %llu bytes", unpack_kind_name(u->kind),
-                         (unsigned long long)UNPACK_MEMORY_MAX);
         if (e != ERR_OK)
-            return e;
+            return explain(u, e, note);
+        if (*n == 0 && u->between)
+            break;
         if (*n == 0 && drained && u->in.n == left)
             return at_end(u, note);
     }
+    return ERR_OK;
+}
+
+/* Decodes until there is something to give: at the end of a part, or when no more of it can be held. */
+static err hold(struct unpack *u, struct err_note *note)
+{
+    char chunk[UNPACK_CHUNK_BYTES];
+    if (u->given > 0)
+        memmove(u->held.p, u->held.p + u->given, u->held.n - u->given);
+    u->held.n -= u->given;
+    u->given = u->ready = 0;
+    while (u->ready == 0) {
+        size_t n;
+        err e = decode(u, chunk, sizeof chunk, &n, note);
+        if (e != ERR_OK)
+            return e;
+        buf_put(&u->held, (str){ .p = chunk, .n = n });
+        if (buf_status(&u->held) != ERR_OK)
+            return explain(u, ERR_LIMIT, note);
+        bool ended = u->between || u->over;
+        if (ended || u->held.n + sizeof chunk > UNPACK_HELD_MAX) {
+            bool blocks = u->kind == UNPACK_BZIP2;
+            u->checked = ended || blocks;
+            u->ready = ended || !blocks ? u->held.n : u->held.n - UNPACK_BZIP2_BLOCK_MAX;
+        }
+        if (u->ready == 0 && n == 0 && (u->over || (u->in.n == 0 && u->file_ended)))
+            break;
+    }
+    return ERR_OK;
+}
+
+err unpack_read(struct unpack *u, char *dst, size_t size, size_t *n, struct err_note *note)
+{
+    MAGIC_CHECK(u, UNPACK_MAGIC);
+    INVARIANT(size > 0 && size <= UNPACK_CHUNK_BYTES);
+    *n = 0;
+    if (u->kind == UNPACK_PLAIN)
+        return decode(u, dst, size, n, note);
+    err e = u->given < u->ready ? ERR_OK : hold(u, note);
+    if (e != ERR_OK)
+        return e;
+    *n = u->ready - u->given < size ? u->ready - u->given : size;
+    if (*n > 0)
+        memcpy(dst, u->held.p + u->given, *n);
+    u->given += *n;
     return ERR_OK;
 }

@@ -297,8 +297,11 @@ static void take_status(struct uploads *u, struct job *j, long status)
         else
             u->counts.already++;
         return;
-    case 400:
     case 409:
+        u->counts.differ++;
+        refuse(u, j, note.text);
+        return;
+    case 400:
     case 410:
     case 413:
         refuse(u, j, note.text);

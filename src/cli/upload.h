@@ -55,7 +55,8 @@ MUST_CHECK err uploads_put(struct uploads *u, const struct upload_item *item, st
 /* Waits until everything taken is answered. */
 MUST_CHECK err uploads_finish(struct uploads *u, struct err_note *note);
 
-struct upload_counts { uint64_t stored, already, refused, bytes_sent; }; /* stored: of what was asked for, made */
+/* stored: of what was asked for, made; differ: of the refused, those that are stored with other bytes. */
+struct upload_counts { uint64_t stored, already, refused, differ, bytes_sent; };
 struct upload_counts uploads_counts(const struct uploads *u);
 /* Every item with a number up to this is answered for good. */
 uint64_t uploads_done_through(const struct uploads *u);

@@ -257,7 +257,9 @@ const struct cli_verb cli_verbs[] = {
                "under its own number, with its own time. FILE may be compressed: bzip2, xz, zstd, gzip. Content source "
                "is the wikitext, content html shows it escaped until somebody renders it. Revisions without text are "
                "left out.\n\nAn import that was interrupted goes on where it ended; from standard input only with "
-               "--state.",
+               "--state. Of a compressed file nothing is stored before its checksum has been compared, except of parts "
+               "over 64 MiB unpacked, which are told when they turn out damaged, and gone through again by the next "
+               "import. What is stored with other bytes than in FILE is told and stays.",
       .options = import_options, .files_from = 1, .operands_min = 1, .operands_max = 1,
       .client = true, .run = verb_import_xml },
     { .name = "check", .usage = "", .summary = "verify a store",

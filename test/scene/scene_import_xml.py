@@ -118,6 +118,39 @@ def a_cut_file_keeps_what_it_had_and_the_whole_one_goes_on(binary):
 
 
 @scene
+def a_damaged_file_stores_nothing_wrong_and_the_good_one_says_what_differs(binary):
+    pages = [(f'P{n}', [(n + 1, f'{n} ' + random.Random(n).randbytes(2000).hex())]) for n in range(60)]
+    data = export(pages).encode()
+    for name, packed in compressed(data).items():
+        if name not in ('gz', 'zst', 'xz', 'bz2'):
+            continue
+        with Server(binary) as server:
+            client = Client(binary, server)
+            file = client.folder / 'e'
+            bad = bytearray(packed)
+            bad[len(bad) // 2] ^= 0x10
+            file.write_bytes(bad)
+            done = client('import', 'mediawiki-xml', 'e')
+            eq((done.returncode, b'damaged' in done.stderr), (1, True), f'{name} {done.stderr}')
+            eq(client('ls').stdout, b'', name)
+            file.write_bytes(packed)
+            done, = client.json('import', 'mediawiki-xml', 'e')
+            eq((done['stored'], done['imported_before']), (60, 0), name)
+            check_stored(server, pages)
+    with Server(binary) as server:
+        client = Client(binary, server)
+        (client.folder / 'e').write_text(export([('P', [(1, 'wrong')])]))
+        client.ok('import', 'mediawiki-xml', 'e')
+        (client.folder / 'e').write_text(export([('P', [(1, 'right')])]))
+        done = client('import', 'mediawiki-xml', 'e', '--restart', '--quiet')
+        check(b'stored with other bytes than these' in done.stderr, done.stderr)
+        client.ok('rm', 'P', '1')
+        (client.folder / 'right').write_text('right')
+        client.ok('put', 'P', '1', 'right')
+        eq(client.ok('get', 'P', '1'), 'right')
+
+
+@scene
 def a_killed_import_goes_on_where_it_was(binary):
     pages = [(f'P{n % 50} {n // 500}', [(n + 1, f'{n} ' * 1500)]) for n in range(5000)]
     merged = {}

@@ -154,6 +154,107 @@ static void damaged_files_are_told(void **state)
     }
 }
 
+/* zstd with its checksum, which the simple call leaves out. */
+static size_t pack_summed(enum unpack_kind kind, char *dst, char *from, size_t from_n)
+{
+    if (kind == UNPACK_ZSTD) {
+        ZSTD_CCtx *c = ZSTD_createCCtx();
+        assert_false(ZSTD_isError(ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, 1)));
+        size_t n = ZSTD_compress2(c, dst, PACKED_BYTES, from, from_n);
+        assert_false(ZSTD_isError(n));
+        ZSTD_freeCCtx(c);
+        return n;
+    }
+    assert_ptr_equal(from, raw);
+    return pack(kind, dst);
+}
+
+static void nothing_of_a_damaged_part_comes_out(void **state)
+{
+    (void)state;
+    static char packed[PACKED_BYTES];
+    for (enum unpack_kind k = UNPACK_BZIP2; k < UNPACK_KINDS; k++) {
+        size_t n = pack_summed(k, packed, raw, sizeof raw);
+        for (size_t at = 20; at < n; at += n / 61) {
+            packed[at] = (char)(packed[at] ^ 0x04);
+            struct buf out;
+            struct err_note note = { .text = "" };
+            buf_init(&out, 2 * RAW_BYTES);
+            assert_int_equal(read_all(packed, n, 1000, &out, &note), ERR_CORRUPT);
+            assert_int_equal(out.n, 0);
+            buf_fini(&out);
+            packed[at] = (char)(packed[at] ^ 0x04);
+        }
+    }
+}
+
+/* Reads to the end or the error; *doubted: how much had come out when unpack_checked was false. */
+static err read_large(char *packed, size_t n, size_t *total, size_t *doubted, bool *checked)
+{
+    static char chunk[UNPACK_CHUNK_BYTES];
+    FILE *f = fmemopen(packed, n, "rb");
+    assert_non_null(f);
+    struct unpack *u;
+    struct err_note note;
+    assert_int_equal(unpack_new(f, &u, &note), ERR_OK);
+    size_t got;
+    err e;
+    *total = *doubted = 0;
+    while ((e = unpack_read(u, chunk, sizeof chunk, &got, &note)) == ERR_OK && got > 0) {
+        *total += got;
+        *doubted += unpack_checked(u) ? 0 : got;
+    }
+    *checked = unpack_checked(u);
+    unpack_free(&u);
+    fclose(f);
+    return e;
+}
+
+static void what_came_before_its_sum_is_told(void **state)
+{
+    (void)state;
+    static char packed[PACKED_BYTES];
+    size_t large = UNPACK_HELD_MAX + 3 * UNPACK_CHUNK_BYTES;
+    char *zeros = calloc(1, large);
+    assert_non_null(zeros);
+    size_t n = pack_summed(UNPACK_ZSTD, packed, zeros, large);
+    size_t total, doubted;
+    bool checked;
+    assert_int_equal(read_large(packed, n, &total, &doubted, &checked), ERR_OK);
+    assert_int_equal(total, large);
+    assert_true(doubted > 0 && doubted < large);
+    assert_true(checked);
+    packed[n - 1] = (char)(packed[n - 1] ^ 1);
+    assert_int_equal(read_large(packed, n, &total, &doubted, &checked), ERR_CORRUPT);
+    assert_int_equal(total, doubted);
+    assert_true(doubted > 0 && !checked);
+    unsigned bz_n = PACKED_BYTES;
+    assert_int_equal(BZ2_bzBuffToBuffCompress(packed, &bz_n, zeros, (unsigned)large, 1, 0, 0), BZ_OK);
+    assert_int_equal(read_large(packed, bz_n, &total, &doubted, &checked), ERR_OK);
+    assert_int_equal(total, large);
+    assert_int_equal(doubted, 0);
+    free(zeros);
+}
+
+static void skipped_frames_and_too_large_windows_of_zstd_are_known(void **state)
+{
+    (void)state;
+    static char packed[PACKED_BYTES + 12];
+    memcpy(packed, "\x50\x2a\x4d\x18\x04\0\0\0skip", 12); /* as pzstd begins */
+    size_t n = 12 + pack_summed(UNPACK_ZSTD, packed + 12, raw, sizeof raw);
+    struct buf out;
+    struct err_note note;
+    buf_init(&out, 2 * RAW_BYTES);
+    assert_int_equal(read_all(packed, n, UNPACK_CHUNK_BYTES, &out, &note), ERR_OK);
+    assert_int_equal(out.n, sizeof raw);
+    buf_fini(&out);
+    char wide[] = "\x28\xb5\x2f\xfd\0\xa8\1\0\0"; /* a window of 2 GiB */
+    buf_init(&out, 2 * RAW_BYTES);
+    assert_int_equal(read_all(wide, sizeof wide - 1, UNPACK_CHUNK_BYTES, &out, &note), ERR_LIMIT);
+    assert_non_null(strstr(note.text, "memory"));
+    buf_fini(&out);
+}
+
 int main(void)
 {
     fill_raw();
@@ -162,6 +263,9 @@ int main(void)
         cmocka_unit_test(several_streams_in_one_file_follow_each_other),
         cmocka_unit_test(cut_files_are_told),
         cmocka_unit_test(damaged_files_are_told),
+        cmocka_unit_test(nothing_of_a_damaged_part_comes_out),
+        cmocka_unit_test(what_came_before_its_sum_is_told),
+        cmocka_unit_test(skipped_frames_and_too_large_windows_of_zstd_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
