@@ -31,11 +31,23 @@ static void print_backup(bool json, const char *dir, uint64_t copied, uint64_t k
     printf("backup in %s: %s copied, %s were there already\n", dir, a, b);
 }
 
+/* What is there may be damaged; without the file, opening it to write would make a store. */
+static bool has_store(const char *dir)
+{
+    char path[COPY_PATH_BYTES];
+    int n = snprintf(path, sizeof path, "%s/STORE", dir);
+    return n > 0 && n < COPY_PATH_BYTES && access(path, F_OK) == 0;
+}
+
 static enum cli_exit backup_offline(const char *data, const char *dir, bool json)
 {
     struct stat st;
     if (stat(data, &st) != 0 || !S_ISDIR(st.st_mode)) {
         cli_error("backup: %s is no directory", data);
+        return CLI_FAILED;
+    }
+    if (!has_store(data)) {
+        cli_error("backup: there is no store in %s", data);
         return CLI_FAILED;
     }
     struct offline f;
@@ -139,10 +151,14 @@ static enum cli_exit restore_to(const char *backup, const char *dir, const char 
     if (!verify(backup, json, &code))
         return code;
     err e = copy_tree(backup, part, &bytes, &note);
+    if (e == ERR_CONFLICT) {
+        cli_error("restore: %s exists: another restore is under way, or one was cut off and left it; remove it then",
+                  part);
+        return CLI_FAILED;
+    }
     if (e != ERR_OK) {
         cli_error("restore: %s", note.text);
-        if (e != ERR_CONFLICT)
-            copy_remove(part);
+        copy_remove(part);
         return CLI_FAILED;
     }
     if (!verify(part, json, &code)) {

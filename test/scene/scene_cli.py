@@ -366,4 +366,23 @@ def a_damaged_backup_is_not_restored(binary):
         check(not (client.folder / 'r').exists(), 'a damaged store was restored')
 
 
+@scene
+def a_backup_of_no_store_and_a_restore_that_was_cut_off_are_told(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        empty = client.folder / 'empty'
+        empty.mkdir()
+        done = client('backup', 'b', '--data', 'empty')
+        check(done.returncode == 1 and b'there is no store' in done.stderr, done)
+        eq((list(empty.iterdir()), (client.folder / 'b').exists()), ([], False))
+        client.ok('put', 'T', '1', '-', stdin=b'x')
+        client.ok('backup', 'b')
+        client.ok('backup', 'c', '--data', 'b')
+        (client.folder / 'r.restoring').mkdir()
+        done = client('restore', 'b', '--data', 'r')
+        check(done.returncode == 1 and b'r.restoring exists' in done.stderr and b'remove' in done.stderr, done)
+        (client.folder / 'r.restoring').rmdir()
+        client.ok('restore', 'b', '--data', 'r')
+
+
 main()
