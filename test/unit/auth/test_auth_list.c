@@ -175,7 +175,7 @@ static void roles_and_bindings_are_those_of_one_namespace(void **state)
 static void the_standard_roles_are_shown_with_what_querator_knows(void **state)
 {
     static const struct { const char *name; unsigned permissions; } want[] = {
-        { "Admin", 29 }, { "NamespaceOwner", 19 }, { "PublicViewer", 2 }, { "purge", 1 },
+        { "Admin", 29 }, { "NamespaceOwner", 19 }, { "PublicViewer", 2 }, { "purge", 2 },
     };
     struct authtest *f = *state;
     struct arena a;
