@@ -278,6 +278,11 @@ static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t windo
     return false;
 }
 
+static enum phase phase_of(uint64_t word)
+{
+    return (enum phase)(word & (BIT(PHASE_BITS) - 1));
+}
+
 static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     uint64_t phase = atomic_load_explicit(&c->phase, memory_order_relaxed);
@@ -295,7 +300,7 @@ static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, in
     }
     int64_t head_ns = l->head_timeout_ms * NS_PER_MS;
     struct tcp_info info;
-    switch ((enum phase)(phase & (BIT(PHASE_BITS) - 1))) {
+    switch (phase_of(phase)) {
     case PHASE_IDLE:
         return idle_is_overdue(l, c, now);
     case PHASE_HEAD:
@@ -315,6 +320,17 @@ static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, in
     return false;
 }
 
+/* Under the table's lock. A reader that was too slow is reset, or the kernel would keep what it has not taken. Both fail
+ * only when the client is gone already. */
+static void conn_cut(struct http_conn *c)
+{
+    const struct linger reset = { .l_onoff = 1 };
+    c->cut = true;
+    if (phase_of(c->swept_phase) == PHASE_SEND)
+        (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    (void)shutdown(c->fd, SHUT_RDWR);
+}
+
 void http_server_sweep(struct http_server *s)
 {
     MAGIC_CHECK(s, SERVER_MAGIC);
@@ -324,8 +340,7 @@ void http_server_sweep(struct http_server *s)
     for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
         if (c->cut || c->fd < 0 || !conn_is_overdue(&s->limits, c, now))
             continue;
-        c->cut = true;
-        (void)shutdown(c->fd, SHUT_RDWR); /* fails only when the client is gone already */
+        conn_cut(c);
         cut++;
     }
     pthread_mutex_unlock(&s->conns_lock);
@@ -343,7 +358,7 @@ unsigned http_server_open_requests(const struct http_server *s)
     unsigned count = 0;
     pthread_mutex_lock(&self->conns_lock);
     for (const struct http_conn *c = s->conns; c != NULL; c = c->next) {
-        uint64_t phase = atomic_load_explicit(&c->phase, memory_order_relaxed) & (BIT(PHASE_BITS) - 1);
+        enum phase phase = phase_of(atomic_load_explicit(&c->phase, memory_order_relaxed));
         bool stalled = phase == PHASE_BODY && c->moved_ns != 0 && now - c->moved_ns > CONNS_STALLED_NS;
         count += phase != PHASE_IDLE && phase != PHASE_HEAD && !stalled;
     }
@@ -357,8 +372,7 @@ static bool is_owed(const struct http_conn *c)
     uint64_t now = atomic_load(&c->phase), was = c->owed_phase;
     if (!c->owed || now == was)
         return c->owed;
-    const uint64_t mask = BIT(PHASE_BITS) - 1;
-    return (was & mask) == PHASE_WORK && (now & mask) == PHASE_SEND && (now >> PHASE_BITS) == (was >> PHASE_BITS) + 1;
+    return phase_of(was) == PHASE_WORK && phase_of(now) == PHASE_SEND && (now >> PHASE_BITS) == (was >> PHASE_BITS) + 1;
 }
 
 unsigned http_server_owed_requests(const struct http_server *s)
