@@ -48,6 +48,13 @@ static void failed(struct page_get *g, err why, const struct err_note *note, int
         page_get_again(g);
         return;
     }
+    if (why == ERR_DENIED) { /* stored or not */
+        struct page_trace hidden = {
+            .state = PAGE_SUPPRESSED, .at = clock_store(g->app->clock), .policy = g->target.config->page.policy.kind
+        };
+        app_page_fail(g->x, ERR_GONE, &hidden, note);
+        return;
+    }
     app_origin_fail(g->x, why, note, app_page_retry_ms(g->app, &g->target, why, remembered_ms));
 }
 

@@ -119,14 +119,13 @@ void app_page_fail(struct http_exchange *x, err why, const struct page_trace *tr
     char at[DATE_RFC3339_BYTES + 1];
     date_format_ms(trace->at.ns, at);
     const char *reason = page_state_name(trace->state);
-    bool hidden = trace->state == PAGE_SUPPRESSED, deleted = trace->state == PAGE_DELETED;
+    bool deleted = trace->state == PAGE_DELETED;
     str extra = arena_printf(http_arena(x), ",\"reason\":\"%s\",\"at\":\"%s\",\"policy\":\"%s\"",
                              reason, at, page_policy_name(trace->policy));
     str detail = note != NULL && note->text[0] != 0
                      ? str_of(note->text)
                      : arena_printf(http_arena(x), "This render was %s at %s.", reason, at);
-    app_problem(x, hidden ? 403 : deleted ? 404 : 410,
-                hidden ? "access_denied#revision" : deleted ? "not_found" : reason, NULL, detail, extra);
+    app_problem(x, deleted ? 404 : 410, deleted ? "not_found" : reason, NULL, detail, extra);
 }
 
 bool app_page_may_wait(struct http_exchange *x)

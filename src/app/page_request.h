@@ -30,7 +30,7 @@ MUST_CHECK bool app_page_target_of_page(struct http_exchange *x, const struct ap
 /* The selection the path itself makes: latest, revision or exact. */
 struct page_which page_target_which(const struct page_target *t);
 
-/* 410 with reason, at and policy when why is ERR_GONE (403 what the wiki suppressed, 404 what it deleted), else
+/* 410 with reason, at and policy when why is ERR_GONE (404 what the wiki deleted), else
  * app_fail. trace may be NULL. */
 void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace,
                    const struct err_note *note);

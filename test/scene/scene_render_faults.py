@@ -111,7 +111,7 @@ def each_failure_has_the_status_that_is_promised(binary):
                 answer = server.request(method, path(content, title, rev), headers)
                 return answer, answer.headers['Retry-After']
             for title, rev, status, kind in (('Nope', None, 404, 'not_found'), ('A', 99, 404, 'not_found'),
-                                             ('A', 7, 403, 'access_denied#revision')):
+                                             ('A', 7, 410, 'suppressed')):
                 answer, again = ask(title, rev)
                 problem(answer, status, kind)
                 eq(again, None, kind)       # asked for again, it is looked for again

@@ -215,7 +215,7 @@ def what_the_wiki_does_not_have_is_not_there(binary):
             problem(get(server, 'Missing', 5, status=404), 404, 'not_found')
             problem(get(server, 'A', 6, status=404), 404, 'not_found')
             problem(get(server, 'A', 20, status=404), 404, 'not_found')     # of another page
-            problem(get(server, 'A', 8, status=403), 403, 'access_denied#revision')
+            problem(get(server, 'A', 8, status=410), 410, 'suppressed', reason='suppressed')
             origin.page('Missing', (30, 'now it is there'))
             eq(name_of(get(server, 'Missing'))[0], 30)      # that it was not is forgotten at once
             get(server, 'B')
