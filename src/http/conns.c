@@ -320,8 +320,8 @@ static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, in
     return false;
 }
 
-/* Under the table's lock. A reader that was too slow is reset, or the kernel would keep what it has not taken. Both calls
- * fail only when the client is gone already. */
+/* Under the table's lock. A reader that was too slow is reset, or the kernel would keep what it has not taken. Both
+ * calls fail only when the client is gone already. */
 static void conn_cut(struct http_conn *c)
 {
     const struct linger reset = { .l_onoff = 1 };
