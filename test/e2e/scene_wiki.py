@@ -192,9 +192,10 @@ def what_is_deleted_or_hidden_is_not_served(binary):
         admin.call(action='delete', title='To be deleted', token=admin.token)
         admin.close()
         hidden = wired.get(f'/page/html/To_be_hidden/{old}')
-        check(hidden.status in (403, 404) and b'hidden text' not in hidden.body, f'{hidden.status} {hidden.body[:200]}')
+        check(hidden.status == 410 and b'hidden text.' not in hidden.body, f'{hidden.status} {hidden.body[:200]}')
         eq(wired.get(f'/page/html/To_be_hidden/{new}').status, 200)
         eq(wired.get('/page/html/To_be_deleted', {'Cache-Control': 'no-cache'}).status, 404)
+        eq(wired.get('/page/html/To_be_deleted').status, 404)
 
 
 @scene
