@@ -63,6 +63,23 @@ void tabletest_down(struct tabletest *t)
     scratch_fini(&t->scratch);
 }
 
+struct tabletest tabletest;
+
+int tabletest_setup(void **state)
+{
+    (void)state;
+    tabletest = (struct tabletest){ .tables = NULL };
+    tabletest_up(&tabletest);
+    return 0;
+}
+
+int tabletest_teardown(void **state)
+{
+    (void)state;
+    tabletest_down(&tabletest);
+    return 0;
+}
+
 void tabletest_reopen(struct tabletest *t)
 {
     tables_free(&t->tables);

@@ -18,6 +18,10 @@ struct tabletest {
 };
 void tabletest_up(struct tabletest *t);
 void tabletest_down(struct tabletest *t);
+/* The one of the test that runs, for tests that want one from begin to end. */
+extern struct tabletest tabletest;
+int tabletest_setup(void **state);
+int tabletest_teardown(void **state);
 void tabletest_reopen(struct tabletest *t);
 void tabletest_advance(struct tabletest *t, int64_t seconds);
 

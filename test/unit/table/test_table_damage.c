@@ -10,26 +10,9 @@
 #include "tabletest.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static struct tabletest *t;
-
-static int up(void **state)
-{
-    (void)state;
-    t = calloc(1, sizeof *t);
-    tabletest_up(t);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    tabletest_down(t);
-    free(t);
-    return 0;
-}
+static struct tabletest *const t = &tabletest;
 
 static const char *const notes =
     "{'attributes':{'key':'string','n':'int','owner':'string','text':'string'},'index':["
@@ -216,13 +199,14 @@ static void an_index_is_filled_without_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(gets_name_it_and_go_on, up, down),
-        cmocka_unit_test_setup_teardown(a_static_row_costs_who_asks_for_it, up, down),
-        cmocka_unit_test_setup_teardown(too_much_damage_is_told_as_such, up, down),
-        cmocka_unit_test_setup_teardown(it_is_deleted_expired_and_dropped, up, down),
-        cmocka_unit_test_setup_teardown(an_expiry_entry_that_names_nothing_is_removed, up, down),
-        cmocka_unit_test_setup_teardown(a_put_that_says_all_replaces_it, up, down),
-        cmocka_unit_test_setup_teardown(an_index_is_filled_without_it, up, down),
+        cmocka_unit_test_setup_teardown(gets_name_it_and_go_on, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_static_row_costs_who_asks_for_it, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(too_much_damage_is_told_as_such, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(it_is_deleted_expired_and_dropped, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(an_expiry_entry_that_names_nothing_is_removed, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_put_that_says_all_replaces_it, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(an_index_is_filled_without_it, tabletest_setup, tabletest_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

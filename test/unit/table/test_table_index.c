@@ -10,26 +10,9 @@
 #include "tabletest.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static struct tabletest *t;
-
-static int up(void **state)
-{
-    (void)state;
-    t = calloc(1, sizeof *t);
-    tabletest_up(t);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    tabletest_down(t);
-    free(t);
-    return 0;
-}
+static struct tabletest *const t = &tabletest;
 
 /* Keys in the space of rows that begin so: 1 rows, 2 expiries, 3 entries, 4 trails. */
 static unsigned keys_of(char kind)
@@ -450,19 +433,22 @@ static void a_table_dropped_while_it_is_filled_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_newest_version_is_what_an_index_gives, up, down),
-        cmocka_unit_test_setup_teardown(without_a_version_each_row_counts, up, down),
-        cmocka_unit_test_setup_teardown(other_parts_of_the_key_keep_rows_apart, up, down),
-        cmocka_unit_test_setup_teardown(predicates_and_orders_are_those_of_the_index, up, down),
-        cmocka_unit_test_setup_teardown(paging_goes_through_an_index, up, down),
-        cmocka_unit_test_setup_teardown(entries_follow_what_is_written, up, down),
-        cmocka_unit_test_setup_teardown(expired_rows_leave_an_index, up, down),
-        cmocka_unit_test_setup_teardown(range_deletes_take_the_entries, up, down),
-        cmocka_unit_test_setup_teardown(an_entry_that_is_too_long_refuses_the_put, up, down),
-        cmocka_unit_test_setup_teardown(static_attributes_are_shown_as_the_partition_has_them, up, down),
-        cmocka_unit_test_setup_teardown(an_index_that_is_added_is_filled, up, down),
-        cmocka_unit_test_setup_teardown(an_index_that_cannot_be_filled_says_so, up, down),
-        cmocka_unit_test_setup_teardown(a_table_dropped_while_it_is_filled_leaves_nothing, up, down),
+        cmocka_unit_test_setup_teardown(the_newest_version_is_what_an_index_gives, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(without_a_version_each_row_counts, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(other_parts_of_the_key_keep_rows_apart, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(predicates_and_orders_are_those_of_the_index, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(paging_goes_through_an_index, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(entries_follow_what_is_written, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(expired_rows_leave_an_index, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(range_deletes_take_the_entries, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(an_entry_that_is_too_long_refuses_the_put, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(static_attributes_are_shown_as_the_partition_has_them, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(an_index_that_is_added_is_filled, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(an_index_that_cannot_be_filled_says_so, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_table_dropped_while_it_is_filled_leaves_nothing, tabletest_setup,
+                                        tabletest_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,26 +10,9 @@
 #include "tabletest.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static struct tabletest *t;
-
-static int up(void **state)
-{
-    (void)state;
-    t = calloc(1, sizeof *t);
-    tabletest_up(t);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    tabletest_down(t);
-    free(t);
-    return 0;
-}
+static struct tabletest *const t = &tabletest;
 
 static const char *const revisions =
     "{'attributes':{'key':'string','rev':'int','tid':'int','latest':'int','body':'string'},'index':["
@@ -589,7 +572,7 @@ static void several_hash_attributes_make_one_partition(void **state)
     must_get(t, "h", "{'proj':'v'}", "[{'v':3},{'v':2}]");
 }
 
-#define ROW_TEST(name) cmocka_unit_test_setup_teardown(name, up, down)
+#define ROW_TEST(name) cmocka_unit_test_setup_teardown(name, tabletest_setup, tabletest_teardown)
 
 int main(void)
 {

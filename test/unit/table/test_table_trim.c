@@ -11,26 +11,9 @@
 #include "tabletest.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static struct tabletest *t;
-
-static int up(void **state)
-{
-    (void)state;
-    t = calloc(1, sizeof *t);
-    tabletest_up(t);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    tabletest_down(t);
-    free(t);
-    return 0;
-}
+static struct tabletest *const t = &tabletest;
 
 #define SCHEMA(version, policy) "{'version':" version ",'attributes':{'title':'string','rev':'int','tid':'timeuuid'," \
     "'comment':'string'},'index':[{'attribute':'title','type':'hash'}," \
@@ -338,18 +321,18 @@ static void policies_that_cannot_be_kept_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(latest_keeps_the_newest_of_a_revision, up, down),
-        cmocka_unit_test_setup_teardown(latest_goes_with_an_index, up, down),
-        cmocka_unit_test_setup_teardown(a_late_put_falls_out_at_once, up, down),
-        cmocka_unit_test_setup_teardown(many_late_puts_all_fall_out, up, down),
-        cmocka_unit_test_setup_teardown(interval_keeps_some_of_each, up, down),
-        cmocka_unit_test_setup_teardown(interval_does_not_slide, up, down),
-        cmocka_unit_test_setup_teardown(ttl_is_the_life_of_every_row, up, down),
-        cmocka_unit_test_setup_teardown(latest_hash_keeps_one_row_of_a_partition, up, down),
-        cmocka_unit_test_setup_teardown(random_puts_keep_what_latest_says, up, down),
-        cmocka_unit_test_setup_teardown(random_puts_keep_what_interval_says, up, down),
-        cmocka_unit_test_setup_teardown(what_is_stored_follows_a_new_policy, up, down),
-        cmocka_unit_test_setup_teardown(policies_that_cannot_be_kept_are_refused, up, down),
+        cmocka_unit_test_setup_teardown(latest_keeps_the_newest_of_a_revision, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(latest_goes_with_an_index, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_late_put_falls_out_at_once, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(many_late_puts_all_fall_out, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(interval_keeps_some_of_each, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(interval_does_not_slide, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(ttl_is_the_life_of_every_row, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(latest_hash_keeps_one_row_of_a_partition, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(random_puts_keep_what_latest_says, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(random_puts_keep_what_interval_says, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(what_is_stored_follows_a_new_policy, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(policies_that_cannot_be_kept_are_refused, tabletest_setup, tabletest_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
