@@ -169,7 +169,7 @@ static void drop(struct flight_core *c, struct flight *f)
         f->before = NULL;
     } else {
         INVARIANT(f->state == FLIGHT_QUEUED);
-        source_dequeue(&c->sources, f->source, f);
+        source_dequeue(f->source, f);
         INVARIANT(map_remove(c->by_key, flight_key(f)) == f);
         f->current = false;
     }

@@ -17,7 +17,7 @@ struct flight {
     struct source *source;
     enum flight_state state;
     struct flight *prev, *next;             /* all */
-    struct flight *queue_prev, *queue_next; /* while QUEUED */
+    struct list queued;                     /* in its source's queue while QUEUED */
     struct flight *before, *after;
     struct flight *todo_next;
     bool in_todo;

@@ -207,7 +207,8 @@ static void check_flight(const struct flight_core *c, const struct flight *f)
     INVARIANT(f->source->of == f->maker.source);
     INVARIANT(f->source->flights <= c->opts.flights_source_max);
     INVARIANT(f->source->making <= c->opts.makes_source_max);
-    INVARIANT(f->source->in_turn == (f->source->first != NULL && f->source->making < c->opts.makes_source_max));
+    INVARIANT(!list_empty(&f->source->turn) ==
+              (!list_empty(&f->source->queue) && f->source->making < c->opts.makes_source_max));
 }
 
 void flight_core_check(const struct flight_core *c)

@@ -14,12 +14,13 @@ static str key_of(const void *const *of)
 void sources_init(struct sources *all, unsigned makes_max)
 {
     *all = (struct sources){ .by_of = map_new(0), .makes_max = makes_max }; /* keys are ours */
+    list_init(&all->turns);
 }
 
 void sources_fini(struct sources *all)
 {
     INVARIANT(map_count(all->by_of) == 0);
-    INVARIANT(all->first == NULL);
+    INVARIANT(list_empty(&all->turns));
     map_free(&all->by_of);
 }
 
@@ -36,6 +37,8 @@ struct source *source_join(struct sources *all, const void *of)
         s = calloc(1, sizeof *s);
         INVARIANT(s != NULL);
         s->of = of;
+        list_init(&s->queue);
+        list_init(&s->turn);
         INVARIANT(map_put(all->by_of, key_of(&of), s) == NULL);
     }
     s->flights++;
@@ -48,88 +51,48 @@ void source_leave(struct sources *all, struct source *s)
     if (--s->flights > 0)
         return;
     INVARIANT(s->making == 0);
-    INVARIANT(s->first == NULL);
-    INVARIANT(!s->in_turn);
+    INVARIANT(list_empty(&s->queue));
+    INVARIANT(list_empty(&s->turn));
     INVARIANT(map_remove(all->by_of, key_of(&s->of)) == s);
     free(s);
 }
 
 /* ---- turns ---- */
 
-static void turn_end(struct sources *all, struct source *s)
-{
-    if (!s->in_turn)
-        return;
-    s->in_turn = false;
-    if (s->prev != NULL)
-        s->prev->next = s->next;
-    else
-        all->first = s->next;
-    if (s->next != NULL)
-        s->next->prev = s->prev;
-    else
-        all->last = s->prev;
-}
-
 /* Behind all others, unless it is in turn already, or has nothing to begin, or no room. */
 static void turn_take(struct sources *all, struct source *s)
 {
-    if (s->in_turn || s->first == NULL || s->making >= all->makes_max)
-        return;
-    s->in_turn = true;
-    s->prev = all->last;
-    s->next = NULL;
-    if (all->last != NULL)
-        all->last->next = s;
-    else
-        all->first = s;
-    all->last = s;
-}
-
-/* ---- the queue of one ---- */
-
-static void queue_remove(struct source *s, struct flight *f)
-{
-    if (f->queue_prev != NULL)
-        f->queue_prev->queue_next = f->queue_next;
-    else
-        s->first = f->queue_next;
-    if (f->queue_next != NULL)
-        f->queue_next->queue_prev = f->queue_prev;
-    else
-        s->last = f->queue_prev;
+    if (list_empty(&s->turn) && !list_empty(&s->queue) && s->making < all->makes_max)
+        list_append(&all->turns, &s->turn);
 }
 
 void source_enqueue(struct sources *all, struct source *s, struct flight *f)
 {
-    f->queue_prev = s->last;
-    f->queue_next = NULL;
-    if (s->last != NULL)
-        s->last->queue_next = f;
-    else
-        s->first = f;
-    s->last = f;
+    list_append(&s->queue, &f->queued);
     turn_take(all, s);
 }
 
-void source_dequeue(struct sources *all, struct source *s, struct flight *f)
+void source_dequeue(struct source *s, struct flight *f)
 {
-    queue_remove(s, f);
-    if (s->first == NULL)
-        turn_end(all, s);
+    list_remove(&f->queued);
+    if (list_empty(&s->queue))
+        list_remove(&s->turn);
 }
 
 struct flight *sources_next(const struct sources *all)
 {
-    return all->first == NULL ? NULL : all->first->first;
+    struct list *turn = list_first(&all->turns);
+    if (turn == NULL)
+        return NULL;
+    return CONTAINER_OF(list_first(&CONTAINER_OF(turn, struct source, turn)->queue), struct flight, queued);
 }
 
 void source_begun(struct sources *all, struct source *s, struct flight *f)
 {
-    INVARIANT(s->in_turn);
-    INVARIANT(s->first == f);
-    turn_end(all, s);
-    queue_remove(s, f);
+    INVARIANT(!list_empty(&s->turn));
+    INVARIANT(list_first(&s->queue) == &f->queued);
+    list_remove(&s->turn);
+    list_remove(&f->queued);
     s->making++;
     turn_take(all, s);
 }

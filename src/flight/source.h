@@ -5,7 +5,7 @@
 #ifndef FLIGHT_SOURCE_H
 #define FLIGHT_SOURCE_H
 
-#include <stdbool.h>
+#include "base/list.h"
 
 struct flight;
 struct map;
@@ -13,13 +13,12 @@ struct map;
 struct source {
     const void *of;                 /* flight_maker.source */
     unsigned flights, making;
-    struct flight *first, *last;    /* QUEUED, in order of joining */
-    struct source *prev, *next;     /* in turn */
-    bool in_turn;
+    struct list queue;              /* flights QUEUED, in order of joining */
+    struct list turn;               /* alone: not in turn */
 };
 struct sources {
     struct map *by_of;
-    struct source *first, *last;    /* that have a flight to begin, and room */
+    struct list turns;              /* sources that have a flight to begin, and room */
     unsigned makes_max;
 };
 
@@ -34,7 +33,7 @@ void source_leave(struct sources *all, struct source *s);
 
 /* f, of s, waits for its turn; no longer. */
 void source_enqueue(struct sources *all, struct source *s, struct flight *f);
-void source_dequeue(struct sources *all, struct source *s, struct flight *f);
+void source_dequeue(struct source *s, struct flight *f);
 /* The flight to begin next; NULL: none may. */
 struct flight *sources_next(const struct sources *all);
 /* What sources_next gave is being made, and leaves the queue; has been made. */

@@ -18,7 +18,7 @@
 
 #include "base/heap.h"
 #include "queue/hash.h"
-#include "queue/list.h"
+#include "base/list.h"
 #include "queue/store.h"
 
 #include <stdatomic.h>

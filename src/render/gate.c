@@ -13,7 +13,7 @@ struct gate {
     struct loop_timer *timer;     /* NULL until somebody waited */
     pthread_mutex_t lock;
     unsigned at_once_max, in;
-    struct gate_pass *first, *last;
+    struct list waiting;          /* in order of arrival */
     struct heap deadlines;        /* of who waits */
     struct meter *meter;          /* NULL: nobody measures */
 };
@@ -43,6 +43,7 @@ struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_m
     struct gate *g = calloc(1, sizeof *g);
     INVARIANT(g != NULL);
     *g = (struct gate){ .loop = loop, .clock = clock, .at_once_max = at_once_max };
+    list_init(&g->waiting);
     heap_init(&g->deadlines, is_before);
     INVARIANT(pthread_mutex_init(&g->lock, NULL) == 0);
     return g;
@@ -54,7 +55,7 @@ void gate_free(struct gate **gp)
     if (g == NULL)
         return;
     INVARIANT(g->in == 0);
-    INVARIANT(g->first == NULL);
+    INVARIANT(list_empty(&g->waiting));
     loop_timer_free(&g->timer);
     heap_fini(&g->deadlines);
     INVARIANT(pthread_mutex_destroy(&g->lock) == 0);
@@ -65,20 +66,14 @@ void gate_free(struct gate **gp)
 void gate_measure(struct gate *g, struct meter *m)
 {
     INVARIANT(g->in == 0);
-    INVARIANT(g->first == NULL);
+    INVARIANT(list_empty(&g->waiting));
     g->meter = m;
 }
 
 static void append(struct gate *g, struct gate_pass *p)
 {
     p->state = GATE_WAITING;
-    p->prev = g->last;
-    p->next = NULL;
-    if (g->last != NULL)
-        g->last->next = p;
-    else
-        g->first = p;
-    g->last = p;
+    list_append(&g->waiting, &p->link);
     heap_add(&g->deadlines, &p->node);
     meter_waiting(g->meter, 1);
 }
@@ -86,14 +81,7 @@ static void append(struct gate *g, struct gate_pass *p)
 static void take_out(struct gate *g, struct gate_pass *p, enum gate_state to)
 {
     INVARIANT(p->state == GATE_WAITING);
-    if (p->prev != NULL)
-        p->prev->next = p->next;
-    else
-        g->first = p->next;
-    if (p->next != NULL)
-        p->next->prev = p->prev;
-    else
-        g->last = p->prev;
+    list_remove(&p->link);
     heap_remove(&g->deadlines, &p->node);
     meter_waiting(g->meter, -1);
     p->state = to;
@@ -140,7 +128,7 @@ bool gate_enter(struct gate *g, struct gate_pass *p)
     bool in = false, full = false;
     lock(g);
     if (g->in < g->at_once_max) {
-        INVARIANT(g->first == NULL);
+        INVARIANT(list_empty(&g->waiting));
         g->in++;
         meter_making(g->meter, 1);
         p->state = GATE_IN;
@@ -168,7 +156,8 @@ void gate_leave(struct gate *g, struct gate_pass *p)
     p->state = GATE_OUT;
     g->in--;
     meter_making(g->meter, -1);
-    struct gate_pass *next = g->first;
+    struct list *first = list_first(&g->waiting);
+    struct gate_pass *next = first == NULL ? NULL : CONTAINER_OF(first, struct gate_pass, link);
     if (next != NULL) {
         take_out(g, next, GATE_IN);
         g->in++;

@@ -8,6 +8,7 @@
 #define RENDER_GATE_H
 
 #include "base/heap.h"
+#include "base/list.h"
 #include "render/render.h"
 
 enum { GATE_WAITING_MAX = 10000 };
@@ -20,7 +21,7 @@ struct gate_pass {
     void (*go)(struct gate_pass *p, bool in); /* in: until gate_leave; else the deadline passed */
     /* the gate's */
     enum gate_state state;
-    struct gate_pass *prev, *next;
+    struct list link;
     struct heap_node node;
 };
 struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max);

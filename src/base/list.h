@@ -1,7 +1,7 @@
 /* list.h - a doubly linked list of embedded links; a link knows its neighbours, so removal needs no list.
- * A list is a link that points at itself when empty. Thread: one at a time. Private to queue. */
-#ifndef QUEUE_LIST_H
-#define QUEUE_LIST_H
+ * A list is a link that points at itself when empty. Thread: one at a time. */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
 
 #include "base/check.h"
 
