@@ -106,8 +106,8 @@ bool pace_keep(struct pace *p, uint64_t n, uint64_t bytes_max, int64_t ttl_ns, s
         return true;
     INVARIANT(pthread_mutex_lock(&p->lock) == 0);
     int64_t elapsed = now.ns - p->kept_at.ns;
-    if (elapsed > 0) {
-        double back = elapsed >= ttl_ns ? (double)p->kept : (double)bytes_max * (double)elapsed / (double)ttl_ns;
+    double back = elapsed >= ttl_ns ? (double)p->kept : (double)bytes_max * (double)elapsed / (double)ttl_ns;
+    if (elapsed >= ttl_ns || back >= 1) { /* less than a byte is for a later call */
         p->kept -= back >= (double)p->kept ? p->kept : (uint64_t)back;
         p->kept_at = now;
     }
