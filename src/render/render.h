@@ -68,7 +68,7 @@ enum render_why {
     RENDER_FINE,
     RENDER_NO_PAGE,        /* the title does not exist, or was deleted: 404 */
     RENDER_NO_REVISION,    /* no such revision of this title: 404 */
-    RENDER_SUPPRESSED,     /* its text is hidden: of a page 410, of metadata, wikitext and lint 403, of a transform 409 */
+    RENDER_SUPPRESSED,     /* its text is hidden: pages 410; metadata, wikitext and lint 403; transforms 409 */
     RENDER_REFUSED,        /* the origin said 4xx: 400, detail */
     RENDER_BUSY,           /* 408, 425, 429 or 503: 503 with Retry-After */
     RENDER_FAILED,         /* 5xx, cut, invalid JSON, lying about type or revision: 502 */
