@@ -5,11 +5,14 @@
  * 4. Who waits in a lane waits behind a job of it that stands in jobs, so nothing is left when jobs is empty. */
 #include "loop/loop.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <uv.h>
 
 #define LOOP_MAGIC 0x100b100bu
@@ -18,6 +21,11 @@
 #define LOOP_STALL_NS 5000000u
 enum { LOOP_THREADS_MAX = 1024 }; /* of libuv */
 static const int signal_numbers[] = { SIGTERM, SIGINT, SIGHUP };
+
+/* The process's, as signals are. We do not have libuv handle them: its end restores what a signal does by default, which
+ * here is to kill, and there is no moment in which to ignore them first. */
+static int signals_fd = -1;        /* an eventfd; stays open, a handler may still be at it on another thread */
+static atomic_uint signals_came;   /* a bit for each of signal_numbers */
 
 struct post {
     struct post *next;
@@ -35,7 +43,7 @@ struct loop {
     uint32_t magic;
     uv_loop_t uv;
     uv_async_t wake;
-    uv_signal_t signals[COUNT_OF(signal_numbers)];
+    uv_poll_t signals; /* of signals_fd, once there is a got */
     void (*got)(void *ctx, int signal_number); /* NULL until loop_signals */
     void *got_ctx;
     pthread_mutex_t lock; /* of the two below */
@@ -138,6 +146,25 @@ static void jobs_finish(struct loop *l)
         (void)uv_run(&l->uv, UV_RUN_ONCE); /* says whether handles are open: they are */
 }
 
+/* Async-signal-safe: both atomics and write(2) are. */
+static void signal_came(int signal_number)
+{
+    int before = errno;
+    for (size_t i = 0; i < COUNT_OF(signal_numbers); i++)
+        if (signal_numbers[i] == signal_number)
+            (void)atomic_fetch_or(&signals_came, 1u << i); /* what came before is still there */
+    (void)eventfd_write(signals_fd, 1); /* EAGAIN: it is readable */
+    errno = before;
+}
+
+static void signals_handle(void (*handler)(int signal_number))
+{
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+    INVARIANT(sigfillset(&action.sa_mask) == 0);
+    for (size_t i = 0; i < COUNT_OF(signal_numbers); i++)
+        INVARIANT(sigaction(signal_numbers[i], &action, NULL) == 0);
+}
+
 void loop_free(struct loop **lp)
 {
     struct loop *l = *lp;
@@ -151,9 +178,9 @@ void loop_free(struct loop **lp)
     INVARIANT(l->timers_count == 0);
     INVARIANT(l->watches_count == 0);
     uv_close((uv_handle_t *)&l->wake, NULL);
-    for (size_t i = 0; l->got != NULL && i < COUNT_OF(l->signals); i++) {
-        uv_close((uv_handle_t *)&l->signals[i], NULL); /* what it does by default is to kill */
-        INVARIANT(signal(signal_numbers[i], SIG_IGN) != SIG_ERR);
+    if (l->got != NULL) {
+        signals_handle(SIG_IGN);
+        uv_close((uv_handle_t *)&l->signals, NULL);
     }
     INVARIANT(uv_run(&l->uv, UV_RUN_DEFAULT) == 0);
     INVARIANT(uv_loop_close(&l->uv) == 0);
@@ -444,12 +471,19 @@ void loop_job_start(struct loop *l, struct loop_job *j)
     job_start(l, j);
 }
 
-static void on_signal(uv_signal_t *uv, int signal_number)
+static void on_signals(uv_poll_t *uv, int status, int events)
 {
     struct loop *l = uv->data;
     MAGIC_CHECK(l, LOOP_MAGIC);
+    INVARIANT(status == 0);
+    INVARIANT(events == UV_READABLE);
     uint64_t began = turn_begin();
-    l->got(l->got_ctx, signal_number);
+    eventfd_t count;
+    INVARIANT(eventfd_read(signals_fd, &count) == 0);
+    unsigned came = atomic_exchange(&signals_came, 0);
+    for (size_t i = 0; i < COUNT_OF(signal_numbers); i++)
+        if ((came & 1u << i) != 0)
+            l->got(l->got_ctx, signal_numbers[i]);
     turn_end(l, began);
 }
 
@@ -459,9 +493,11 @@ void loop_signals(struct loop *l, void (*got)(void *ctx, int signal_number), voi
     INVARIANT(l->got == NULL);
     l->got = got;
     l->got_ctx = ctx;
-    for (size_t i = 0; i < COUNT_OF(signal_numbers); i++) {
-        INVARIANT(uv_signal_init(&l->uv, &l->signals[i]) == 0);
-        l->signals[i].data = l;
-        INVARIANT(uv_signal_start(&l->signals[i], on_signal, signal_numbers[i]) == 0);
-    }
+    if (signals_fd < 0)
+        signals_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    INVARIANT(signals_fd >= 0);
+    INVARIANT(uv_poll_init(&l->uv, &l->signals, signals_fd) == 0);
+    l->signals.data = l;
+    INVARIANT(uv_poll_start(&l->signals, UV_READABLE, on_signals) == 0);
+    signals_handle(signal_came);
 }

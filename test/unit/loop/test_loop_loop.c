@@ -427,6 +427,35 @@ static void signals_arrive_on_the_loop(void **state)
     loop_free(&seen.loop);
 }
 
+enum { LOOPS_SIGNALLED = 300 };
+
+static void *signal_without_end(void *ctx)
+{
+    atomic_bool *over = ctx;
+    while (!atomic_load(over))
+        assert_int_equal(kill(getpid(), SIGTERM), 0);
+    return NULL;
+}
+
+/* There is no moment at which what a signal does by default is what it does. */
+static void signals_at_the_end_do_not_kill(void **state)
+{
+    (void)state;
+    atomic_bool over = false;
+    pthread_t sender;
+    for (int i = 0; i < LOOPS_SIGNALLED; i++) {
+        struct signals_seen seen = { .loop = loop_new(THREADS) };
+        loop_signals(seen.loop, signal_seen, &seen);
+        if (i == 0)
+            assert_int_equal(pthread_create(&sender, NULL, signal_without_end, &over), 0);
+        run_watched(seen.loop);
+        assert_true(seen.term >= 1);
+        loop_free(&seen.loop);
+    }
+    atomic_store(&over, true);
+    assert_int_equal(pthread_join(sender, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +468,7 @@ int main(void)
         cmocka_unit_test(timers_repeat_until_stopped_and_may_be_freed_inside),
         cmocka_unit_test(a_slow_callback_is_counted),
         cmocka_unit_test(signals_arrive_on_the_loop),
+        cmocka_unit_test(signals_at_the_end_do_not_kill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
