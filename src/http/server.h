@@ -10,7 +10,7 @@ enum {
     HTTP_ADDRESS_BYTES = 64,
     HTTP_RESUMED_MAX = 256, /* answers the workers were told to come for at once: others' requests get between them */
     HTTP_HANDED_CHAINS = 64,
-    HTTP_RESUMED_LOW = 16   /* the next lot is told of when so few are left: for each telling they look at all that wait */
+    HTTP_RESUMED_LOW = 16   /* so few left: the next lot is told of; each telling has them look at all that wait */
 };
 
 struct listener {

@@ -22,8 +22,8 @@
 enum { LOOP_THREADS_MAX = 1024 }; /* of libuv */
 static const int signal_numbers[] = { SIGTERM, SIGINT, SIGHUP };
 
-/* The process's, as signals are. We do not have libuv handle them: its end restores what a signal does by default, which
- * here is to kill, and there is no moment in which to ignore them first. */
+/* The process's, as signals are. libuv does not handle them: its end restores what a signal does by default, which
+ * here is to kill, and leaves no moment in which to ignore them first. */
 static int signals_fd = -1;        /* an eventfd; stays open, a handler may still be at it on another thread */
 static atomic_uint signals_came;   /* a bit for each of signal_numbers */
 
