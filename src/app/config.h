@@ -30,7 +30,7 @@ struct config_bucket {
     const char *cache_control;     /* of answers with content; latest and superseded alike */
     int64_t stale_if_error_ns;     /* how old a render may be that is served because making it anew failed */
     unsigned stash_per_s_max;      /* of one client with a public address; 0: no limit */
-    uint64_t stash_bytes_max;      /* of previews kept in stash_ttl, of all clients; 0: no limit */
+    uint64_t stash_bytes_max;      /* of previews and pinned renders in stash_ttl, of all clients; 0: no limit */
 };
 
 /* Servers that share one Redis. */

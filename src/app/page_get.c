@@ -13,6 +13,7 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/profile.h"
+#include "app/stash.h"
 #include "auth/auth.h"
 #include "base/date.h"
 
@@ -302,6 +303,17 @@ void page_get_find(struct page_get *g)
     engine_view_end(&v);
 }
 
+/* False: answered 507. */
+static bool may_pin(struct page_get *g)
+{
+    int64_t ttl_ns = g->target.config->page.policy.stash_ttl_ns;
+    if (!g->stash || stash_take(g->app, stash_pin_bytes(&g->render, ttl_ns, clock_store(g->app->clock))))
+        return true;
+    unpin(g);
+    stash_answer_full(g->x);
+    return false;
+}
+
 static void go_on(struct page_get *g)
 {
     bool order = must_order(g);
@@ -309,6 +321,8 @@ static void go_on(struct page_get *g)
         answer(g);
         return;
     }
+    if (order && !may_pin(g))
+        return;
     if (!g->deferred && !app_page_may_wait(g->x)) {
         unpin(g);
         return;
@@ -397,7 +411,7 @@ void app_page_get_content(struct http_exchange *x, void *app)
                     STR_NONE);
         return;
     }
-    if (g->stash && !app_page_may_stash(x, a, g->target.config))
+    if (g->stash && !stash_may_ask(x, a, g->target.config))
         return;
     page_get_find(g);
     page_get_next(g);

@@ -4,6 +4,7 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_request.h"
+#include "app/stash.h"
 #include "app/title.h"
 #include "loop/loop.h"
 
@@ -88,11 +89,23 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
     return p;
 }
 
+static uint64_t bytes_of(const struct page_put *put)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < put->contents_count; i++)
+        n += put->contents[i].raw.n;
+    return n;
+}
+
 static void put_begin(struct put *p)
 {
     const struct page_target *t = &p->target;
     str stash;
     bool pin = http_query(p->x, "stash", &stash) && str_eq(stash, STR("true"));
+    if (pin && !stash_take(p->app, bytes_of(&p->op))) {
+        stash_answer_full(p->x);
+        return;
+    }
     p->op.domain = t->domain->number;
     p->op.title = t->title;
     p->op.rev = t->name.rev;

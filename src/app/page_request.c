@@ -2,7 +2,6 @@
 
 #include "app/errors.h"
 #include "app/headers.h"
-#include "app/pace.h"
 #include "app/token.h"
 #include "base/date.h"
 #include "http/negotiate.h"
@@ -86,19 +85,6 @@ bool app_page_target_of_page(struct http_exchange *x, const struct app *app, str
     INVARIANT(t.bucket != NULL);
     *out = t;
     return true;
-}
-
-bool app_page_may_stash(struct http_exchange *x, const struct app *app, const struct config_bucket *config)
-{
-    str address = http_peer(x), said;
-    bool own = pace_is_private(address), told = own && http_header(x, "x-client-ip", &said);
-    if (told)
-        address = said;
-    if ((own && !told) || pace_take(app->pace, address, config->stash_per_s_max, clock_mono(app->clock)))
-        return true;
-    http_reply_header(x, STR("retry-after"), STR("1"));
-    return refuse(x, 429, "request_rate_exceeded",
-                  "Too many requests with stash=true from this address (stash_per_s_max).");
 }
 
 struct page_which page_target_which(const struct page_target *t)

@@ -51,10 +51,6 @@ mono app_page_deadline(const struct app *app);
 /* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer: wait=SECONDS (RFC 7240). */
 mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
 
-/* May this client pin one more render now? The own network is not paced; what a proxy in it says of where a request
- * came from (x-client-ip) is, whatever it says. False: answered 429. */
-MUST_CHECK bool app_page_may_stash(struct http_exchange *x, const struct app *app, const struct config_bucket *config);
-
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
 enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
 str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);

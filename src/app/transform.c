@@ -14,8 +14,8 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
-#include "app/pace.h"
 #include "app/page_request.h"
+#include "app/stash.h"
 #include "app/tag.h"
 #include "app/title.h"
 #include "app/transform_body.h"
@@ -116,8 +116,7 @@ static void answer_kept(struct transform *t)
     char tid[TID_TEXT_BYTES + 1];
     str body = t->put.contents[0].raw;
     if (t->stash_full) {
-        app_problem(t->x, 507, "stash_full", NULL, STR("Too much is kept for editors already (page.stash_bytes_max)."),
-                    STR_NONE);
+        stash_answer_full(t->x);
         return;
     }
     if (t->why == ERR_UNAVAILABLE || t->why == ERR_LIMIT) { /* of what the origin gave */
@@ -165,9 +164,7 @@ static err keep(struct transform *t)
     if (why != ERR_OK || html == NULL || parsoid == NULL)
         return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
     int64_t ttl_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns;
-    uint64_t bytes = html->raw.n + parsoid->raw.n + t->fields.wikitext.n;
-    uint64_t bytes_max = t->app->config->buckets[0].stash_bytes_max;
-    t->stash_full = !pace_keep(t->app->pace, bytes, bytes_max, ttl_ns, t->began);
+    t->stash_full = !stash_take(t->app, html->raw.n + parsoid->raw.n + t->fields.wikitext.n);
     if (t->stash_full)
         return ERR_FULL;
     t->put = (struct page_put){ .domain = which.domain, .title = which.title, .rev = which.name.rev, .has_tid = true,
@@ -548,7 +545,7 @@ static bool parse_body(struct transform *t)
         return refuse(t, "bad_request#stash", "Data can be stashed only for a specific title.");
     if (f->body_only)
         return refuse(t, "bad_request#stash", "What is stashed is whole: not with body_only.");
-    return app_page_may_stash(t->x, t->app, t->target.config);
+    return stash_may_ask(t->x, t->app, t->target.config);
 }
 
 /* Which render the document was made from. */

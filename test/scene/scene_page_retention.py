@@ -133,6 +133,25 @@ def a_stash_pins_the_render_it_read(binary):
 
 
 @scene
+def pinned_renders_count_to_what_stashes_may_keep(binary):
+    bound = ('--set', 'page.stash_bytes_max=10k', '--set', 'page.stash_ttl=1d', '--set', 'page.codec=identity')
+    with page_server(binary, *bound) as server:
+        for title in 'ABC':
+            put(server, title, 1, title.encode() * 4000, tid())
+        for _ in range(20):
+            eq(get(server, 'A', query='?stash=true').status, 200)     # one pin, however often it is asked for
+        eq(get(server, 'B', query='?stash=true').status, 200)
+        problem(server.request('GET', path('html', 'C') + '?stash=true'), 507, 'stash_full')
+        eq((explain(server, 'C', 1)['holds'], get(server, 'C').body), ([], b'C' * 4000))
+        problem(server.request('PUT', path('html', 'D', 1) + '?stash=true', None, b'D' * 4000), 507, 'stash_full')
+        problem(server.request('GET', path('html', 'D')), 404, 'not_found')
+        server.clock(advance='12h')
+        eq(get(server, 'A', query='?stash=true').status, 200)         # for half a day more: half its bytes
+        server.clock(advance='12h')
+        eq([get(server, 'C', query='?stash=true').status for _ in range(2)], [200, 200])
+
+
+@scene
 def a_hold_keeps_until_its_instant_or_its_release(binary):
     with page_server(binary) as server:
         put(server, 'A', 1, b'one', tid())

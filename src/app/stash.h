@@ -1,0 +1,23 @@
+/* stash.h - what clients have kept for the life of an edit (?stash=true): how often one may ask, how much all may have
+ * kept, and what an operator sees and takes away of it.
+ *
+ * Two things are kept: pins on renders of page buckets, and previews (transformed wikitext), whole bundles in a bucket
+ * of their own, under "TITLE" or, when made with a user's cookies, "USER#TITLE" (no title holds #). Both count to
+ * page.stash_bytes_max: a preview and a render that is put by their bytes as sent, a pin by the bytes as stored of the
+ * render that it keeps, for as much of stash_ttl as it adds. */
+#ifndef APP_STASH_H
+#define APP_STASH_H
+
+#include "app/page_request.h"
+
+/* May this client pin one more render now? The own network is not paced; what a proxy in it says of where a request
+ * came from (x-client-ip) is, whatever it says. False: answered 429. */
+MUST_CHECK bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct config_bucket *config);
+/* Is there room for n bytes more? Then they are taken. Thread: any. */
+MUST_CHECK bool stash_take(const struct app *app, uint64_t n);
+/* What a pin on this render until ttl_ns from now takes: nothing, when it has one as long. Pure. */
+uint64_t stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time now);
+/* Answers 507 stash_full. */
+void stash_answer_full(struct http_exchange *x);
+
+#endif
