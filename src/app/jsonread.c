@@ -1,5 +1,7 @@
 #include "app/jsonread.h"
 
+#include "codec/json_text.h"
+
 #include <string.h>
 
 static bool is_space(char c)
@@ -19,14 +21,6 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static int hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Bytes of the string at s, quotes included; 0: no string. */
 static size_t string_size(str s)
 {
@@ -44,7 +38,7 @@ static size_t string_size(str s)
         if (s.n - i < n)
             return 0;
         for (size_t k = 2; k < n; k++)
-            if (hex_digit(s.p[i + k]) < 0)
+            if (str_hex_digit(s.p[i + k]) < 0)
                 return 0;
         i += n;
     }
@@ -223,88 +217,11 @@ err jsonread_members(struct arena *a, str value, struct jsonread_member *out, un
     return ERR_OK;
 }
 
-static unsigned hex4(const char *p)
-{
-    unsigned v = 0;
-    for (size_t i = 0; i < 4; i++)
-        v = v << 4 | (unsigned)hex_digit(p[i]);
-    return v;
-}
-
-static char *put_utf8(char *out, unsigned c)
-{
-    if (c < 0x80) {
-        *out++ = (char)c;
-        return out;
-    }
-    if (c < 0x800) {
-        *out++ = (char)(0xc0 | c >> 6);
-    } else {
-        if (c < 0x10000) {
-            *out++ = (char)(0xe0 | c >> 12);
-        } else {
-            *out++ = (char)(0xf0 | c >> 18);
-            *out++ = (char)(0x80 | (c >> 12 & 0x3f));
-        }
-        *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-    }
-    *out++ = (char)(0x80 | (c & 0x3f));
-    return out;
-}
-
-/* Decodes the \u escape (or pair of them) at s; 0 bytes: a lone surrogate. */
-static size_t unicode_escape(str s, unsigned *out)
-{
-    unsigned c = hex4(s.p + 2);
-    if (c < 0xd800 || c > 0xdfff) {
-        *out = c;
-        return 6;
-    }
-    if (c > 0xdbff || s.n < 12 || s.p[6] != '\\' || s.p[7] != 'u')
-        return 0;
-    unsigned low = hex4(s.p + 8);
-    if (low < 0xdc00 || low > 0xdfff)
-        return 0;
-    *out = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    return 12;
-}
-
-static char plain_escape(char c)
-{
-    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    const char *at = strchr(from, c);
-    return at == NULL ? c : to[at - from];
-}
-
 err jsonread_string(struct arena *a, str value, str *out)
 {
     if (value.n < 2 || value.p[0] != '"' || string_size(value) != value.n)
         return ERR_BAD;
-    str s = str_take(str_skip(value, 1), value.n - 2);
-    if (str_find(s, '\\') == s.n) {
-        *out = s;
-        return ERR_OK;
-    }
-    char *text = arena_alloc(a, s.n),
-         *end = text; /* an escape is never shorter than what it means */
-    if (text == NULL)
-        return ERR_LIMIT;
-    while (s.n > 0) {
-        size_t n = str_find(s, '\\');
-        memcpy(end, s.p, n);
-        end += n;
-        s = str_skip(s, n);
-        if (s.n == 0)
-            break;
-        unsigned c = (unsigned char)plain_escape(s.p[1]);
-        n = s.p[1] == 'u' ? unicode_escape(s, &c) : 2;
-        if (n == 0)
-            return ERR_BAD;
-        end = put_utf8(end, c);
-        s = str_skip(s, n);
-    }
-    *out = (str){ .p = text, .n = (size_t)(end - text) };
-    return ERR_OK;
+    return json_text_unescape(a, str_take(str_skip(value, 1), value.n - 2), out);
 }
 
 const struct jsonread_member *jsonread_find(const struct jsonread_member *m, unsigned count,

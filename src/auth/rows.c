@@ -54,18 +54,6 @@ err row_key_texts(str key, char kind, struct arena *a, str *texts, unsigned coun
 
 /* ---- values ---- */
 
-static void put_text(struct buf *b, str s)
-{
-    INVARIANT(s.n <= UINT16_MAX);
-    buf_put_be16(b, (uint16_t)s.n);
-    buf_put(b, s);
-}
-
-static str get_text(struct cursor *c)
-{
-    return cursor_bytes(c, cursor_be16(c));
-}
-
 static void put_time(struct buf *b, store_time t)
 {
     buf_put_be64(b, (uint64_t)t.ns);
@@ -87,7 +75,7 @@ static struct cursor begin(str value, bool *known)
 void row_put_space(struct buf *b, const struct row_space *r)
 {
     buf_put_u8(b, ROW_VERSION);
-    put_text(b, r->tag);
+    buf_put_str16(b, r->tag);
     put_time(b, r->created_at);
 }
 
@@ -95,7 +83,7 @@ err row_get_space(str value, struct row_space *r)
 {
     bool known;
     struct cursor c = begin(value, &known);
-    str tag = get_text(&c);
+    str tag = cursor_str16(&c);
     store_time created_at = get_time(&c);
     if (!known || !cursor_done(&c) || tag.n > AUTH_TAG_BYTES_MAX)
         return ERR_CORRUPT;
@@ -106,9 +94,9 @@ err row_get_space(str value, struct row_space *r)
 void row_put_user(struct buf *b, const struct row_user *r)
 {
     buf_put_u8(b, ROW_VERSION);
-    put_text(b, r->name);
-    put_text(b, r->email);
-    put_text(b, r->external_id);
+    buf_put_str16(b, r->name);
+    buf_put_str16(b, r->email);
+    buf_put_str16(b, r->external_id);
     put_time(b, r->created_at);
     put_time(b, r->updated_at);
 }
@@ -117,7 +105,7 @@ err row_get_user(str value, struct row_user *r)
 {
     bool known;
     struct cursor c = begin(value, &known);
-    str name = get_text(&c), email = get_text(&c), external_id = get_text(&c);
+    str name = cursor_str16(&c), email = cursor_str16(&c), external_id = cursor_str16(&c);
     store_time created_at = get_time(&c), updated_at = get_time(&c);
     if (!known || !cursor_done(&c))
         return ERR_CORRUPT;
@@ -129,7 +117,7 @@ err row_get_user(str value, struct row_user *r)
 void row_put_role(struct buf *b, const struct row_role *r)
 {
     buf_put_u8(b, ROW_VERSION);
-    put_text(b, r->id);
+    buf_put_str16(b, r->id);
     buf_put_be64(b, r->bits);
     buf_put_u8(b, r->standard ? 1 : 0);
     put_time(b, r->created_at);
@@ -139,7 +127,7 @@ err row_get_role(str value, struct row_role *r)
 {
     bool known;
     struct cursor c = begin(value, &known);
-    str id = get_text(&c);
+    str id = cursor_str16(&c);
     uint64_t bits = cursor_be64(&c);
     uint8_t standard = cursor_u8(&c);
     store_time created_at = get_time(&c);
@@ -152,9 +140,9 @@ err row_get_role(str value, struct row_role *r)
 void row_put_binding(struct buf *b, const struct row_binding *r)
 {
     buf_put_u8(b, ROW_VERSION);
-    put_text(b, r->id);
-    put_text(b, r->role_space);
-    put_text(b, r->role_name);
+    buf_put_str16(b, r->id);
+    buf_put_str16(b, r->role_space);
+    buf_put_str16(b, r->role_name);
     put_time(b, r->created_at);
 }
 
@@ -162,7 +150,7 @@ err row_get_binding(str value, struct row_binding *r)
 {
     bool known;
     struct cursor c = begin(value, &known);
-    str id = get_text(&c), role_space = get_text(&c), role_name = get_text(&c);
+    str id = cursor_str16(&c), role_space = cursor_str16(&c), role_name = cursor_str16(&c);
     store_time created_at = get_time(&c);
     if (!known || !cursor_done(&c) || id.n != AUTH_ID_BYTES)
         return ERR_CORRUPT;
@@ -174,15 +162,15 @@ err row_get_binding(str value, struct row_binding *r)
 void row_put_bound(struct buf *b, const struct row_bound *r)
 {
     buf_put_u8(b, ROW_VERSION);
-    put_text(b, r->user_id);
-    put_text(b, r->role_id);
+    buf_put_str16(b, r->user_id);
+    buf_put_str16(b, r->role_id);
 }
 
 err row_get_bound(str value, struct row_bound *r)
 {
     bool known;
     struct cursor c = begin(value, &known);
-    str user_id = get_text(&c), role_id = get_text(&c);
+    str user_id = cursor_str16(&c), role_id = cursor_str16(&c);
     if (!known || !cursor_done(&c))
         return ERR_CORRUPT;
     *r = (struct row_bound){ .user_id = user_id, .role_id = role_id };
@@ -193,11 +181,11 @@ void row_put_secret(struct buf *b, const struct row_secret *r)
 {
     buf_put_u8(b, ROW_VERSION);
     buf_put(b, (str){ .p = (const char *)r->hash.bytes, .n = SECRET_HASH_BYTES });
-    put_text(b, r->id);
-    put_text(b, r->user_id);
-    put_text(b, r->scope);
-    put_text(b, r->prefix);
-    put_text(b, r->name);
+    buf_put_str16(b, r->id);
+    buf_put_str16(b, r->user_id);
+    buf_put_str16(b, r->scope);
+    buf_put_str16(b, r->prefix);
+    buf_put_str16(b, r->name);
     put_time(b, r->created_at);
     put_time(b, r->expires_at);
 }
@@ -207,7 +195,8 @@ err row_get_secret(str value, struct row_secret *r)
     bool known;
     struct cursor c = begin(value, &known);
     str hash = cursor_bytes(&c, SECRET_HASH_BYTES);
-    str id = get_text(&c), user_id = get_text(&c), scope = get_text(&c), prefix = get_text(&c), name = get_text(&c);
+    str id = cursor_str16(&c), user_id = cursor_str16(&c), scope = cursor_str16(&c);
+    str prefix = cursor_str16(&c), name = cursor_str16(&c);
     store_time created_at = get_time(&c), expires_at = get_time(&c);
     if (!known || !cursor_done(&c) || id.n != AUTH_ID_BYTES || prefix.n > AUTH_PREFIX_BYTES_MAX)
         return ERR_CORRUPT;
@@ -220,14 +209,14 @@ err row_get_secret(str value, struct row_secret *r)
 void row_put_text(struct buf *b, str s)
 {
     buf_put_u8(b, ROW_VERSION);
-    put_text(b, s);
+    buf_put_str16(b, s);
 }
 
 err row_get_text(str value, str *s)
 {
     bool known;
     struct cursor c = begin(value, &known);
-    str text = get_text(&c);
+    str text = cursor_str16(&c);
     if (!known || !cursor_done(&c))
         return ERR_CORRUPT;
     *s = text;

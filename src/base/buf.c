@@ -104,6 +104,13 @@ void buf_put_be64(struct buf *b, uint64_t v)
         put_be64(at, v);
 }
 
+void buf_put_str16(struct buf *b, str s)
+{
+    INVARIANT(s.n <= UINT16_MAX);
+    buf_put_be16(b, (uint16_t)s.n);
+    buf_put(b, s);
+}
+
 void buf_printf(struct buf *b, const char *format, ...)
 {
     va_list args, again;
@@ -151,6 +158,11 @@ uint64_t cursor_be64(struct cursor *c)
 {
     str s = cursor_bytes(c, 8);
     return s.n == 8 ? get_be64(s.p) : 0;
+}
+
+str cursor_str16(struct cursor *c)
+{
+    return cursor_bytes(c, cursor_be16(c));
 }
 
 bool cursor_done(const struct cursor *c)

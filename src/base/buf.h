@@ -32,6 +32,8 @@ void buf_put_u8(struct buf *b, uint8_t v);
 void buf_put_be16(struct buf *b, uint16_t v);
 void buf_put_be32(struct buf *b, uint32_t v);
 void buf_put_be64(struct buf *b, uint64_t v);
+/* Its size as be16, then its bytes: UINT16_MAX at most. Read by cursor_str16. */
+void buf_put_str16(struct buf *b, str s);
 void buf_printf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
 
 static inline void put_be16(void *at, uint16_t v)
@@ -78,6 +80,7 @@ uint16_t cursor_be16(struct cursor *c);
 uint32_t cursor_be32(struct cursor *c);
 uint64_t cursor_be64(struct cursor *c);
 str cursor_bytes(struct cursor *c, size_t n);
+str cursor_str16(struct cursor *c);
 /* Nothing failed and nothing is left over. */
 bool cursor_done(const struct cursor *c);
 

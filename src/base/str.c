@@ -140,6 +140,14 @@ bool str_to_i64(str s, int64_t *out)
     return true;
 }
 
+int str_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 bool str_to_cstr(str s, char *dst, size_t dst_size)
 {
     if (s.n >= dst_size || (s.n > 0 && memchr(s.p, 0, s.n) != NULL))

@@ -38,6 +38,8 @@ str str_split(str *rest, char sep);
 /* Decimal digits only, whole slice, no sign. False (and *out untouched) on anything else or overflow. */
 bool str_to_u64(str s, uint64_t *out);
 bool str_to_i64(str s, int64_t *out);     /* one leading '-' allowed */
+/* 0 to 15, of either case; -1: no hex digit. */
+int str_hex_digit(char c);
 /* Copies into dst as a C string. False when dst_size is too small or s holds NUL. */
 bool str_to_cstr(str s, char *dst, size_t dst_size);
 

@@ -23,6 +23,13 @@ bool utf8_valid(str s)
     return s.n == 0 || u8_check(bytes_of(s), s.n) == NULL;
 }
 
+size_t utf8_put(char *out, uint32_t c)
+{
+    int n = u8_uctomb((uint8_t *)out, c, 4);
+    INVARIANT(n > 0);
+    return (size_t)n;
+}
+
 /* How many characters of s there are, and how many of them are spaces. */
 static void count_spaces(str s, size_t *characters, size_t *spaces)
 {

@@ -8,6 +8,8 @@
 
 /* No overlong forms, no surrogates, nothing above U+10FFFF. */
 bool utf8_valid(str s);
+/* Writes c, which is no surrogate and at most U+10FFFF, and says in how many bytes: 4 at most. */
+size_t utf8_put(char *out, uint32_t c);
 /* Does any character of s (valid UTF-8) have Unicode's property White_Space? And has every one (also of none)? */
 bool utf8_has_space(str s);
 bool utf8_is_blank(str s);

@@ -3,6 +3,7 @@
 #include "codec/wire_table.h"
 
 #include "base/utf8.h"
+#include "codec/json_text.h"
 #include "codec/querator.pb-c.h"
 #include "codec/wire_base64.h"
 
@@ -58,115 +59,26 @@ static bool take_word(struct reader *r, str word)
 
 /* ---- texts ---- */
 
-static bool hex4(const char *p, const char *end, unsigned *out)
-{
-    unsigned value = 0;
-    if (end - p < 4)
-        return false;
-    for (int i = 0; i < 4; i++) {
-        char c = p[i];
-        unsigned digit;
-        if (c >= '0' && c <= '9')
-            digit = (unsigned)(c - '0');
-        else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
-            digit = (unsigned)((c | 0x20) - 'a') + 10;
-        else
-            return false;
-        value = value << 4 | digit;
-    }
-    *out = value;
-    return true;
-}
-
-static char *put_utf8(char *out, unsigned c)
-{
-    if (c < 0x80) {
-        *out++ = (char)c;
-        return out;
-    }
-    if (c < 0x800) {
-        *out++ = (char)(0xc0 | c >> 6);
-    } else {
-        if (c < 0x10000) {
-            *out++ = (char)(0xe0 | c >> 12);
-        } else {
-            *out++ = (char)(0xf0 | c >> 18);
-            *out++ = (char)(0x80 | (c >> 12 & 63));
-        }
-        *out++ = (char)(0x80 | (c >> 6 & 63));
-    }
-    *out++ = (char)(0x80 | (c & 63));
-    return out;
-}
-
-/* What follows \u, with its other half when it is one of two. False: four hex digits are missing, or half a pair. */
-static bool take_unicode(const char **p, const char *end, char **out)
-{
-    unsigned c, low;
-    if (!hex4(*p, end, &c))
-        return false;
-    *p += 4;
-    if (c >= 0xdc00 && c <= 0xdfff)
-        return false;
-    if (c >= 0xd800 && c <= 0xdbff) {
-        if (end - *p < 6 || (*p)[0] != '\\' || (*p)[1] != 'u' || !hex4(*p + 2, end, &low) || low < 0xdc00 ||
-            low > 0xdfff)
-            return false;
-        *p += 6;
-        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    }
-    *out = put_utf8(*out, c);
-    return true;
-}
-
-/* quoted: between its quotes, with escapes. In the arena; never longer than it was. */
-static err unescape(struct reader *r, str quoted, str *out)
-{
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    char *text = arena_alloc(r->arena, quoted.n), *o = text;
-    if (text == NULL)
-        return ERR_LIMIT;
-    const char *end = quoted.p + quoted.n;
-    for (const char *p = quoted.p; p < end;) {
-        if (*p != '\\') {
-            *o++ = *p++;
-            continue;
-        }
-        p++; /* the scan saw what follows */
-        const char *at = memchr(from, *p, sizeof from - 1);
-        if (at != NULL) {
-            *o++ = to[at - from];
-            p++;
-        } else if (*p++ != 'u' || !take_unicode(&p, end, &o)) {
-            return refuse(r, "a wrong escape in a text", STR_NONE);
-        }
-    }
-    *out = (str){ .p = text, .n = (size_t)(o - text) };
-    return ERR_OK;
-}
-
 static err take_text(struct reader *r, str *out)
 {
     if (!take(r, '"'))
         return refuse(r, "a text is wanted", STR_NONE);
     const char *begin = r->p;
-    bool escaped = false;
     while (r->p < r->end && *r->p != '"') {
         if ((unsigned char)*r->p < 0x20)
             return refuse(r, "a control character in a text", STR_NONE);
-        if (*r->p == '\\') {
-            escaped = true;
+        if (*r->p == '\\')
             r->p++;
-        }
         r->p++;
     }
     if (r->p >= r->end) {
         r->p = r->end;
         return refuse(r, "a text has no end", STR_NONE);
     }
-    *out = (str){ .p = begin, .n = (size_t)(r->p - begin) };
+    str quoted = { .p = begin, .n = (size_t)(r->p - begin) };
     r->p++;
-    return escaped ? unescape(r, *out, out) : ERR_OK;
+    err e = json_text_unescape(r->arena, quoted, out);
+    return e == ERR_BAD ? refuse(r, "a wrong escape in a text", STR_NONE) : e;
 }
 
 /* ---- numbers ---- */

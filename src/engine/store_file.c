@@ -11,20 +11,13 @@
 
 enum { STORE_TEXT_BYTES = 128, HEX_ID_BYTES = 2 * RECORD_ID_BYTES };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool hex_id(str hex, unsigned char id[RECORD_ID_BYTES])
 {
     if (hex.n != HEX_ID_BYTES)
         return false;
     for (size_t i = 0; i < RECORD_ID_BYTES; i++) {
-        int high = hex_digit(hex.p[2 * i]);
-        int low = hex_digit(hex.p[2 * i + 1]);
+        int high = str_hex_digit(hex.p[2 * i]);
+        int low = str_hex_digit(hex.p[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
         id[i] = (unsigned char)(high * 16 + low);

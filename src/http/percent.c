@@ -3,23 +3,12 @@
 
 #include <string.h>
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool percent_valid(str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] != '%')
             continue;
-        if (s.n - i < 3 || hex_digit(s.p[i + 1]) < 0 || hex_digit(s.p[i + 2]) < 0)
+        if (s.n - i < 3 || str_hex_digit(s.p[i + 1]) < 0 || str_hex_digit(s.p[i + 2]) < 0)
             return false;
         i += 2;
     }
@@ -66,7 +55,7 @@ err http_decode(struct arena *a, str s, bool plus_is_space, str *out)
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '%') {
-            at[n++] = (char)(hex_digit(s.p[i + 1]) * 16 + hex_digit(s.p[i + 2]));
+            at[n++] = (char)(str_hex_digit(s.p[i + 1]) * 16 + str_hex_digit(s.p[i + 2]));
             i += 2;
         } else {
             at[n++] = plus_is_space && s.p[i] == '+' ? ' ' : s.p[i];

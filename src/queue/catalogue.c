@@ -15,28 +15,16 @@ enum {
 
 /* ---- the blob ---- */
 
-static void put_text(struct buf *b, str s)
-{
-    INVARIANT(s.n <= UINT16_MAX);
-    buf_put_be16(b, (uint16_t)s.n);
-    buf_put(b, s);
-}
-
-static str get_text(struct cursor *c)
-{
-    return cursor_bytes(c, cursor_be16(c));
-}
-
 err catalogue_encode(const struct catalogue_row *row, struct buf *b)
 {
     const struct queue_info *i = &row->info;
     buf_put_u8(b, ROW_VERSION);
     buf_put_be32(b, row->number);
     buf_put_be32(b, row->keyed_count);
-    put_text(b, i->name);
-    put_text(b, i->space);
-    put_text(b, i->dead_queue);
-    put_text(b, i->reference);
+    buf_put_str16(b, i->name);
+    buf_put_str16(b, i->space);
+    buf_put_str16(b, i->dead_queue);
+    buf_put_str16(b, i->reference);
     buf_put_be64(b, (uint64_t)i->lease_timeout_ns);
     buf_put_be64(b, (uint64_t)i->expire_timeout_ns);
     buf_put_be32(b, i->max_attempts);
@@ -46,7 +34,7 @@ err catalogue_encode(const struct catalogue_row *row, struct buf *b)
     buf_put_be64(b, (uint64_t)i->updated_at.ns);
     buf_put_u8(b, (uint8_t)row->stores_count);
     for (unsigned s = 0; s < row->stores_count; s++)
-        put_text(b, str_of(row->stores[s]));
+        buf_put_str16(b, str_of(row->stores[s]));
     buf_put_be32(b, i->partitions);
     for (uint32_t p = 0; p < i->partitions; p++) {
         buf_put_u8(b, (uint8_t)row->parts[p].store);
@@ -70,10 +58,10 @@ err catalogue_decode(str bytes, struct arena *a, struct catalogue_row *out)
     uint8_t version = cursor_u8(&c);
     row.number = cursor_be32(&c);
     row.keyed_count = cursor_be32(&c);
-    row.info.name = get_text(&c);
-    row.info.space = get_text(&c);
-    row.info.dead_queue = get_text(&c);
-    row.info.reference = get_text(&c);
+    row.info.name = cursor_str16(&c);
+    row.info.space = cursor_str16(&c);
+    row.info.dead_queue = cursor_str16(&c);
+    row.info.reference = cursor_str16(&c);
     row.info.lease_timeout_ns = (int64_t)cursor_be64(&c);
     row.info.expire_timeout_ns = (int64_t)cursor_be64(&c);
     row.info.max_attempts = cursor_be32(&c);
@@ -85,7 +73,7 @@ err catalogue_decode(str bytes, struct arena *a, struct catalogue_row *out)
     if (version != ROW_VERSION || row.stores_count > QUEUE_STORES_MAX || c.failed)
         return ERR_CORRUPT;
     for (unsigned s = 0; s < row.stores_count; s++) {
-        row.stores[s] = arena_cstr(a, get_text(&c));
+        row.stores[s] = arena_cstr(a, cursor_str16(&c));
         if (row.stores[s] == NULL)
             return ERR_LIMIT;
     }

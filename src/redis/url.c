@@ -4,15 +4,6 @@
 
 enum { PORT_DEFAULT = 6379, DB_MAX = 1 << 20 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Undoes percent-encoding into dst, which holds REDIS_NAME_BYTES_MAX + 1. No NUL, no control bytes. */
 static bool decode(str s, char *dst)
 {
@@ -20,8 +11,8 @@ static bool decode(str s, char *dst)
     for (size_t i = 0; i < s.n; i++) {
         int c = (unsigned char)s.p[i];
         if (c == '%') {
-            int high = i + 2 < s.n ? hex_digit(s.p[i + 1]) : -1;
-            int low = i + 2 < s.n ? hex_digit(s.p[i + 2]) : -1;
+            int high = i + 2 < s.n ? str_hex_digit(s.p[i + 1]) : -1;
+            int low = i + 2 < s.n ? str_hex_digit(s.p[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return false;
             c = high * 16 + low;

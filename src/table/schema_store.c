@@ -126,12 +126,6 @@ err schema_migrate(const struct schema *old, struct schema *next, bool *changed,
 
 /* ---- bytes ---- */
 
-static void pack_str(struct buf *b, str s)
-{
-    buf_put_be16(b, (uint16_t)s.n);
-    buf_put(b, s);
-}
-
 void schema_pack(struct buf *b, const struct schema *s)
 {
     bool more = s->indexes_made > 0 || s->policy.kind != POLICY_ALL;
@@ -150,7 +144,7 @@ void schema_pack(struct buf *b, const struct schema *s)
         buf_put_u8(b, (uint8_t)at->kind.type);
         buf_put_u8(b, (uint8_t)at->role);
         buf_put_u8(b, (uint8_t)((at->desc ? ATTR_DESC : 0) | (at->kind.set ? ATTR_SET : 0)));
-        pack_str(b, at->name);
+        buf_put_str16(b, at->name);
     }
     buf_put_u8(b, (uint8_t)s->hash_count);
     buf_put(b, (str){ .p = (const char *)s->hash, .n = s->hash_count });
