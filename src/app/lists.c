@@ -294,17 +294,24 @@ static void fly(struct list_get *g)
     fail(g, why, NULL);
 }
 
-static void list_get(struct http_exchange *x, void *app)
+/* NULL: it was answered. */
+static struct list_get *list_get_new(struct http_exchange *x, struct app *app)
 {
     struct list_get *g = arena_calloc(http_arena(x), 1, sizeof *g);
     if (g == NULL) {
         app_fail(x, ERR_LIMIT, NULL);
-        return;
+        return NULL;
     }
     g->x = x;
     g->app = app;
-    g->began = clock_mono(g->app->clock);
-    if (!parse_request(g))
+    g->began = clock_mono(app->clock);
+    return parse_request(g) ? g : NULL;
+}
+
+static void list_get(struct http_exchange *x, void *app)
+{
+    struct list_get *g = list_get_new(x, app);
+    if (g == NULL)
         return;
     struct list_value *v = list_here(g->app->lists, &g->request);
     if (v == NULL) {
@@ -330,15 +337,8 @@ static void dropped(void *ctx, err why)
 
 static void list_delete(struct http_exchange *x, void *app)
 {
-    struct list_get *g = arena_calloc(http_arena(x), 1, sizeof *g);
-    if (g == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
-        return;
-    }
-    g->x = x;
-    g->app = app;
-    g->began = clock_mono(g->app->clock);
-    if (!parse_request(g))
+    struct list_get *g = list_get_new(x, app);
+    if (g == NULL)
         return;
     http_defer(x);
     list_drop(g->app->lists, &g->request, dropped, g);
