@@ -68,6 +68,8 @@ err scratch_try(struct scratch *s, bool read_only, struct err_note *note)
     err why = engine_open(&opts, &s->engine, &greatest, note);
     if (why != ERR_OK)
         return why;
+    if (s->failed != NULL)
+        engine_on_failure(s->engine, s->failed, s->failed_ctx);
     if (greatest.ns > atomic_load(&s->store_ns))
         atomic_store(&s->store_ns, greatest.ns);
     return read_only ? ERR_OK : engine_start(s->engine, &s->clock, note);

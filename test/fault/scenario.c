@@ -16,6 +16,13 @@ void scenario_on_tmpfs(void)
         (void)setenv("TMPDIR", "/dev/shm", 0);
 }
 
+static void on_failure(void *ctx, const char *what)
+{
+    struct scenario *s = ctx;
+    (void)what;
+    atomic_fetch_add(&s->failures, 1);
+}
+
 void scenario_init(struct scenario *s, const struct file_faults *faults)
 {
     *s = (struct scenario){ .versions = 0 };
@@ -23,13 +30,8 @@ void scenario_init(struct scenario *s, const struct file_faults *faults)
     assert_true(snprintf(s->backup, sizeof(s->backup), "%s.b", s->scratch.dir) < (int)sizeof(s->backup));
     s->scratch.segment_bytes = 128 << 10;
     s->scratch.faults = faults;
-}
-
-static void on_failure(void *ctx, const char *what)
-{
-    struct scenario *s = ctx;
-    (void)what;
-    atomic_fetch_add(&s->failures, 1);
+    s->scratch.failed = on_failure;
+    s->scratch.failed_ctx = s;
 }
 
 static str key_of(uint64_t i, char *buf)
@@ -62,17 +64,14 @@ static bool open_store(struct scenario *s)
 {
     struct err_note note = { .text = "" };
     err why = scratch_try(&s->scratch, false, &note);
-    if (why == ERR_OK) {
-        engine_on_failure(s->scratch.engine, on_failure, s);
+    if (why == ERR_OK)
         return true;
-    }
     assert_true(why == ERR_IO || why == ERR_FULL || why == ERR_CORRUPT);
     assert_true(note.text[0] != '\0');
     s->scratch.engine = NULL;
     return false;
 }
 
-/* A fault may come after engine_start and before on_failure is set; the engine then has nothing to write. */
 void scenario_run(struct scenario *s)
 {
     struct engine_backup_result r;

@@ -6,6 +6,7 @@
 #include "vlog/file.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,6 +31,7 @@ struct group {
     struct scratch scratch;
     struct member members[MEMBERS];
     atomic_bool armed;
+    pthread_t committer;       /* the disk is full for it alone: the indexer reserves blocks in its own time */
     int blocks;                /* how often a new segment may get blocks until the disk is full */
     bool opened, full;         /* a new segment was opened, was refused blocks */
     bool unlinked;             /* a file was removed, its folder not synced yet */
@@ -40,7 +42,7 @@ static int hit(void *ctx, enum file_call call, size_t *n)
 {
     struct group *g = ctx;
     (void)n;
-    if (!atomic_load(&g->armed))
+    if (!atomic_load(&g->armed) || !pthread_equal(pthread_self(), g->committer))
         return 0;
     g->early = g->early || (call == FILE_PWRITEV && g->unlinked);
     g->unlinked = call == FILE_UNLINK || (g->unlinked && call != FILE_FSYNC);
@@ -62,6 +64,7 @@ static void done(void *ctx, err why)
     struct member *m = ctx;
     struct group *g = m->group;
     if (m->index == 0) {
+        g->committer = pthread_self();
         atomic_store(&g->armed, true);
         for (int i = 1; i < MEMBERS; i++)
             engine_submit(g->scratch.engine, &g->members[i].update);
