@@ -1,5 +1,5 @@
 /* Invariants:
- * 1. store_time does not fall, except by the first freeze.
+ * 1. store_time does not fall, except by the first freeze and by the first start.
  * 2. sequence is odd while a writer (holding writing) is between its first and last store. A writer
  *    makes it odd before it reads the clock, and a reader reads the clock before it looks at the
  *    sequence again: so a reader that kept the old line read an instant before the new anchor, and
@@ -26,7 +26,8 @@ struct sysclock {
     _Atomic int64_t frozen_ns;
     atomic_bool frozen;
     /* Under writing: */
-    bool was_frozen;
+    bool was_frozen, started;
+    int64_t leap_ns_max;
     int64_t ahead_ns; /* of wall, by hooks; what the slew leans towards */
 };
 
@@ -35,6 +36,21 @@ static int64_t kernel_ns(clockid_t id)
     struct timespec t;
     INVARIANT(clock_gettime(id, &t) == 0);
     return (int64_t)t.tv_sec * NS_PER_S + (int64_t)t.tv_nsec;
+}
+
+enum { READ_APART_NS_MAX = 10 * 1000 * 1000, READ_TRIES_MAX = 100 };
+
+/* CLOCK_BOOTTIME and wall at one instant: a thread that lost its turn between them would see a step that was none. */
+static int64_t read_both(int64_t *wall_ns)
+{
+    int64_t before, after;
+    unsigned tries = 0;
+    do {
+        before = kernel_ns(CLOCK_BOOTTIME);
+        *wall_ns = kernel_ns(CLOCK_REALTIME);
+        after = kernel_ns(CLOCK_BOOTTIME);
+    } while (after - before > READ_APART_NS_MAX && ++tries < READ_TRIES_MAX);
+    return after;
 }
 
 static struct slew slew_load(const struct sysclock *c)
@@ -113,6 +129,7 @@ struct sysclock *sysclock_new(void)
     struct sysclock *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
     c->magic = SYSCLOCK_MAGIC;
+    c->leap_ns_max = DURATION_NEVER;
     c->clock = (struct clock){ .store_now = now_store, .mono_now = now_mono, .wall_now = now_wall };
     INVARIANT(pthread_mutex_init(&c->writing, NULL) == 0);
     slew_store(c, (struct slew){ .boot_ns = kernel_ns(CLOCK_BOOTTIME),
@@ -144,35 +161,72 @@ static int64_t store_here(const struct sysclock *c, int64_t boot_ns)
     return atomic_load(&c->frozen) ? atomic_load(&c->frozen_ns) : slew_at(&s, boot_ns);
 }
 
-void sysclock_start(struct sysclock *c, store_time greatest_stored)
+void sysclock_believe(struct sysclock *c, int64_t leap_ns_max)
 {
     write_begin(c);
-    int64_t boot_ns = kernel_ns(CLOCK_BOOTTIME), wall_ns = kernel_ns(CLOCK_REALTIME);
-    int64_t now = store_here(c, boot_ns);
-    if (now < greatest_stored.ns)
-        now = greatest_stored.ns;
-    if (atomic_load(&c->frozen)) {
-        atomic_store_explicit(&c->frozen_ns, now, memory_order_release);
-    } else {
-        if (now < wall_ns)
-            now = wall_ns;
-        slew_store(c, (struct slew){ .boot_ns = boot_ns, .store_ns = now });
-    }
+    INVARIANT(!c->started);
+    c->leap_ns_max = leap_ns_max;
     write_end(c);
 }
 
-void sysclock_tick(struct sysclock *c)
+/* Within write_begin and write_end. */
+static bool believes(const struct sysclock *c, int64_t now, int64_t target)
+{
+    int64_t lead;
+    bool fits = !__builtin_sub_overflow(target, now, &lead);
+    return now < SYSCLOCK_SET_S * NS_PER_S || (fits && lead <= c->leap_ns_max);
+}
+
+void sysclock_start(struct sysclock *c, store_time greatest_stored)
 {
     write_begin(c);
-    if (!atomic_load(&c->frozen)) {
-        int64_t boot_ns = kernel_ns(CLOCK_BOOTTIME);
-        struct slew s = slew_load(c);
-        int64_t target = kernel_ns(CLOCK_REALTIME);
-        if (__builtin_add_overflow(target, c->ahead_ns, &target))
-            target = INT64_MAX;
-        slew_store(c, slew_towards(&s, boot_ns, target));
+    int64_t wall_ns, boot_ns = read_both(&wall_ns);
+    bool frozen = atomic_load(&c->frozen);
+    int64_t now = frozen || c->started ? store_here(c, boot_ns) : greatest_stored.ns;
+    if (now < greatest_stored.ns)
+        now = greatest_stored.ns;
+    if (frozen) {
+        atomic_store_explicit(&c->frozen_ns, now, memory_order_release);
+    } else {
+        if (now < wall_ns && believes(c, now, wall_ns))
+            now = wall_ns;
+        slew_store(c, (struct slew){ .boot_ns = boot_ns, .store_ns = now });
     }
+    c->started = true;
     write_end(c);
+}
+
+/* Within write_begin and write_end, not frozen. */
+static struct sysclock_look lean(struct sysclock *c)
+{
+    int64_t target, boot_ns = read_both(&target);
+    struct slew s = slew_load(c);
+    int64_t now = slew_at(&s, boot_ns);
+    if (__builtin_add_overflow(target, c->ahead_ns, &target))
+        target = INT64_MAX;
+    struct sysclock_look look = { .verdict = SYSCLOCK_NEAR };
+    if (__builtin_sub_overflow(target, now, &look.lead_ns))
+        look.lead_ns = target > now ? INT64_MAX : INT64_MIN;
+    if (look.lead_ns < -SYSCLOCK_STEP_MS * NS_PER_MS)
+        look.verdict = SYSCLOCK_BEHIND;
+    else if (!believes(c, now, target))
+        look.verdict = SYSCLOCK_LEAP;
+    else if (look.lead_ns > SYSCLOCK_STEP_MS * NS_PER_MS)
+        look.verdict = SYSCLOCK_STEPPED;
+    if (look.verdict == SYSCLOCK_STEPPED)
+        slew_store(c, (struct slew){ .boot_ns = boot_ns, .store_ns = target });
+    else
+        slew_store(c, slew_towards(&s, boot_ns, look.verdict == SYSCLOCK_LEAP ? now : target));
+    return look;
+}
+
+struct sysclock_look sysclock_tick(struct sysclock *c)
+{
+    write_begin(c);
+    bool frozen = atomic_load(&c->frozen);
+    struct sysclock_look look = frozen ? (struct sysclock_look){ .verdict = SYSCLOCK_NEAR } : lean(c);
+    write_end(c);
+    return look;
 }
 
 static void freeze_at(struct sysclock *c, int64_t ns)

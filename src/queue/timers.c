@@ -4,7 +4,7 @@
 enum {
     TIMERS_QUEUES_MAX = 64,   /* served before the loop gets a turn */
     TIMERS_FROZEN_MS = 50,    /* store_time may stand still: look again then */
-    TIMERS_FAR_MS = 3600 * 1000
+    TIMERS_FAR_MS = 1000      /* store_time may be set forward with the machine's clock */
 };
 
 static bool due_before(const struct heap_node *a, const struct heap_node *b)

@@ -30,6 +30,8 @@ static void open_clock(struct server *s)
     s->app.clock = sysclock_clock(s->app.sysclock);
     s->app.log = log_new(STDERR_FILENO, s->config->log_level, s->config->log_format, s->app.clock);
     s->app.metrics = metrics_new("palimpsest_");
+    timekeep_init(&s->timekeep, s->app.sysclock, s->app.log, s->app.metrics);
+    sysclock_believe(s->app.sysclock, s->config->leap_ns_max);
     struct err_note note;
     /* The first freeze may name any instant. */
     if (s->config->test_frozen)

@@ -4,6 +4,7 @@
 
 #include "app/app.h"
 #include "server/offline.h"
+#include "server/timekeep.h"
 #include "server/upkeep.h"
 
 struct server {
@@ -11,6 +12,7 @@ struct server {
     struct app app;                /* its members are the parts; handlers see this alone */
     struct app_domain *domains;    /* app.domains, as they are filled in */
     struct upkeep *upkeep;
+    struct timekeep timekeep;
     struct queue_store **stores;   /* of queues */
     unsigned stores_count;
 };

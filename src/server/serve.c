@@ -5,7 +5,6 @@
 
 #include "engine/engine.h"
 #include "loop/loop.h"
-#include "loop/sysclock.h"
 #include "queue/queue.h"
 #include "server/boot.h"
 #include "server/options.h"
@@ -18,7 +17,7 @@
 #include <unistd.h>
 
 /* One calm look is not enough: a handler that began just before the drain may be about to defer. */
-enum { SWEEP_MS = 250, TICK_MS = 1000, DRAIN_POLL_MS = 5, CALM_POLLS = 2 };
+enum { SWEEP_MS = 250, DRAIN_POLL_MS = 5, CALM_POLLS = 2 };
 
 struct serve {
     struct server server;
@@ -121,7 +120,7 @@ static void sweep_fired(void *ctx)
 static void tick_fired(void *ctx)
 {
     struct serve *v = ctx;
-    sysclock_tick(v->server.app.sysclock);
+    timekeep_tick(&v->server.timekeep);
 }
 
 static void timers_new(struct serve *v)
@@ -131,7 +130,7 @@ static void timers_new(struct serve *v)
     v->tick = loop_timer_new(l, tick_fired, v);
     v->drain = loop_timer_new(l, drain_fired, v);
     loop_timer_start(v->sweep, SWEEP_MS, SWEEP_MS);
-    loop_timer_start(v->tick, TICK_MS, TICK_MS);
+    loop_timer_start(v->tick, 0, TIMEKEEP_TICK_MS);
 }
 
 static void timers_free(struct serve *v)

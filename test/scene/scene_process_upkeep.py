@@ -1,5 +1,6 @@
 """Goal: what falls due goes by itself: with the clock hook before its answer, without it about a second late.
 Method: renders superseded, then nobody writes; explain says what the store still holds."""
+import datetime
 import threading
 import time
 
@@ -69,6 +70,43 @@ def what_fell_due_while_it_was_down_goes_at_the_start(binary):
         server.start()
         eq(server.request('GET', f'{PAGE}/html/A/1/{old}').status, 410)
         wait_until(lambda: figure(server, 'palimpsest_pages_culled_total') == 1, 'the cull')
+
+
+def days_from_now(days):
+    """The same instant on another day, as text."""
+    then = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days)
+    return then.strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+@scene
+def a_machine_clock_far_ahead_of_the_store_culls_nothing(binary):
+    policy = ('--set', 'page.grace_ttl=1h', '--set', 'page.ledger_ttl=365d')
+    with Server(binary, *policy, test_hooks=days_from_now(-200)) as server:
+        old = put(server, 'A', 1)
+        put(server, 'A', 2)
+        server.test_hooks = False
+        server.restart()
+        wait_until(lambda: figure(server, 'palimpsest_clock_ahead_seconds') < -199 * 86400, 'the distance')
+        check('clock.leap' in server.stderr() and 'clock.leap_max=never' in server.stderr(), 'what to do is said')
+        put(server, 'A', 3)
+        eq(state(server, 'A', 1, old), 'recent')
+        eq(server.request('GET', f'{PAGE}/html/A').body, b'A 3')
+        server.restart(*policy, '--set', 'clock.leap_max=never')
+        eq(state(server, 'A', 1, old), 'culled', 'the operator says that the clock is right')
+        eq(server.stderr().count('clock.leap '), 1)
+        eq(figure(server, 'palimpsest_clock_ahead_seconds'), 0)
+
+
+@scene
+def a_machine_clock_behind_the_store_is_told_and_the_store_goes_on(binary):
+    with Server(binary, test_hooks=days_from_now(400)) as server:
+        put(server, 'A', 1)
+        server.test_hooks = False
+        server.restart()
+        wait_until(lambda: figure(server, 'palimpsest_clock_ahead_seconds') > 399 * 86400, 'the distance')
+        check('clock.behind' in server.stderr(), 'told')
+        put(server, 'A', 2)
+        eq(server.request('GET', f'{PAGE}/html/A').body, b'A 2')
 
 
 @scene

@@ -1,5 +1,5 @@
 /* Goal: the hooks of CONTRACT 4, and readers that never see time fall beside a writer.
- * Method: the real kernel clocks; bounds instead of exact readings. */
+ * Method: the real kernel clocks, CLOCK_REALTIME set by a shift of the test; bounds instead of exact readings. */
 #include "loop/sysclock.h"
 
 #include "base/check.h"
@@ -10,26 +10,56 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 static const store_time past = { .ns = 1767225600123456789 }; /* 2026-01-01T00:00:00.123456789Z */
+
+#define HOUR_NS (3600 * NS_PER_S)
+#define DAY_NS (24 * HOUR_NS)
+#define YEAR_NS (365 * DAY_NS)
+
+static _Atomic int64_t wall_shift_ns; /* how far somebody has set the machine's clock */
+
+int __real_clock_gettime(clockid_t id, struct timespec *t);
+int __wrap_clock_gettime(clockid_t id, struct timespec *t);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *t)
+{
+    int got = __real_clock_gettime(id, t);
+    if (id == CLOCK_REALTIME) {
+        int64_t ns = (int64_t)t->tv_sec * NS_PER_S + t->tv_nsec + atomic_load(&wall_shift_ns);
+        t->tv_sec = ns / NS_PER_S;
+        t->tv_nsec = ns % NS_PER_S;
+    }
+    return got;
+}
+
+static int wall_is_right(void **state)
+{
+    (void)state;
+    atomic_store(&wall_shift_ns, 0);
+    return 0;
+}
 
 static int64_t store_ns(struct sysclock *c)
 {
     return clock_store(sysclock_clock(c)).ns;
 }
 
-static int64_t wall_ns(struct sysclock *c)
+static int64_t wall_ns(void)
 {
-    return clock_wall(sysclock_clock(c)).ns;
+    struct timespec t;
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &t), 0);
+    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 static void it_starts_at_wall_and_runs(void **state)
 {
     (void)state;
     struct sysclock *c = sysclock_new();
-    int64_t before = wall_ns(c);
+    int64_t before = wall_ns();
     sysclock_start(c, STORE_TIME_ZERO);
     int64_t now = store_ns(c);
     assert_true(now >= before);
@@ -45,7 +75,7 @@ static void it_starts_no_earlier_than_what_is_stored(void **state)
 {
     (void)state;
     struct sysclock *c = sysclock_new();
-    int64_t stored = wall_ns(c) + 3600 * NS_PER_S;
+    int64_t stored = wall_ns() + 3600 * NS_PER_S;
     sysclock_start(c, (store_time){ .ns = stored });
     assert_true(store_ns(c) >= stored);
     sysclock_tick(c);
@@ -104,11 +134,11 @@ static void resumed_it_runs_from_there_or_from_wall(void **state)
     (void)state;
     struct sysclock *c = sysclock_new();
     sysclock_start(c, STORE_TIME_ZERO);
-    int64_t before = wall_ns(c);
+    int64_t before = wall_ns();
     assert_int_equal(sysclock_freeze(c, past, NULL), ERR_OK);
     sysclock_resume(c);
     assert_true(store_ns(c) >= before);
-    store_time ahead = { .ns = wall_ns(c) + 3600 * NS_PER_S };
+    store_time ahead = { .ns = wall_ns() + 3600 * NS_PER_S };
     assert_int_equal(sysclock_freeze(c, ahead, NULL), ERR_OK);
     sysclock_resume(c);
     sysclock_resume(c); /* not frozen any more: nothing */
@@ -130,6 +160,113 @@ static void frozen_before_the_store_it_stands_at_least_where_that_ends(void **st
     sysclock_start(c, (store_time){ .ns = past.ns + 5 });
     assert_int_equal(store_ns(c), past.ns + 5);
     sysclock_free(&c);
+}
+
+/* Started on what was stored at this time, a leap of 90 days believed. */
+static struct sysclock *started_after(int64_t stored_ns)
+{
+    struct sysclock *c = sysclock_new();
+    sysclock_believe(c, 90 * DAY_NS);
+    sysclock_start(c, (store_time){ .ns = stored_ns });
+    return c;
+}
+
+static void assert_at(struct sysclock *c, int64_t ns)
+{
+    int64_t now = store_ns(c);
+    assert_true(now >= ns);
+    assert_true(now < ns + HOUR_NS); /* the slowest machine */
+}
+
+static void set_forward_it_follows_and_says_so(void **state)
+{
+    (void)state;
+    struct sysclock *c = started_after(wall_ns() - DAY_NS);
+    assert_int_equal(sysclock_tick(c).verdict, SYSCLOCK_NEAR);
+    atomic_store(&wall_shift_ns, 2 * DAY_NS);
+    int64_t at_wall = wall_ns();
+    struct sysclock_look look = sysclock_tick(c);
+    assert_int_equal(look.verdict, SYSCLOCK_STEPPED);
+    assert_true(look.lead_ns > DAY_NS);
+    assert_at(c, at_wall);
+    assert_int_equal(sysclock_tick(c).verdict, SYSCLOCK_NEAR);
+    sysclock_free(&c);
+}
+
+static void set_back_it_runs_on_until_wall_has_come_up(void **state)
+{
+    (void)state;
+    struct sysclock *c = started_after(0);
+    int64_t before = store_ns(c);
+    atomic_store(&wall_shift_ns, -3 * DAY_NS);
+    struct sysclock_look look = sysclock_tick(c);
+    assert_int_equal(look.verdict, SYSCLOCK_BEHIND);
+    assert_true(look.lead_ns <= -2 * DAY_NS);
+    assert_at(c, before);
+    assert_int_equal(sysclock_tick(c).verdict, SYSCLOCK_BEHIND);
+    atomic_store(&wall_shift_ns, 0);
+    assert_int_equal(sysclock_tick(c).verdict, SYSCLOCK_NEAR);
+    assert_at(c, before);
+    sysclock_free(&c);
+}
+
+static void years_ahead_at_the_start_it_goes_on_from_what_is_stored(void **state)
+{
+    (void)state;
+    int64_t stored = wall_ns() - HOUR_NS;
+    atomic_store(&wall_shift_ns, 10 * YEAR_NS);
+    struct sysclock *c = started_after(stored);
+    assert_at(c, stored);
+    struct sysclock_look look = sysclock_tick(c);
+    assert_int_equal(look.verdict, SYSCLOCK_LEAP);
+    assert_true(look.lead_ns > 9 * YEAR_NS);
+    assert_at(c, stored);
+    sysclock_start(c, (store_time){ .ns = stored - DAY_NS }); /* a further store */
+    assert_at(c, stored);
+    atomic_store(&wall_shift_ns, 0); /* set right */
+    int64_t at_wall = wall_ns();
+    assert_int_equal(sysclock_tick(c).verdict, SYSCLOCK_STEPPED);
+    assert_at(c, at_wall);
+    sysclock_free(&c);
+}
+
+static void years_ahead_later_it_runs_on_as_if_nothing_was(void **state)
+{
+    (void)state;
+    struct sysclock *c = started_after(wall_ns() - HOUR_NS);
+    int64_t before = store_ns(c);
+    atomic_store(&wall_shift_ns, 10 * YEAR_NS);
+    assert_int_equal(sysclock_tick(c).verdict, SYSCLOCK_LEAP);
+    assert_at(c, before);
+    sysclock_free(&c);
+}
+
+static void told_that_it_is_right_years_ahead_is_believed(void **state)
+{
+    (void)state;
+    struct sysclock *c = sysclock_new();
+    sysclock_believe(c, DURATION_NEVER);
+    int64_t at_wall = wall_ns();
+    sysclock_start(c, (store_time){ .ns = at_wall - 10 * YEAR_NS });
+    assert_at(c, at_wall);
+    sysclock_free(&c);
+}
+
+/* As a machine without a battery starts, with an empty store or one that was made like this. */
+static void a_clock_that_nobody_had_set_is_left_for_any_other(void **state)
+{
+    (void)state;
+    int64_t at_wall = wall_ns();
+    for (int64_t stored = 0; stored <= HOUR_NS; stored += HOUR_NS) {
+        atomic_store(&wall_shift_ns, HOUR_NS - at_wall);
+        struct sysclock *c = started_after(stored);
+        assert_true(store_ns(c) < DAY_NS); /* 1970 */
+        assert_int_equal(sysclock_tick(c).verdict, SYSCLOCK_NEAR);
+        atomic_store(&wall_shift_ns, 0);
+        assert_int_equal(sysclock_tick(c).verdict, SYSCLOCK_STEPPED);
+        assert_at(c, at_wall);
+        sysclock_free(&c);
+    }
 }
 
 struct watch {
@@ -159,7 +296,7 @@ static void readers_never_see_it_fall_beside_ticks_and_hooks(void **state)
     (void)state;
     struct watch w = { .clock = sysclock_new() };
     pthread_t threads[3];
-    sysclock_start(w.clock, (store_time){ .ns = wall_ns(w.clock) + NS_PER_S });
+    sysclock_start(w.clock, (store_time){ .ns = wall_ns() + NS_PER_S });
     for (unsigned i = 0; i < COUNT_OF(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, watch_main, &w), 0);
     for (unsigned i = 0; i < 3000 || atomic_load(&w.reads) < 3000; i++) {
@@ -202,6 +339,12 @@ int main(void)
         cmocka_unit_test(bad_advances_change_nothing),
         cmocka_unit_test(resumed_it_runs_from_there_or_from_wall),
         cmocka_unit_test(frozen_before_the_store_it_stands_at_least_where_that_ends),
+        cmocka_unit_test_teardown(set_forward_it_follows_and_says_so, wall_is_right),
+        cmocka_unit_test_teardown(set_back_it_runs_on_until_wall_has_come_up, wall_is_right),
+        cmocka_unit_test_teardown(years_ahead_at_the_start_it_goes_on_from_what_is_stored, wall_is_right),
+        cmocka_unit_test_teardown(years_ahead_later_it_runs_on_as_if_nothing_was, wall_is_right),
+        cmocka_unit_test_teardown(told_that_it_is_right_years_ahead_is_believed, wall_is_right),
+        cmocka_unit_test_teardown(a_clock_that_nobody_had_set_is_left_for_any_other, wall_is_right),
         cmocka_unit_test(readers_never_see_it_fall_beside_ticks_and_hooks),
         cmocka_unit_test(entropy_fills_what_it_is_given),
     };
