@@ -14,7 +14,7 @@ struct scratch {
     const struct file_faults *faults;
     uint64_t segment_bytes;
     uint64_t free_bytes_min;    /* 0: none */
-    void (*failed)(void *ctx, const char *what); /* the engine's on_failure, from its first write on; NULL: its default */
+    void (*failed)(void *ctx, const char *what); /* on_failure from the first write on; NULL: the default */
     void *failed_ctx;
     struct engine *engine;
 };
