@@ -49,7 +49,7 @@ static err freeze(struct sysclock *clock, const json_t *body, struct err_note *n
     if (why != ERR_OK)
         return why;
     if (!date_parse_rfc3339(text, &ns)) {
-        err_note_set(note, "freeze: an instant such as 2026-01-01T00:00:00.123456789Z is wanted");
+        err_note_set(note, "freeze: wanted is " DATE_WANTED);
         return ERR_BAD;
     }
     return sysclock_freeze(clock, (store_time){ .ns = ns }, note);

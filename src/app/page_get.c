@@ -211,11 +211,10 @@ static bool select_render(struct page_get *g)
     g->which = page_target_which(&g->target);
     g->named = g->target.has_rev; /* reads of latest and of an instant extend no life */
     if (http_query_raw(x).n > 0 && http_query(x, "at", &text)) {
-        bool fine = !g->target.has_rev && date_parse_any(text, &g->which.at.ns);
-        if (!fine) {
+        bool fine = date_parse_any(text, &g->which.at.ns);
+        if (!fine || g->target.has_rev) {
             app_problem(x, 400, "bad_request#invalid_instant", NULL,
-                        STR("at is an RFC 3339 instant, and the path then names no revision."),
-                        STR_NONE);
+                        fine ? STR("With at the path names no revision.") : STR("at is " DATE_WANTED "."), STR_NONE);
             return false;
         }
         g->which.select = SELECT_SERVED_AT;
@@ -223,7 +222,8 @@ static bool select_render(struct page_get *g)
     } else if (c->accept_datetime.n > 0 && !g->target.has_rev) {
         if (!date_parse_http(c->accept_datetime, &g->which.at.ns)) {
             app_problem(x, 400, "bad_request#invalid_datetime", NULL,
-                        STR("Accept-Datetime is an HTTP date."), STR_NONE);
+                        STR("Accept-Datetime is an HTTP date, of the years " DATE_YEAR_FIRST " to " DATE_YEAR_LAST "."),
+                        STR_NONE);
             return false;
         }
         g->which.select = SELECT_CURRENT_AT;

@@ -129,7 +129,7 @@ void app_page_put_hold(struct http_exchange *x, void *app)
         return;
     if (!parse_until(http_arena(x), http_body(x), clock_store(a->clock), &o->op.until)) {
         app_problem(x, 400, "bad_request#invalid_body", NULL,
-                    STR("The body must be {\"until\": an RFC 3339 instant to come}."), STR_NONE);
+                    STR("The body must be {\"until\": INSTANT}: " DATE_WANTED ", and to come."), STR_NONE);
         return;
     }
     order_start(o);

@@ -132,7 +132,8 @@ static void refuse_operand(str word, struct err_note *note)
     err_note_set(note, "\"%.*s\" is not UTF-8", (int)n, shown);
 }
 
-/* A name made valid would be the name of something else. */
+/* A name made valid would be the name of something else; an empty one, as of a variable that is not set, names
+ * nothing. Where no word is wanted at all, an empty one says as much. */
 static err check_text(const struct cli_call *c, struct err_note *note)
 {
     for (unsigned i = 0; i < c->given_count; i++) {
@@ -144,6 +145,10 @@ static err check_text(const struct cli_call *c, struct err_note *note)
     }
     unsigned count = c->verb->files_from > 0 ? c->verb->files_from - 1 : c->operands_count;
     for (unsigned i = 0; i < count && i < c->operands_count; i++) {
+        if (c->operands[i][0] == '\0' && c->verb->operands_min > 0) {
+            err_note_set(note, "word %u is empty: palimpsest %s %s", i + 1, c->verb->name, c->verb->usage);
+            return ERR_BAD;
+        }
         if (!utf8_valid(str_of(c->operands[i]))) {
             refuse_operand(str_of(c->operands[i]), note);
             return ERR_BAD;

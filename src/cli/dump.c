@@ -141,7 +141,7 @@ static void end_revision(struct dump *d)
         return;
     }
     if (!date_parse_rfc3339(str_trim(field(d, EL_TIMESTAMP)), &r.time_ns)) {
-        fail(d, ERR_BAD, "a revision without a proper timestamp");
+        fail(d, ERR_BAD, "a revision without a proper timestamp: wanted is " DATE_WANTED);
         return;
     }
     str ns = str_trim(field(d, EL_NS));

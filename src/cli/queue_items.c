@@ -348,7 +348,7 @@ static bool read_when(const struct cli_call *call, char out[DATE_RFC3339_BYTES +
         return false;
     }
     if (at != NULL && !date_parse_any(str_of(at), &ns)) {
-        cli_error("queue retry: --at wants an instant such as 2026-01-01T00:00:00Z, not \"%s\"", at);
+        cli_error("queue retry: --at wants " DATE_WANTED ", not \"%s\"", at);
         return false;
     }
     if (in != NULL) {

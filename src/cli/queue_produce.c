@@ -57,7 +57,7 @@ static bool read_options(struct producing *p)
     }
     int64_t ns;
     if (at != NULL && !date_parse_any(str_of(at), &ns)) {
-        cli_error("queue produce: --at wants an instant such as 2026-01-01T00:00:00Z, not \"%s\"", at);
+        cli_error("queue produce: --at wants " DATE_WANTED ", not \"%s\"", at);
         return false;
     }
     if (at != NULL)

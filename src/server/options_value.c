@@ -252,7 +252,7 @@ static err store_hooks(struct options *o, const struct option_value *v, struct e
     int64_t ns = 0;
     bool frozen = !str_eq(v->text, STR("true"));
     if (frozen && !date_parse_rfc3339(v->text, &ns))
-        return fail_value(v, note, "is no instant such as 2026-01-01T00:00:00Z");
+        return fail_value(v, note, "is not " DATE_WANTED);
     o->config.test_hooks = true;
     o->config.test_frozen = frozen;
     o->config.test_instant = (store_time){ .ns = ns };

@@ -55,7 +55,7 @@ static err bad_type(enum table_type type, struct err_note *note)
         [TYPE_DOUBLE] = "a number", [TYPE_FLOAT] = "a number in the range of a float", [TYPE_BOOLEAN] = "true or false",
         [TYPE_INT] = "a whole number of 32 bits", [TYPE_VARINT] = "a whole number or a string of digits",
         [TYPE_STRING] = "a string", [TYPE_TIMEUUID] = "a version 1 UUID", [TYPE_UUID] = "a UUID",
-        [TYPE_TIMESTAMP] = "an ISO 8601 time", [TYPE_JSON] = "JSON nested at most 64 deep",
+        [TYPE_TIMESTAMP] = "milliseconds since 1970, or " DATE_WANTED, [TYPE_JSON] = "JSON nested at most 64 deep",
         [TYPE_LONG] = "a whole number of 64 bits, as string or number",
     };
     err_note_set(note, "a %s must be %s", types[type].name, wants[type]);

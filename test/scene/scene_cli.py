@@ -112,6 +112,8 @@ def what_fails_says_why_and_leaves_no_file(binary):
         check(not list(client.folder.glob('out*')), 'a file is left')
         for args, code, says in (
                 (['get'], 2, 'something is missing'), (['get', 'a', 'b', 'c', 'd'], 2, 'too many'),
+                (['put', '', '1', '-'], 2, 'word 1 is empty: palimpsest put TITLE REV'),
+                (['explain', 'T', ''], 2, 'word 2 is empty'),
                 (['nonsense'], 2, 'no verb'), (['get', 'x', '--bogus'], 2, 'unknown option --bogus'),
                 (['ls', '--server', 'ftp://x'], 2, 'is a URL'), (['ls', '--domain', 'nope'], 1, '404'),
                 (['put', 'T', '0', '-'], 1, '400'), (['put', '..', '1', '-'], 1, '400'),

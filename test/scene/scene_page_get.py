@@ -267,8 +267,10 @@ def at_gives_what_was_served_then_and_accept_datetime_what_was_current(binary):
             eq(got.headers['Link'], f'<{path("html", "A")}>; rel="original timegate"')
         eq(get(server, 'A', 2).headers['Memento-Datetime'], http_date(100))
         eq(get(server, 'A').headers['Memento-Datetime'], None)
-        for bad in ('?at=yesterday', '?at=', '?at=2026-13-01T00:00:00Z'):
-            problem(server.request('GET', path('html', 'A') + bad), 400, 'bad_request#invalid_instant')
+        for bad in ('?at=yesterday', '?at=', '?at=2026-13-01T00:00:00Z', '?at=2300-01-01T00:00:00Z', '?at=99999999999'):
+            got = server.request('GET', path('html', 'A') + bad)
+            problem(got, 400, 'bad_request#invalid_instant')
+            check(b'of the years 1678 to 2261' in got.body, f'{bad}: {got.body}')
         problem(server.request('GET', path('html', 'A', 1) + f'?at={instant()}'), 400, 'bad_request#invalid_instant')
         problem(server.request('GET', path('html', 'A'), {'Accept-Datetime': 'x'}), 400, 'bad_request#invalid_datetime')
 

@@ -309,8 +309,8 @@ static void wrong_arguments_are_named(void **state)
         { { "--set", "x" }, "command line: x: --set wants NAME=VALUE" },
         { { "--set", "x=1" }, "command line: x: there is no such option" },
         { { "--set", "test_hooks=true" }, "command line: test_hooks: only as --test-hooks" },
-        { { "--test-hooks=noon", NULL }, "command line: test_hooks: \"noon\" is no instant such as "
-                                         "2026-01-01T00:00:00Z" },
+        { { "--test-hooks=noon", NULL }, "command line: test_hooks: \"noon\" is not an instant such as "
+                                         "2026-01-01T00:00:00Z, of the years 1678 to 2261" },
     };
     (void)fresh(state);
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
