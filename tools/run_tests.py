@@ -2,7 +2,8 @@
 """All tests in all builds, counted. Started by script/test; the steps and their names are STEPS below.
 
 Every step builds in build-test/STEP (or TEST_BUILDS/STEP). A cmocka program counts by its tests, any other program as one, a build that
-fails as one failure. Prints what failed as it goes, and `N passed, N failed` as its last line.
+fails as one failure. Prints what failed as it goes, the end of each failure once more at the end, and
+`N passed, N failed` as its last line.
 """
 import fcntl
 import json
@@ -14,11 +15,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILDS = pathlib.Path(os.environ.get('TEST_BUILDS', ROOT / 'build-test')).resolve()
 FUZZ_SECONDS = int(os.environ.get('FUZZ_SECONDS', '10'))
-SLOWER = {'asan': 4, 'tsan': 10}     # limits of time are multiplied by this
+FUZZ_SEED = int(os.environ.get('FUZZ_SEED', '1'))      # 0: another each time, for runs that look for something new
+SLOWER = {'asan': 12, 'tsan': 20}    # meson's limits of time are multiplied by this; a hang ends, a slow machine does not
+SLOWER_OTHERS = 6
+REPEATED_LINES = 30                  # of each failure, at the end of the output
+REPEATED_MAX = 20                    # failures; of more, their names
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'detect_leaks=1:strict_string_checks=1',
     'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
@@ -29,11 +35,24 @@ FAILED = re.compile(r'^\[  FAILED  \] .*?(\d+) test\(s\), listed below', re.M)
 
 
 class Counts:
-    passed = failed = 0
+    def __init__(self):
+        self.passed = self.failed = 0
+        self.failures = []           # (name, output)
 
     def add(self, passed, failed):
         self.passed += passed
         self.failed += failed
+
+    def tell(self, name, output=''):
+        """Says what failed now, and again at the end."""
+        say(f'FAILED {name}\n{output[-6000:]}'.rstrip())
+        self.failures.append((name, output))
+
+    def repeat(self):
+        for number, (name, output) in enumerate(self.failures):
+            say(f'---- FAILED {name}')
+            if number < REPEATED_MAX:
+                say('\n'.join(f'     {line[:400]}' for line in output.splitlines()[-REPEATED_LINES:]))
 
 
 def say(text):
@@ -51,18 +70,15 @@ def run(command, env=None, timeout=None):
 
 
 def build(name, options, targets=(), env=None):
-    """Whether build-test/name is set up and built; shows the output otherwise."""
+    """'' when build-test/name is set up and built, else what the compilers said."""
     folder = BUILDS / name
     if not (folder / 'build.ninja').exists():
         shutil.rmtree(folder, ignore_errors=True)
         fine, output = run(['meson', 'setup', folder, ROOT, *options], env)
         if not fine:
-            say(output[-4000:])
-            return False
+            return output[-4000:]
     fine, output = run(['ninja', '-C', folder, '-k', '0', *targets], env)
-    if not fine:
-        say('\n'.join(line for line in output.splitlines() if not line.startswith('['))[:8000])
-    return fine
+    return '' if fine else '\n'.join(line for line in output.splitlines() if not line.startswith('['))[:6000] or output[-6000:]
 
 
 def count_program(test):
@@ -83,25 +99,24 @@ def meson_test(name, arguments, counts):
     folder = BUILDS / name
     log = folder / 'meson-logs' / 'testlog.json'
     log.unlink(missing_ok=True)
-    run(['meson', 'test', '-C', folder, '--no-rebuild', '--timeout-multiplier', SLOWER.get(name, 2), *arguments],
-        SANITIZER_ENV)
+    _, said = run(['meson', 'test', '-C', folder, '--no-rebuild', '--timeout-multiplier', SLOWER.get(name, SLOWER_OTHERS),
+                   *arguments], SANITIZER_ENV)
     tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    before = counts.failed
     for test in tests:
         passed, failed = count_program(test)
         counts.add(passed, failed)
         if failed:
             output = (test.get('stdout') or '') + (test.get('stderr') or '')
-            say(f'FAILED {name} {test["name"]} ({test["result"]})\n{output[-6000:]}')
+            counts.tell(f'{name} {test["name"]} ({test["result"]}, {test["duration"]:.0f} s)', output)
     if not tests:
-        say(f'FAILED {name}: no tests ran')
+        counts.tell(f'{name}: no tests ran', said)
         counts.add(0, 1)
-    return counts.failed == before
 
 
 def build_and_test(name, options, arguments, counts, env=None):
-    if not build(name, options, env=env):
-        say(f'FAILED {name}: the build')
+    broken = build(name, options, env=env)
+    if broken:
+        counts.tell(f'{name}: the build', broken)
         counts.add(0, 1)              # what was built is tested all the same
     meson_test(name, arguments, counts)
 
@@ -131,20 +146,21 @@ def fuzz_one(program, counts):
     artifacts.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as found:
         seeds = ROOT / 'test' / 'fuzz' / 'corpus' / name
-        fine, output = run([program, f'-max_total_time={FUZZ_SECONDS}', '-timeout=20', '-rss_limit_mb=2048',
+        fine, output = run([program, f'-max_total_time={FUZZ_SECONDS}', f'-seed={FUZZ_SEED}', '-timeout=100', '-rss_limit_mb=2048',
                             f'-artifact_prefix={artifacts}/{name}-', found, *([seeds] if seeds.is_dir() else [])],
-                           SANITIZER_ENV, timeout=FUZZ_SECONDS * 3 + 120)
+                           SANITIZER_ENV, timeout=FUZZ_SECONDS * 3 + 600)
     counts.add(fine, not fine)
     if not fine:
-        say(f'FAILED fuzz {name}\n{output[-6000:]}')
+        counts.tell(f'fuzz {name}', output)
 
 
 def step_fuzz(counts):
     sources = sorted((ROOT / 'test' / 'fuzz').glob('fuzz_*.c'))
     options = ['-Dfuzz=true', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Dc_args=-fsanitize=fuzzer-no-link']
     run(['meson', 'setup', '--reconfigure', BUILDS / 'fuzz', ROOT])      # a new target is seen at setup only
-    if not build('fuzz', options, [f'test/fuzz/{source.stem}' for source in sources], {'CC': 'clang'}):
-        say('FAILED fuzz: the build')
+    broken = build('fuzz', options, [f'test/fuzz/{source.stem}' for source in sources], {'CC': 'clang'})
+    if broken:
+        counts.tell('fuzz: the build', broken)
         counts.add(0, 1)
         return
     for source in sources:
@@ -155,18 +171,25 @@ def run_scenes(step, name, counts, *files):
     """Runs the scenes of these files, or all of test/scene, with the binary of a build."""
     binary = BUILDS / name / 'palimpsest'
     if not binary.exists():
-        say(f'FAILED {step}: {binary} was not built')
+        counts.tell(f'{step}: {binary} was not built')
         counts.add(0, 1)
         return
     command = [sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary, *(['--', *files] if files else [])]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors='replace')
-    last = ''
+    said = ['']                       # since the last one that passed
     for line in process.stdout:
-        last = line
-        if not line.startswith('ok '):
-            print(line, end='', flush=True)
+        if line.startswith('ok '):
+            said = ['']
+            continue
+        print(line, end='', flush=True)
+        said.append(line)
+        if line.startswith('FAILED '):
+            counts.failures.append((f'{step} {name} {line[7:].partition(":")[0].strip()}', ''.join(said)))
+            said = ['']
     process.wait()
-    total = re.match(r'(\d+) passed, (\d+) failed', last)
+    total = re.match(r'(\d+) passed, (\d+) failed', said[-1])
+    if total is None:
+        counts.tell(f'{step} {name}: ended with {process.returncode}', ''.join(said))
     counts.add(*(map(int, total.groups()) if total else (0, 1)))
 
 
@@ -187,7 +210,7 @@ def step_model(counts):
     total = re.search(r'^(\d+) passed, (\d+) failed\n?\Z', output, re.M)
     counts.add(*(map(int, total.groups()) if total else (0, 1)))
     if not fine:
-        say(f'FAILED model\n{output[-6000:]}')
+        counts.tell('model', output)
 
 
 STEPS = {
@@ -213,8 +236,13 @@ def main():
     for name in wanted:
         began, passed, failed = time.monotonic(), counts.passed, counts.failed
         say(f'== {name}')
-        STEPS[name](counts)
+        try:
+            STEPS[name](counts)
+        except Exception:             # pylint: disable=broad-except    # the other steps are run all the same
+            counts.tell(f'{name}: the step itself', traceback.format_exc())
+            counts.add(0, 1)
         say(f'   {counts.passed - passed} passed, {counts.failed - failed} failed, {time.monotonic() - began:.0f} s')
+    counts.repeat()
     say(f'{counts.passed} passed, {counts.failed} failed')
     return 1 if counts.failed or counts.passed == 0 else 0
 

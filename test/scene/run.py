@@ -6,23 +6,26 @@ Usage: run.py BINARY... [-- FILE...]. The last line is `N passed, N failed`; exi
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).parent
-FILE_TIMEOUT = 900
+FILE_TIMEOUT = 1500
 
 
 def run_file(path, binary):
     """(passed, failed) of one file; one more failed when it ends other than by its own count."""
     print(f'== {path.name} {binary}', flush=True)
     passed = failed = 0
-    process = subprocess.Popen([sys.executable, str(path), binary], stdout=subprocess.PIPE, text=True, errors='replace')
-    try:
-        output, _ = process.communicate(timeout=FILE_TIMEOUT)
-        ended = process.returncode
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-        ended = f'nothing within {FILE_TIMEOUT} s'
+    with tempfile.TemporaryFile() as said:      # no pipe: what a scene leaves running would hold its end
+        process = subprocess.Popen([sys.executable, str(path), binary], stdout=said, stderr=subprocess.STDOUT)
+        try:
+            ended = process.wait(FILE_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            ended = f'nothing within {FILE_TIMEOUT} s'
+        said.seek(0)
+        output = said.read().decode(errors='replace')
     for line in output.splitlines():
         passed += line.startswith('ok ')
         failed += line.startswith('FAILED ')
