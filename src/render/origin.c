@@ -27,14 +27,14 @@ static err check_url(const char *url, struct err_note *note)
     str s = str_of(url);
     size_t scheme = str_starts(s, STR("http://")) ? 7 : str_starts(s, STR("https://")) ? 8 : 0;
     if (scheme == 0)
-        return refuse(note, "an origin's url begins with http:// or https://");
+        return refuse(note, "wanted is a URL that begins with http:// or https://");
     if (s.n > ORIGIN_URL_BYTES_MAX)
-        return refuse(note, "an origin's url is longer than 2048 bytes");
+        return refuse(note, "the URL is longer than 2048 bytes");
     if (s.n == scheme || s.p[scheme] == '/' || s.p[scheme] == ':' || s.p[scheme] == '?')
-        return refuse(note, "an origin's url names no host");
+        return refuse(note, "the URL names no host");
     for (size_t i = 0; i < s.n; i++)
         if ((unsigned char)s.p[i] <= ' ' || (unsigned char)s.p[i] >= 0x7f || s.p[i] == '#')
-            return refuse(note, "an origin's url holds a space, a fragment or what is not ASCII");
+            return refuse(note, "the URL holds a space, a fragment or what is not ASCII");
     return ERR_OK;
 }
 
@@ -84,31 +84,44 @@ static char *copy_of(str s)
     return copy;
 }
 
+/* Its url without the slashes at its end. */
+static str url_of(const struct origin_opts *opts)
+{
+    str url = str_of(opts->url);
+    while (str_ends(url, STR("/")))
+        url.n--;
+    return url;
+}
+
+err origin_check(const struct origin_opts *opts, const char **field, struct err_note *note)
+{
+    bool is_template = opts->kind == ORIGIN_TEMPLATE;
+    *field = "url";
+    if (opts->url == NULL || opts->domain == NULL)
+        return refuse(note, "an origin wants a url and a domain");
+    err e = check_url(opts->url, note);
+    if (e == ERR_OK && is_template)
+        e = check_template(opts->url, note);
+    if (e == ERR_OK && !is_template && opts->api == NULL && !str_ends(url_of(opts), str_of(REST_PHP)))
+        return refuse(note, "the URL does not end in rest.php, so api must say where api.php is");
+    if (e == ERR_OK && opts->api != NULL) {
+        *field = "api";
+        e = check_url(opts->api, note);
+    }
+    return e;
+}
+
 /* opts.api, or the url with the last rest.php made api.php; NULL: none. */
 static char *api_of(const struct origin_opts *opts)
 {
     if (opts->api != NULL)
         return copy_of(str_of(opts->api));
-    str url = str_of(opts->url);
-    while (str_ends(url, STR("/")))
-        url.n--;
-    if (opts->kind == ORIGIN_TEMPLATE || !str_ends(url, str_of(REST_PHP)))
+    if (opts->kind == ORIGIN_TEMPLATE)
         return NULL;
+    str url = url_of(opts);
     char *api = copy_of(url);
     memcpy(api + url.n - strlen(REST_PHP), API_PHP, sizeof API_PHP); /* the shorter one, with its end */
     return api;
-}
-
-static err check(const struct origin_opts *opts, struct err_note *note)
-{
-    if (opts->url == NULL || opts->domain == NULL)
-        return refuse(note, "an origin wants a url and a domain");
-    err e = check_url(opts->url, note);
-    if (e == ERR_OK && opts->api != NULL)
-        e = check_url(opts->api, note);
-    if (e == ERR_OK && opts->kind == ORIGIN_TEMPLATE)
-        e = check_template(opts->url, note);
-    return e;
 }
 
 static struct origin_opts filled(const struct origin_opts *opts)
@@ -119,10 +132,7 @@ static struct origin_opts filled(const struct origin_opts *opts)
     o.reply_bytes_max = o.reply_bytes_max != 0 ? o.reply_bytes_max : 32u << 20;
     o.siteinfo_ttl_ms = o.siteinfo_ttl_ms != 0 ? o.siteinfo_ttl_ms : 3600000;
     o.domain = copy_of(str_of(opts->domain));
-    str url = str_of(opts->url);
-    while (o.kind != ORIGIN_TEMPLATE && str_ends(url, STR("/")))
-        url.n--;
-    o.url = copy_of(url);
+    o.url = copy_of(o.kind == ORIGIN_TEMPLATE ? str_of(opts->url) : url_of(opts));
     o.api = api_of(opts);
     return o;
 }
@@ -130,15 +140,11 @@ static struct origin_opts filled(const struct origin_opts *opts)
 err origin_new(struct http_client *client, struct loop *loop, struct clock *clock, const struct origin_opts *opts,
                struct origin **out, struct err_note *note)
 {
-    err e = check(opts, note);
+    const char *field;
+    err e = origin_check(opts, &field, note);
     if (e != ERR_OK)
         return e;
     struct origin_opts o = filled(opts);
-    if (o.api == NULL && o.kind != ORIGIN_TEMPLATE) {
-        free((void *)(uintptr_t)o.url);
-        free((void *)(uintptr_t)o.domain);
-        return refuse(note, "an origin's url does not end in rest.php: say where api.php is");
-    }
     struct origin *origin = calloc(1, sizeof *origin);
     INVARIANT(origin != NULL);
     *origin = (struct origin){ .magic = ORIGIN_MAGIC, .client = client, .loop = loop, .clock = clock, .opts = o };

@@ -37,6 +37,8 @@ struct origin_opts {
     size_t reply_bytes_max;      /* [32 MiB] */
     int64_t siteinfo_ttl_ms;     /* [1 h] */
 };
+/* Do they make an origin? ERR_BAD: no, with a note that says why and *field, static, of "url" and "api". */
+MUST_CHECK err origin_check(const struct origin_opts *opts, const char **field, struct err_note *note);
 /* 0 in opts: the default in brackets. Owner: caller; borrowed: client, loop, clock; strings are copied. ERR_BAD: a url
  * without host, a parsoid or rest url without rest.php and no api, an unknown {name} in a template. */
 MUST_CHECK err origin_new(struct http_client *client, struct loop *loop, struct clock *clock,

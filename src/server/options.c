@@ -116,7 +116,7 @@ err option_add_domain(struct options *o, str name, struct options_from from, uns
         return option_fail(from, STR("domains"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
     unsigned at = c->domains_count++;
     c->domains[at] = (struct config_domain){ .name = copy };
-    o->domain_from[at] = (struct options_from){ .file = NULL };
+    o->domain_from[at] = (struct origin_from){ .last = { .file = NULL } };
     option_defaults(o, option_origin_rows, &c->domains[at], 0);
     if (index != NULL)
         *index = at;
@@ -184,9 +184,15 @@ static err set_origin(struct options *o, struct option_value *v, struct err_note
         return why;
     v->base = &o->config.domains[index];
     why = option_store(o, v, note);
-    if (why == ERR_OK)
-        o->domain_from[index] = v->from;
-    return why;
+    if (why != ERR_OK)
+        return why;
+    struct origin_from *from = &o->domain_from[index];
+    from->last = v->from;
+    if (str_eq(str_of(v->row->name), STR("url")))
+        from->url = v->from;
+    else if (str_eq(str_of(v->row->name), STR("api")))
+        from->api = v->from;
+    return ERR_OK;
 }
 
 err options_set(struct options *o, str name, str value, struct options_from from, struct err_note *note)

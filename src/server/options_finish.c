@@ -1,6 +1,8 @@
 /* options_finish.c - what options say together: listeners, contradictions. */
 #include "server/options_impl.h"
 
+#include "base/units.h"
+
 #include <string.h>
 
 static unsigned row_of(const char *name)
@@ -111,18 +113,42 @@ static err finish_bucket(struct options *o, unsigned bucket, struct err_note *no
     return ERR_OK;
 }
 
-/* Whether a URL makes sense is the origin's to say. */
+/* field: ".url", ".api", or "" of the origin itself. */
+static err fail_origin(const struct options *o, unsigned i, const char *field, const char *what, struct err_note *note)
+{
+    const struct origin_from *all = &o->domain_from[i];
+    struct options_from from = field[0] == '\0' ? all->last : strcmp(field, ".api") == 0 ? all->api : all->url;
+    struct err_note name;
+    err_note_set(&name, "domains.%s.origin%s", o->config.domains[i].name, field);
+    return option_fail(from, str_of(name.text), note, "%s", what);
+}
+
 static err finish_domain(struct options *o, unsigned i, struct err_note *note)
 {
     struct config_domain *d = &o->config.domains[i];
-    if (d->origin.url == NULL && o->domain_from[i].file != NULL) {
-        struct err_note name;
-        err_note_set(&name, "domains.%s.origin", d->name);
-        return option_fail(o->domain_from[i], str_of(name.text), note, "has no url");
-    }
+    const char *field;
+    struct err_note what;
     if (d->origin.domain == NULL)
         d->origin.domain = d->name;
-    return ERR_OK;
+    if (d->origin.url == NULL)
+        return o->domain_from[i].last.file == NULL ? ERR_OK : fail_origin(o, i, "", "has no url", note);
+    if (origin_check(&d->origin, &field, &what) == ERR_OK)
+        return ERR_OK;
+    return fail_origin(o, i, strcmp(field, "api") == 0 ? ".api" : ".url", what.text, note);
+}
+
+/* A failure is remembered for error_base at first: longer than the longest is no order that can be carried out. */
+static err finish_flights(struct options *o, struct err_note *note)
+{
+    const struct flight_opts *f = &o->config.flight;
+    if (f->error_base_ms <= f->error_max_ms)
+        return ERR_OK;
+    const char *name = o->from[row_of("flight.error_base")].file != NULL ? "flight.error_base" : "flight.error_max";
+    char base[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES];
+    units_format_duration(f->error_base_ms * NS_PER_MS, base);
+    units_format_duration(f->error_max_ms * NS_PER_MS, most);
+    return option_fail(from_of(o, name), str_of(name), note,
+                       "flight.error_base (%s) is longer than flight.error_max (%s)", base, most);
 }
 
 err options_finish(struct options *o, struct err_note *note)
@@ -137,6 +163,8 @@ err options_finish(struct options *o, struct err_note *note)
         why = finish_exposure(o, note);
     if (why == ERR_OK)
         why = finish_memory(o, note);
+    if (why == ERR_OK)
+        why = finish_flights(o, note);
     if (why == ERR_OK)
         why = options_finish_stores(o, from_of(o, "queue.stores"), note);
     if (why == ERR_OK)

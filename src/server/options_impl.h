@@ -6,6 +6,9 @@
 #include "server/options.h"
 #include "server/options_table.h"
 
+/* Where an origin was said; file NULL: it was not. */
+struct origin_from { struct options_from last, url, api; };
+
 struct options {
     struct config config;
     struct options_from list_from[CONFIG_LISTS_MAX];                       /* of the list itself */
@@ -14,7 +17,7 @@ struct options {
     struct options_from bucket_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];
     const char *shown[OPTION_ROWS_MAX];                                    /* last value as written */
     const char *contents[CONFIG_BUCKETS_MAX][PAGE_CONTENTS_MAX];
-    struct options_from *domain_from;                                      /* of an origin; file NULL: it has none */
+    struct origin_from *domain_from;
     unsigned domains_size;
     bool finished;
 };
@@ -29,8 +32,6 @@ struct option_value {
     unsigned bucket;        /* for bucket rows */
 };
 MUST_CHECK err option_store(struct options *o, const struct option_value *v, struct err_note *note);
-/* The list in queue.stores, from the text that was written. */
-MUST_CHECK err options_finish_stores(struct options *o, struct options_from from, struct err_note *note);
 /* The list in queue.stores, from the text that was written. */
 MUST_CHECK err options_finish_stores(struct options *o, struct options_from from, struct err_note *note);
 /* Formats "FILE:LINE: NAME: " and the rest, control bytes replaced; always returns ERR_BAD. */

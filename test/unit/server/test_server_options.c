@@ -155,7 +155,7 @@ static void origins_come_from_the_file_and_from_flags(void **state)
     yaml_fine(o, "domains:\n  en.origin.test: { origin: { kind: rest, url: \"http://h/rest.php\", timeout: 5s } }\n"
                  "  b:\n  c: { origin: }\nflight: { makes_max: 3 }\n");
     assert_int_equal(options_set(o, STR("domains.en.origin.test.origin.retries"), STR("4"), from_test, &note), ERR_OK);
-    assert_int_equal(options_set(o, STR("domains.d.origin.url"), STR("http://d/x"), from_test, &note), ERR_OK);
+    assert_int_equal(options_set(o, STR("domains.d.origin.url"), STR("http://d/rest.php"), from_test, &note), ERR_OK);
     assert_int_equal(options_set(o, STR("domains.d.origin.domain"), STR("other"), from_test, &note), ERR_OK);
     const struct config *c = finished(o);
     assert_int_equal(c->domains_count, 4);
@@ -231,6 +231,19 @@ static void wrong_domains_and_buckets_are_named(void **state)
     yaml_wrong("domains:\n  a:\n    origin: { kind: soap }\n",
                "f.yaml:3: domains.a.origin.kind: \"soap\" is none of: parsoid, rest, template");
     yaml_wrong("domains:\n  a:\n    origin: { kind: rest }\n", "f.yaml:3: domains.a.origin: has no url");
+    yaml_wrong("domains:\n  a:\n    origin:\n      kind: rest\n      url: wiki.test/w/rest.php\n      retries: 1\n",
+               "f.yaml:5: domains.a.origin.url: wanted is a URL that begins with http:// or https://");
+    yaml_wrong("domains:\n  a:\n    origin:\n      api: w/api.php\n      url: http://h/w/rest.php\n",
+               "f.yaml:4: domains.a.origin.api: wanted is a URL that begins with http:// or https://");
+    yaml_wrong("domains:\n  a:\n    origin: { url: http://h/w }\n",
+               "f.yaml:3: domains.a.origin.url: the URL does not end in rest.php, so api must say where api.php is");
+    yaml_wrong("flight:\n  error_base: 2s\n  error_max: 1s\n",
+               "f.yaml:2: flight.error_base: flight.error_base (2s) is longer than flight.error_max (1s)");
+    yaml_wrong("flight: { error_max: 100ms }\n",
+               "f.yaml:1: flight.error_max: flight.error_base (500ms) is longer than flight.error_max (100ms)");
+    yaml_wrong("flight: { error_base: 0 }\n", "f.yaml:1: flight.error_base: \"0\" is not within 1ms to 1h");
+    yaml_wrong("buckets: { b: { kind: page, policy: ttl, ttl: 0 } }\n",
+               "f.yaml:1: buckets.b.ttl: \"0\" is not within 1ms to never");
     yaml_wrong("domains:\n  a:\n    origin: { url: x, concurrency: 0 }\n",
                "f.yaml:3: domains.a.origin.concurrency: \"0\" is not within 1 to 10000");
     set_wrong("domains.v1.origin.url", "x", "test: domains: \"v1\" is a reserved name");
