@@ -78,6 +78,7 @@ const struct app_domain *app_domain_of(struct http_exchange *x, const struct app
 extern const struct http_route app_page_routes[];   /* page.c: pages and buckets of that kind */
 extern const struct http_route app_table_routes[];  /* table.c: tables and batches */
 extern const struct http_route app_value_routes[];  /* value.c: key_value, key_rev_value, multi_content */
+extern const struct http_route app_stash_routes[];  /* stash.c: what is kept for editors, for operators */
 extern const struct http_route app_admin_routes[];  /* admin.c: health, metrics, spec, check, backup, tokens */
 extern const struct http_route app_key_routes[];    /* keys.c: keys of the authority, on the admin listener */
 extern const struct http_route app_list_routes[];   /* lists.c: lists by position */

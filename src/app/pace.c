@@ -118,6 +118,14 @@ bool pace_keep(struct pace *p, uint64_t n, uint64_t bytes_max, int64_t ttl_ns, s
     return fits;
 }
 
+void pace_give(struct pace *p, uint64_t n)
+{
+    MAGIC_CHECK(p, PACE_MAGIC);
+    INVARIANT(pthread_mutex_lock(&p->lock) == 0);
+    p->kept -= n < p->kept ? n : p->kept;
+    INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
+}
+
 static bool is_private_v4(const unsigned char *a)
 {
     return a[0] == 127 || a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) || (a[0] == 192 && a[1] == 168) ||

@@ -4,11 +4,18 @@
  * Two things are kept: pins on renders of page buckets, and previews (transformed wikitext), whole bundles in a bucket
  * of their own, under "TITLE" or, when made with a user's cookies, "USER#TITLE" (no title holds #). Both count to
  * page.stash_bytes_max: a preview and a render that is put by their bytes as sent, a pin by the bytes as stored of the
- * render that it keeps, for as much of stash_ttl as it adds. */
+ * render that it keeps, for as much of stash_ttl as it adds.
+ *
+ *   GET    /v1/admin.stash/{domain}?title=&limit=&page=    items, and next when there may be more
+ *   DELETE /v1/admin.stash/{domain}?title=&page=           removes STASH_REMOVE_MAX at most; next as above
+ *
+ * One answer has looked at STASH_STEPS_MAX renders at most, so it may have next and no items. */
 #ifndef APP_STASH_H
 #define APP_STASH_H
 
 #include "app/page_request.h"
+
+enum { STASH_STEPS_MAX = 10000, STASH_REMOVE_MAX = 100 };
 
 /* May this client pin one more render now? The own network is not paced; what a proxy in it says of where a request
  * came from (x-client-ip) is, whatever it says. False: answered 429. */

@@ -336,6 +336,93 @@ err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, s
     return e == ERR_NOT_FOUND || t.damage.stopped ? ERR_OK : e;
 }
 
+/* ---- stashes ---- */
+
+static str place_title(const struct page_place *p)
+{
+    return (str){ .p = p->title, .n = p->title_bytes };
+}
+
+/* Its key range: behind the place, of the title or the domain. */
+static struct engine_cursor *stashes_open(const struct page_bucket *b, struct engine_view *v,
+                                          const struct page_stash_walk *w)
+{
+    struct page_key from, until;
+    char end[PAGE_BOUND_BYTES_MAX];
+    page_key_title(&until, b->number, w->domain, w->title.n > 0 ? w->title : STR("x"));
+    if (w->title.n == 0)
+        until.n -= 2; /* bucket and domain alone */
+    from = until;
+    if (w->after.title_bytes > 0) {
+        page_key_title(&from, b->number, w->domain, place_title(&w->after));
+        page_key_name(&from, &from, w->after.name);
+        page_key_after(&from);
+    }
+    const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(&from),
+                                        .until = engine_prefix_end(page_key_str(&until), end) };
+    return engine_cursor_open(v, &range);
+}
+
+struct stashes {
+    struct page_bucket *bucket;
+    struct engine_view *view;
+    struct page_stash_walk *walk;
+    struct look_damage damage;
+    bool more;
+};
+
+/* One row; more: it is not gone past. */
+static err stashes_row(struct stashes *s, const struct engine_row *found)
+{
+    const struct page_each *each = s->damage.each;
+    struct page_key_parts parts;
+    struct page_row row;
+    struct look k;
+    if (!page_key_parse(found->key, &parts) || !title_fits(parts.title))
+        return ERR_CORRUPT;
+    struct page_place at = { .title_bytes = parts.title.n, .name = parts.name };
+    memcpy(at.title, parts.title.p, parts.title.n);
+    look_init(&k, s->bucket, s->view, parts.domain, place_title(&at));
+    err e = look_decode(&k, parts.name, found, &row);
+    bool stashed = e == ERR_OK && look_alive(&k, &row) && store_time_before(k.now, row.r.stash_until);
+    s->more = stashed && !each->render(each->ctx, place_title(&at), &row.r);
+    if (!s->more)
+        s->walk->after = at;
+    return e;
+}
+
+/* Past a damaged one, too. */
+static err stashes_next(struct stashes *s, struct engine_cursor *c)
+{
+    struct look k = { .bucket = s->bucket, .damage = &s->damage };
+    struct engine_row found;
+    struct page_key key;
+    err e = engine_cursor_next(c, &found);
+    if (e != ERR_OK && e != ERR_CORRUPT)
+        return e;
+    page_key_of(&key, found.key);
+    if (e == ERR_OK)
+        e = stashes_row(s, &found);
+    return e == ERR_CORRUPT && look_passes(&k, page_key_str(&key)) ? ERR_OK : e;
+}
+
+err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash_walk *w,
+                 const struct page_each *each, bool *more)
+{
+    MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
+    struct stashes s = { .bucket = b, .view = v, .walk = w, .damage = { .each = each } };
+    err e = ERR_OK;
+    *more = false;
+    if (w->title.n > PAGE_TITLE_BYTES_MAX)
+        return ERR_OK;
+    struct engine_cursor *c = stashes_open(b, v, w);
+    for (; e == ERR_OK && !s.more && w->steps > 0; w->steps--)
+        e = stashes_next(&s, c);
+    engine_cursor_close(&c);
+    *more = e == ERR_OK; /* else the walk is at its end */
+    return e == ERR_NOT_FOUND || s.damage.stopped ? ERR_OK : e;
+}
+
 /* ---- bytes ---- */
 
 const struct page_content *page_content_find(const struct page_render *r, str name)

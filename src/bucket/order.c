@@ -1,4 +1,4 @@
-/* order.c - what somebody asks for one render or title: extend, stash, hold, release, purge, mark.
+/* order.c - what somebody asks for one render or title: extend, stash, unstash, hold, release, purge, mark.
  *
  * A purge deletes at most PURGE_BATCH renders an update, oldest first, so that the latest stays until the last
  * one; the fence is in the first, and what is put after it is spared. A release ends at most RELEASE_BATCH holds an
@@ -106,6 +106,25 @@ static err release(struct page_order *o, struct title *t)
     e = write_pin(o, t, &row);
     o->render = row.r;
     return e;
+}
+
+static err unstash(struct page_order *o, struct title *t)
+{
+    struct page_row row;
+    err e = look_get(&t->look, o->name, &row);
+    if (e == ERR_NOT_FOUND || (e == ERR_OK && !look_alive(&t->look, &row)))
+        return ERR_OK;
+    if (e != ERR_OK)
+        return e;
+    if (o->drop) {
+        o->changed = true;
+        o->purged_now++;
+        return title_remove(t, &row, PAGE_PURGED);
+    }
+    if (row.r.stash_until.ns == STORE_TIME_ZERO.ns)
+        return ERR_OK;
+    row.r.stash_until = STORE_TIME_ZERO;
+    return write_pin(o, t, &row);
 }
 
 /* ---- purge ---- */
@@ -324,6 +343,9 @@ static err order_decide(struct engine_txn *txn, void *ctx)
     case ORDER_HOLD:
         e = pin(o, &t);
         break;
+    case ORDER_UNSTASH:
+        e = unstash(o, &t);
+        break;
     case ORDER_RELEASE:
         e = release(o, &t);
         break;
@@ -367,7 +389,7 @@ static void order_submit(struct page_order *o)
                                         .deadline = o->phase == 0 ? o->deadline : (mono){ .ns = INT64_MAX },
                                         .partition = STR_NONE,
                                         .frees = o->kind == ORDER_PURGE || o->kind == ORDER_RELEASE ||
-                                                 o->kind == ORDER_MARK };
+                                                 o->kind == ORDER_MARK || o->kind == ORDER_UNSTASH };
     engine_submit(o->bucket->pages->engine, &o->update);
 }
 

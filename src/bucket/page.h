@@ -85,6 +85,23 @@ MUST_CHECK err page_history(struct page_bucket *b, struct engine_view *v, uint32
 MUST_CHECK err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
                            const struct page_each *each);
 
+/* A render in the order of keys. */
+struct page_place {
+    char title[PAGE_TITLE_BYTES_MAX];
+    size_t title_bytes;        /* 0: before the first */
+    struct page_name name;
+};
+struct page_stash_walk {
+    uint32_t domain;
+    str title;                 /* a key: its renders alone; empty: of the whole domain */
+    struct page_place after;   /* strictly after this one. Out: the last that was looked at */
+    unsigned steps;            /* so many renders are looked at at most. Out: how many are left */
+};
+/* Renders that a stash pins now, by title, newest first, until each->render returns false (which is not gone past) or
+ * steps are used up: *more. There is no index of them: all of a domain's renders are looked at. */
+MUST_CHECK err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash_walk *w,
+                            const struct page_each *each, bool *more);
+
 struct page_explanation {
     struct page_render render;   /* when stored */
     struct page_trace trace;     /* when gone */
@@ -152,7 +169,7 @@ MUST_CHECK err page_put_start(struct page_bucket *b, struct page_put *p);
 MUST_CHECK err page_mint(struct page_bucket *b, struct engine_view *v, const struct page_which *rev, store_time began,
                          uint64_t random, struct tid *out);
 
-enum page_order_kind { ORDER_EXTEND, ORDER_STASH, ORDER_HOLD, ORDER_RELEASE, ORDER_PURGE, ORDER_MARK };
+enum page_order_kind { ORDER_EXTEND, ORDER_STASH, ORDER_UNSTASH, ORDER_HOLD, ORDER_RELEASE, ORDER_PURGE, ORDER_MARK };
 struct page_order {
     /* in */
     enum page_order_kind kind;
@@ -164,6 +181,7 @@ struct page_order {
     page_allow_fn *allow;       /* NULL, or the caller's own condition; false: ERR_PRECONDITION, nothing changed */
     const void *allow_ctx;
     bool named;                 /* STASH: the read named its revision, so it extends life too */
+    bool drop;                  /* UNSTASH (of an exact render): it goes too, as it is kept for its stash alone */
     bool elsewhere;             /* PURGE: no stored render becomes the latest in the place of one taken */
     uint64_t rev_last;          /* MARK: of name.rev to it */
     enum page_state mark;       /* MARK: SUPPRESSED, DELETED; CURRENT: not hidden any more */
@@ -171,7 +189,7 @@ struct page_order {
     mono deadline;
     void (*done)(struct page_order *o, err why);
     void *ctx;
-    /* out; ERR_NOT_FOUND, ERR_GONE with trace (a purge of nothing is ERR_OK: the fence stands) */
+    /* out; ERR_NOT_FOUND, ERR_GONE with trace (a purge, an unstash of nothing is ERR_OK) */
     struct page_render render;  /* as it is after the order; its blob is not readable */
     uint64_t purged;
     struct page_trace trace;

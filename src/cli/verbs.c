@@ -194,6 +194,14 @@ static const struct cli_option list_get_options[] = {
     OPTIONS_QUEUE,
 };
 
+#define OPTIONS_STASH { "domain", 0, "NAME", "Domain whose stashes they are [localhost]" }, OPTIONS_QUEUE
+
+static const struct cli_option stash_ls_options[] = { OPTIONS_STASH };
+static const struct cli_option stash_rm_options[] = {
+    { "all", 0, NULL, "All of the domain" },
+    OPTIONS_STASH,
+};
+
 static const struct cli_option man_options[] = {
     { "write", 'w', "DIR", "Write all pages to DIR, each under its name" },
     OPTIONS_END,
@@ -384,6 +392,17 @@ const struct cli_verb cli_verbs[] = {
                "one document: list, display, version, state (fresh or stale), how (hit, leader, waiter, remote, "
                "degraded, stale), size, age_s, fresh_s, and items or item.",
       .options = list_get_options, .operands_min = 2, .operands_max = 3, .run = verb_list_get },
+    { .name = "stash ls", .usage = "[TITLE]", .summary = "list what is kept for edits",
+      .prose = "Lists what stash=true keeps on a server, of TITLE or of the domain: renders that are pinned, by bucket, "
+               "and previews of wikitext that was typed (BUCKET says preview, USER whose, REV which revision was "
+               "edited); until when, and how many bytes. All renders of the domain are looked at: of a large one that "
+               "takes a while.",
+      .options = stash_ls_options, .operands_max = 1, .run = verb_stash_ls },
+    { .name = "stash rm", .usage = "[TITLE]", .summary = "take away what is kept for edits",
+      .prose = "Takes away what stash=true keeps of TITLE, or with --all of the domain: previews are deleted, and "
+               "pinned renders live as long as policy, holds and requests say. Who edits with one of them may be "
+               "unable to save. What it took of page.stash_bytes_max is free again.",
+      .options = stash_rm_options, .operands_max = 1, .run = verb_stash_rm },
     { .name = "token create", .usage = "", .summary = "make a key for a client",
       .prose = "Makes a key with a role or several and prints it, once: the store keeps its hash alone. With --data it "
                "works on a store whose server is stopped, which is how the first key is made.",

@@ -171,6 +171,7 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
     tables[count++] = app_value_routes;
     tables[count++] = app_list_routes;
     tables[count++] = app_flight_routes;
+    tables[count++] = app_stash_routes;
     tables[count++] = app_admin_routes;
     tables[count++] = app_key_routes;
     tables[count++] = app_queue_routes;

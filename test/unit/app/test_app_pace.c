@@ -85,6 +85,12 @@ static void what_is_kept_is_bounded_and_given_back_over_its_time(void **state)
         (void)pace_keep(p, 1001, 1000, day, now);
     }
     assert_true(pace_keep(p, 999, 1000, day, now)); /* of a byte a part may be on its way */
+    pace_give(p, 400);
+    assert_false(pace_keep(p, 402, 1000, day, now));
+    assert_true(pace_keep(p, 400, 1000, day, now));
+    pace_give(p, UINT64_MAX); /* never more than was taken */
+    assert_true(pace_keep(p, 1000, 1000, day, now));
+    assert_false(pace_keep(p, 1, 1000, day, now));
     pace_free(&p);
 }
 

@@ -81,6 +81,56 @@ static void titles_come_in_order_once_each(void **state)
     fixture_free(f);
 }
 
+static bool list_rev(void *ctx, str title, const struct page_render *r)
+{
+    uint64_t *revs = ctx;
+    assert_true(str_eq(title, STR("T")));
+    *revs = 10 * *revs + r->name.rev;
+    return true;
+}
+
+/* The revisions that are pinned, as digits, looked at so many renders at a time. */
+static uint64_t stashed_revs(struct fixture *f, unsigned steps)
+{
+    uint64_t revs = 0;
+    const struct page_each each = { .render = list_rev, .ctx = &revs };
+    struct page_stash_walk w = { .domain = f->domain };
+    bool more = true;
+    for (unsigned asked = 0; more; asked++) {
+        assert_true(asked < 10);
+        w.steps = steps;
+        struct engine_view *v = engine_view_begin(f->engine);
+        assert_int_equal(page_stashes(f->bucket, v, &w, &each, &more), ERR_OK);
+        engine_view_end(&v);
+    }
+    return revs;
+}
+
+static void stashes_are_found_in_steps_and_end_by_order(void **state)
+{
+    (void)state; /* unused */
+    struct fixture *f = fixture_new(fix_policy(POLICY_APP_TTL));
+    struct page_name names[5];
+    struct page_order o = { 0 };
+    for (unsigned i = 1; i < COUNT_OF(names); i++) {
+        names[i] = fix_put(f, i, i);
+        if (i != 3)
+            assert_int_equal(fix_order(f, ORDER_STASH, names[i], &o), ERR_OK);
+    }
+    for (unsigned steps = 1; steps < 6; steps++)
+        assert_int_equal(stashed_revs(f, steps), 421);
+    assert_int_equal(fix_order(f, ORDER_UNSTASH, names[2], &o), ERR_OK);
+    assert_int_equal(fix_order(f, ORDER_UNSTASH, names[2], &o), ERR_OK);
+    assert_int_equal(stashed_revs(f, 2), 41);
+    fake_clock_advance(&f->clock, GRACE);
+    struct page_trace t;
+    assert_int_equal(fix_gone(f, names[2], &t), ERR_GONE);
+    assert_name(fix_exact(f, names[1]).name, names[1]);
+    fake_clock_advance(&f->clock, 2 * HOUR);
+    assert_int_equal(stashed_revs(f, 9), 0);
+    fixture_free(f);
+}
+
 static void explain_answers_for_everything(void **state)
 {
     (void)state; /* unused */
@@ -456,6 +506,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_clocks_are_told_apart),
         cmocka_unit_test(titles_come_in_order_once_each),
+        cmocka_unit_test(stashes_are_found_in_steps_and_end_by_order),
         cmocka_unit_test(explain_answers_for_everything),
         cmocka_unit_test(history_goes_past_damaged_rows_and_names_them),
         cmocka_unit_test(titles_go_past_damaged_rows_and_name_them),
