@@ -118,6 +118,7 @@ struct http_conn {
     int handed_fd;
     struct http_conn *handed_next;    /* on its way from a lane to the library; under the listener's lock */
     str rest_head, rest_body;         /* of an answer from a lane: what the client's kernel had no room for */
+    size_t kept_bytes;                /* what its lane answered and left with the kernel */
     bool asked;                       /* the lane asked the early hook about the request that the library reads first */
     char peer[HTTP_PEER_BYTES];
     struct http_exchange x;

@@ -1,6 +1,7 @@
 /* Invariants: (1) a connection is in the epoll set of its lane alone, and only that lane's thread touches it, but for
  * what the sweep may see; (2) its exchange is IDLE unless it is being answered; (3) rest_head or rest_body is not empty
- * exactly while it waits for EPOLLOUT. */
+ * exactly while it waits for EPOLLOUT; (4) the first kept_bytes of what the kernel has of it are answered; (5) it is
+ * told of once (EPOLLET), so whoever leaves bytes that were not looked at asks to be told again. */
 #include "http/lane.h"
 
 #include "base/date.h"
@@ -17,12 +18,15 @@
 
 enum {
     LANE_HEAD_BYTES_MAX = 4096,  /* a longer one is the library's */
+    LANE_KEPT_BYTES_MAX = 2048,  /* of answered requests with the kernel; one more look, and they are taken */
     LANE_EVENTS_MAX = 64,
     LANE_PIPELINE_MAX = 16,      /* requests of one connection before others get their turn */
     LANE_ACCEPTS_MAX = 16,
     LANE_SKEW_MAX = 4,           /* connections more than another lane has, and the next goes there */
     LANE_NO_FILES_MS = 100       /* after an accept that found no descriptor or memory */
 };
+
+static const uint32_t read_events = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
 struct lane {
     uint32_t magic;
@@ -35,7 +39,7 @@ struct lane {
     atomic_uint conns_count;
     int64_t date_s;              /* of date; 0: none yet */
     char date[DATE_HTTP_BYTES + 1];
-    char head[LANE_HEAD_BYTES_MAX];
+    char head[LANE_KEPT_BYTES_MAX + LANE_HEAD_BYTES_MAX];
 };
 #define LANE_MAGIC 0x1a9e1a9eu
 
@@ -53,11 +57,20 @@ static void request_end(struct http_conn *c, bool whole)
     conn_phase_set(c, PHASE_IDLE);
 }
 
+/* Takes what was answered out of the kernel, which need not copy it. */
+static bool kept_take(struct http_conn *c)
+{
+    size_t n = c->kept_bytes;
+    c->kept_bytes = 0;
+    return n == 0 || recv(c->fd, c->lane->head, n, MSG_TRUNC | MSG_DONTWAIT) == (ssize_t)n;
+}
+
 static void conn_end(struct http_conn *c)
 {
     int fd = c->fd;
     if (c->x.stage == STAGE_SENT)
         request_end(c, false);
+    (void)kept_take(c); /* or closing would reset, and the client lose what it has not read; if not, it is gone */
     atomic_fetch_sub(&c->lane->conns_count, 1);
     conns_close(c);
     close(fd);
@@ -67,6 +80,10 @@ static void conn_hand(struct http_conn *c)
 {
     struct lane *w = c->lane;
     struct epoll_event none = { 0 };
+    if (!kept_take(c)) {
+        conn_end(c);
+        return;
+    }
     INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, c->fd, &none) == 0);
     atomic_fetch_sub(&w->conns_count, 1);
     conns_hand(w->listener, w->library, c);
@@ -191,7 +208,7 @@ static void rest_send(struct http_conn *c)
     if (c->rest_head.n + c->rest_body.n > 0)
         return;
     request_end(c, true);
-    conn_wants(c, EPOLLIN);
+    conn_wants(c, read_events);
 }
 
 /* ---- requests ---- */
@@ -211,14 +228,8 @@ static bool request_ready(struct http_conn *c, str bytes, size_t *n)
     return false;
 }
 
-/* Takes the request's bytes, which the kernel has. */
-static bool request_take(struct http_conn *c, size_t n)
-{
-    return recv(c->fd, c->lane->head, n, MSG_TRUNC | MSG_DONTWAIT) == (ssize_t)n;
-}
-
-/* Answers what is ready of what has come. */
-static void conn_answer(struct http_conn *c, str bytes)
+/* Answers what is ready of what has come. more: there may be what bytes do not show. */
+static void conn_answer(struct http_conn *c, str bytes, bool more)
 {
     for (unsigned i = 0; i < LANE_PIPELINE_MAX && bytes.n > 0; i++) {
         size_t n = 0;
@@ -228,25 +239,40 @@ static void conn_answer(struct http_conn *c, str bytes)
         }
         c->x.stage = STAGE_SENT;
         conn_phase_set(c, PHASE_SEND);
-        if (!request_take(c, n)) {
-            conn_end(c);
-            return;
-        }
+        c->kept_bytes += n;
         if (!answer_send(c, str_take(bytes, n)) || c->x.stage == STAGE_SENT)
             return;
         bytes = str_skip(bytes, n);
     }
+    if (more || bytes.n > 0)
+        conn_wants(c, read_events);
 }
 
-static void conn_read(struct lane *w, struct http_conn *c)
+/* Looks at what the kernel has, kept bytes first. 0: the client has ended; -1: as errno says. */
+static ssize_t conn_look(struct http_conn *c)
 {
-    ssize_t n = recv(c->fd, w->head, sizeof w->head, MSG_PEEK | MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+    ssize_t n;
+    do
+        n = recv(c->fd, c->lane->head, c->kept_bytes + LANE_HEAD_BYTES_MAX, MSG_PEEK | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* ended: the client sends no more than is there. What was answered is taken when it is much, or nothing is behind it:
+ * most requests go without that system call. */
+static void conn_read(struct http_conn *c, bool ended)
+{
+    ssize_t n = c->kept_bytes > LANE_KEPT_BYTES_MAX && !kept_take(c) ? 0 : conn_look(c);
+    if (n > 0 && (size_t)n <= c->kept_bytes)
+        n = kept_take(c) ? conn_look(c) : 0;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return;
+    size_t kept = c->kept_bytes;
     if (n <= 0)
         conn_end(c);
     else
-        conn_answer(c, (str){ .p = w->head, .n = (size_t)n });
+        conn_answer(c, (str){ .p = c->lane->head + kept, .n = (size_t)n - kept },
+                    ended || (size_t)n == kept + LANE_HEAD_BYTES_MAX);
 }
 
 /* ---- accepting ---- */
@@ -271,7 +297,7 @@ static void conn_begin(struct lane *accepted, int fd, const struct sockaddr *add
         return;
     }
     struct lane *w = lane_for(accepted);
-    struct epoll_event e = { .events = EPOLLIN, .data.ptr = c };
+    struct epoll_event e = { .events = read_events, .data.ptr = c };
     c->lane = w;
     atomic_fetch_add(&w->conns_count, 1);
     if (epoll_ctl(w->set, EPOLL_CTL_ADD, fd, &e) != 0) /* else it is w's from here on */
@@ -317,7 +343,7 @@ static void event_see(struct lane *w, const struct epoll_event *e)
     if (c->x.stage == STAGE_SENT)
         rest_send(c);
     else
-        conn_read(w, c);
+        conn_read(c, (e->events & EPOLLRDHUP) != 0);
 }
 
 static void *lane_run(void *lane)

@@ -2,8 +2,9 @@
  *
  * Model. Where the early hook may have answers, accepted connections belong to lanes first: one thread a worker, with
  * an epoll set of its own and a worker of the library beside it. A lane looks at what has come without taking it
- * (MSG_PEEK). A plain head (head_plain) for which the early hook has a ready answer is taken and answered with one
- * sendmsg. Anything else, and so whatever must be judged, goes to the library with the connection, unread and for good.
+ * (MSG_PEEK). A plain head (head_plain) for which the early hook has a ready answer is answered with one sendmsg, and
+ * taken later, with others. Anything else, and so whatever must be judged, goes to the library with the connection,
+ * unread and for good.
  *
  *   connection   READING -> SENDING -> READING     its kernel had no room; nothing is read meanwhile
  *                READING -> the library's          MHD_add_connection

@@ -122,6 +122,72 @@ static void the_hook_is_asked_once_a_request(void **state)
     close(fd);
 }
 
+/* Asks for /told/number in a head of about pad bytes more. */
+static void ask_told(int fd, unsigned number, int pad)
+{
+    static struct wire_answer answer;
+    char text[2048], target[32];
+    (void)snprintf(text, sizeof text, "GET /told/%u HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", number, pad, 1);
+    (void)snprintf(target, sizeof target, "/told/%u\n", number);
+    assert_true(wire_send(fd, str_of(text)));
+    wire_read(fd, false, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_non_null(strstr(answer.body, target));
+}
+
+/* Not answered twice, nor given to the library, whatever a lane leaves with the kernel. */
+static void answered_requests_are_gone(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    static const unsigned counts[] = { 1, 2, 5, 100 };
+    unsigned asked = 0;
+    for (unsigned i = 0; i < COUNT_OF(counts); i++) {
+        int fd = wire_connect(parts_port(parts, PARTS_LANES));
+        for (unsigned n = 0; n < counts[i]; n++)
+            ask_told(fd, n, (int)(n * 67 % 1500));
+        assert_true(wire_send(fd, STR(GET("/other", ""))));
+        wire_read(fd, false, &answer);
+        assert_int_equal(answer.status, 404);
+        ask_told(fd, 777, 1); /* the library's */
+        asked += counts[i] + 2;
+        assert_int_equal(parts_asked(parts), asked);
+        close(fd);
+    }
+}
+
+static void who_only_stops_sending_gets_the_answers_and_an_end(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    char c;
+    for (unsigned before = 0; before < 2; before++) {
+        int fd = wire_connect(parts_port(parts, PARTS_LANES));
+        if (before > 0)
+            ask_told(fd, 1, 1);
+        assert_true(wire_send(fd, STR(GET("/told/a", "") GET("/told/b", ""))));
+        assert_int_equal(shutdown(fd, SHUT_WR), 0);
+        wire_read(fd, false, &answer);
+        assert_non_null(strstr(answer.body, "/told/a\n"));
+        wire_read(fd, false, &answer);
+        assert_non_null(strstr(answer.body, "/told/b\n"));
+        assert_int_equal(recv(fd, &c, 1, 0), 0); /* in less than WIRE_DEADLINE_MS, and no reset */
+        close(fd);
+    }
+}
+
+static void stopping_resets_nobody_who_was_answered(void **state)
+{
+    (void)state;
+    char c;
+    int fd = wire_connect(parts_port(parts, PARTS_LANES));
+    ask_told(fd, 1, 1);
+    parts_stop(&parts);
+    assert_int_equal(recv(fd, &c, 1, 0), 0);
+    close(fd);
+    parts = parts_start(2);
+}
+
 static void until_open(unsigned count)
 {
     int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
@@ -213,6 +279,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(pipelined_ready_answers_come_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_request_in_pieces_is_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(the_hook_is_asked_once_a_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(answered_requests_are_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_only_stops_sending_gets_the_answers_and_an_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(stopping_resets_nobody_who_was_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_gets_all_of_it, setup, teardown),
         cmocka_unit_test_setup_teardown(who_leaves_in_the_middle_is_told_as_finished, setup, teardown),
         cmocka_unit_test_setup_teardown(stopping_ends_what_is_on_its_way, setup, teardown),
