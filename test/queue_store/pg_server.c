@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-enum { START_MS_MAX = 60000, PIDS_MAX = 64 };
+enum { START_MS_MAX = 180000, ANSWER_MS_MAX = 20000, PIDS_MAX = 64 };
 #define BIN "/usr/lib/postgresql/15/bin/"
 
 static unsigned free_port(void)
@@ -93,7 +93,7 @@ static bool answers(struct pg_server *s)
 {
     struct pg_opts opts = { .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 10000 };
     struct pg *c = NULL;
-    err why = pg_open(&opts, mono_add_ms(clock_mono(s->clock), 2000), &c, NULL);
+    err why = pg_open(&opts, mono_add_ms(clock_mono(s->clock), ANSWER_MS_MAX), &c, NULL);
     pg_close(&c);
     return why == ERR_OK;
 }

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { WRITE_TIMEOUT_MS = 20000, STOPPED_TIMEOUT_MS = 1500, RECOVER_TRIES = 3000 };
+enum { WRITE_TIMEOUT_MS = 60000, STOPPED_TIMEOUT_MS = 1500, RECOVER_TRIES = 12000 };
 
 struct fixture {
     struct pg_server server;

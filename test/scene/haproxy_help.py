@@ -1,29 +1,14 @@
 """haproxy as the balancer, with the configuration that docs/operations.md shows: only its addresses are replaced."""
-import contextlib
 import pathlib
-import random
 import re
 import socket
 
-from harness import check, wait_until
-from list_help import Process, free_port
+from harness import REQUEST_TIMEOUT, check, free_port, wait_until
+from list_help import Process
 
 OPERATIONS = pathlib.Path(__file__).resolve().parents[2] / 'docs/operations.md'
 SERVER = re.compile(r'^ +server \w+ 10\.\d+\.\d+\.\d+:\d+$', re.M)
 BACKEND = 'palimpsest'
-
-
-def lasting_ports(count):
-    """Free ports that the kernel gives to nobody else while their servers are away for a moment."""
-    lowest = int(pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range').read_text().split()[0])
-    ports = []
-    for port in random.sample(range(min(10000, lowest - 1000), lowest), 1000):
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(('127.0.0.1', port))
-            ports.append(port)
-        if len(ports) == count:
-            return ports
-    raise OSError('no ports are free')
 
 
 def documented():
@@ -47,12 +32,12 @@ class Haproxy(Process):
         (self.folder / 'conf').write_text('\n'.join([settings, text, *servers, '']))
         self.run(['haproxy', '-db', '-f', self.folder / 'conf'])
         self.wait_port(self.port)
-        wait_until(self.control.exists, 'its control socket has its name', 30)     # which comes after the port
+        wait_until(self.control.exists, 'its control socket has its name')     # which comes after the port
 
     def ask(self, command):
         """What its control socket says."""
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
+            s.settimeout(REQUEST_TIMEOUT)
             s.connect(str(self.control))
             s.sendall(command.encode() + b'\n')
             parts = iter(lambda: s.recv(65536), b'')
@@ -69,4 +54,4 @@ class Haproxy(Process):
         return self.stats()[f's{n}']['status'].startswith('UP')
 
     def wait_server(self, n, up):
-        wait_until(lambda: self.is_up(n) == up, f'server {n} is {"up" if up else "down"}', 30)
+        wait_until(lambda: self.is_up(n) == up, f'server {n} is {"up" if up else "down"}')

@@ -25,16 +25,10 @@ import tempfile
 import threading
 import urllib.parse
 
-from harness import READY_TIMEOUT, REQUEST_TIMEOUT, Answer, Server, check, eq, wait_until
+from harness import READY_TIMEOUT, REQUEST_TIMEOUT, Answer, Server, check, eq, free_port, wait_until
 
-GATE_TIMEOUT = 60
+GATE_TIMEOUT = 240
 PATIENT = ('--set', 'redis.timeout=20s', '--set', 'redis.lease=30s')   # a slow machine is no outage and no dead leader
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 class Process:
@@ -277,14 +271,15 @@ class Balancer(Process):
 
 class Cluster:
     """count servers with embedded stores of their own, one Redis, one generator; with balancer=True nginx as well.
-    options: fields of the list `related`. args: further arguments of each server. redis: one's own, or False."""
+    options: fields of the list `related`; it lasts and waits longer than any scene, unless they say otherwise. args: further arguments of each server. redis: one's own, or False."""
 
     def __init__(self, binary, count, *args, redis=None, url=None, options=None, balancer=False, patient=True):
         self.stack = contextlib.ExitStack()
         self.redis = redis if redis is not None else self.stack.enter_context(Redis())
         self.generator = Generator()
         self.stack.callback(self.generator.close)
-        fields = {'generator': self.generator.url, 'params': 'user,lang', 'unique_by': 'link,image', **(options or {})}
+        fields = {'generator': self.generator.url, 'params': 'user,lang', 'unique_by': 'link,image',
+                  'ttl': '1h', 'wait': '4m', 'timeout': '4m', **(options or {})}
         self.args = [*(PATIENT if patient else ()), *args]
         if self.redis:
             self.args += ['--set', f'redis.url={url or f"redis://127.0.0.1:{self.redis.port}"}']
@@ -321,7 +316,7 @@ class Cluster:
         """Until each living server has Redis, or none has."""
         for n, server in enumerate(self.servers):
             if self.redis and server.process is not None and (servers is None or n in servers):
-                wait_until(lambda n=n: self.metric(n, 'redis_up') == up, f'server {n}: redis_up {up}', 60)
+                wait_until(lambda n=n: self.metric(n, 'redis_up') == up, f'server {n}: redis_up {up}')
 
     def get(self, server, path, headers=None, method='GET', timeout=REQUEST_TIMEOUT):
         """path: below the list `related`. A whole answer, JSON parsed where it is JSON."""

@@ -18,7 +18,7 @@ import socket
 import threading
 import urllib.parse
 
-GATE_TIMEOUT = 60
+GATE_TIMEOUT = 240
 SPECS = 'https://www.mediawiki.org/wiki/Specs/'
 NAMESPACES = {0: '', 1: 'Talk', 2: 'User', 3: 'User_talk', 4: 'Project', 5: 'Project_talk', 6: 'File', 7: 'File_talk',
               10: 'Template', 11: 'Template_talk', 14: 'Category', 15: 'Category_talk', -1: 'Special', -2: 'Media'}
@@ -158,11 +158,11 @@ class Origin:
             self._thread = None
 
     def options(self, *domains, kind='parsoid', **more):
-        """Options of serve that give these domains this origin."""
+        """Options of serve that give these domains this origin; it may be slow."""
         url = f'http://127.0.0.1:{self.port}/w/rest.php'
         options = []
         for domain in domains:
-            fields = {'kind': kind, 'url': url, 'domain': self.domain, **more}
+            fields = {'kind': kind, 'url': url, 'domain': self.domain, 'timeout': '4m', **more}
             for name, value in fields.items():
                 options += ['--set', f'domains.{domain}.origin.{name}={value}']
         return options

@@ -95,7 +95,7 @@ def call(server, path, body, wire='json', headers=None):
     raw = json.dumps(body).encode()
     if wire == 'protobuf':
         raw = json_format.ParseDict(body, messages()[request]()).SerializeToString()
-    got = server.request('POST', path, {'Content-Type': kind, 'Accept': kind, **(headers or {})}, raw, timeout=60)
+    got = server.request('POST', path, {'Content-Type': kind, 'Accept': kind, **(headers or {})}, raw)
     eq(got.headers['Content-Type'], kind, f'type of the answer to {path}: {got.body[:300]}')
     eq(got.headers['X-Content-Type-Options'], 'nosniff')
     if wire == 'json':

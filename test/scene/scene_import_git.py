@@ -9,8 +9,8 @@ import subprocess
 import time
 import urllib.parse
 
-from cli import Client
-from harness import Server, check, eq, main, scene, wait_until
+from cli import CALL_TIMEOUT, Client
+from harness import Server, check, eq, free_port, main, scene, wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 START = 1700000000
@@ -292,21 +292,21 @@ def an_interrupted_import_goes_on(binary):
 
 @scene
 def a_server_that_stops_for_a_while_is_waited_for(binary):
-    with Server(binary) as server:
+    port = free_port()
+    with Server(binary, '--listen', f'127.0.0.1:{port}') as server:
         client = Client(binary, server)
-        port = server.port
         repository = Repository(client.folder / 'r')
         for n in range(5):
             repository.commit(**{'a.md': f'{n}\n'})
         eq(server.sigterm(), 0)
         listener = socket.create_server(('127.0.0.1', port))
-        listener.settimeout(30)
+        listener.settimeout(CALL_TIMEOUT)
         with subprocess.Popen([client.binary, 'import', 'git', 'r', '--json'], env=client.env, cwd=client.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             listener.accept()[0].close()
             listener.close()
-            server.start('--listen', f'127.0.0.1:{port}')
-            out, errors = process.communicate(timeout=60)
+            server.start()
+            out, errors = process.communicate(timeout=CALL_TIMEOUT)
             eq(process.returncode, 0, repr(errors))
             check(b'"stored":5' in out, out)
 

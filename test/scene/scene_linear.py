@@ -26,7 +26,7 @@ LEASE_S, MAX_ATTEMPTS, PARTITIONS, BATCH = 4, 3, 3, 5
 LIFE_NS = 24 * 3600 * NS
 PRODUCERS, CONSUMERS = 2, 4
 SLACK_NS = NS               # the clock of the store is slewed to the wall's
-DRAIN_TIMEOUT = 90
+DRAIN_TIMEOUT = 240
 PAUSE_S = 0.002             # between the requests of a client, so that a history stays small
 
 

@@ -75,7 +75,7 @@ def defect_3_nobody_takes_over_from_a_dead_leader(binary):
             wait_until(lambda: c.redis('HGET', c.redis.records()[0], 'w'), 'the other waits')
             c.servers[0].kill9()
             begun[0].exception(60)
-            wait_until(lambda: gate.arrived == 2, 'who waited leads', 60)
+            wait_until(lambda: gate.arrived == 2, 'who waited leads')
             gate.open()
             eq(waits[0].result(60).status, 200)
 
@@ -140,7 +140,7 @@ def defect_7_a_slow_leader_gets_a_twin(binary):
             waits = c.begin([(1, '/d/1')])
             wait_until(lambda: c.redis('HGET', c.redis.records()[0], 'w'), 'the other waits')
             c.servers[0].signal(signal.SIGSTOP)
-            wait_until(lambda: gate.arrived == 2, 'a twin', 60)
+            wait_until(lambda: gate.arrived == 2, 'a twin')
             gate.open()
             version = one_list([waits[0].result(60)])
             c.servers[0].signal(signal.SIGCONT)

@@ -84,7 +84,7 @@ LIMITED = {
 def an_origin_that_attacks_is_502_and_stores_nothing(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with hostile_server(binary, origin, timeout='20s') as server:
+        with hostile_server(binary, origin, timeout='1m') as server:
             for name, fault in LIMITED.items():
                 meets(server, origin, name, fault)
             for kind, ask in (('meta', path('html', 'B')), ('transform', None)):
@@ -106,7 +106,7 @@ def what_never_ends_holds_its_place_until_the_time_out(binary):
     }
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with hostile_server(binary, origin, timeout='500ms') as server:
+        with hostile_server(binary, origin, timeout='3s') as server:
             for name, fault in endless.items():
                 answer = meets(server, origin, name, fault, expected=(502, 504))
                 if name == 'drip':

@@ -3,7 +3,7 @@ Method: the binary alone; every start on a free port and a folder of its own."""
 import re
 import subprocess
 
-from harness import Server, check, eq, main, scene
+from harness import EXIT_TIMEOUT, Server, check, eq, main, scene
 
 
 @scene
@@ -45,7 +45,7 @@ def two_servers_run_side_by_side_but_not_on_one_folder(binary):
         check(one.url != two.url, one.url)
         eq(two.request('GET', '/healthz').status, 200)
         third = subprocess.run([one.binary, 'serve', '--data', str(one.data), '--listen', '127.0.0.1:0'],
-                               capture_output=True, timeout=30, check=False)
+                               capture_output=True, timeout=EXIT_TIMEOUT, check=False)
         check(third.returncode in (1, 2, 3), f'exit {third.returncode}')
         check(third.stderr != b'', 'no word about why')
         eq(one.request('GET', '/healthz').status, 200)
@@ -55,7 +55,7 @@ def two_servers_run_side_by_side_but_not_on_one_folder(binary):
 def wrong_options_are_one_line_and_exit_2(binary):
     for wrong in (['--set', 'page.no_such=1'], ['--set', 'page.grace_ttl=soon'], ['--listen', 'nowhere'],
                   ['--no-such-flag'], ['--config', '/nonexistent/x.yaml'], ['--listen', '0.0.0.0:0']):
-        done = subprocess.run([binary, 'serve', *wrong], capture_output=True, text=True, timeout=30, check=False,
+        done = subprocess.run([binary, 'serve', *wrong], capture_output=True, text=True, timeout=EXIT_TIMEOUT, check=False,
                               cwd='/')
         eq(done.returncode, 2, ' '.join(wrong))
         eq(done.stdout, '', ' '.join(wrong))

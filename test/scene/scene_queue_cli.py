@@ -12,15 +12,15 @@ import sys
 import threading
 
 from cli import Client
-from harness import Server, check, eq, main, scene
+from harness import Server, check, eq, free_port, main, scene
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SHOW_TIMEOUT = 140
+SHOW_TIMEOUT = 400
 
 
-def queue_of(binary, *options, server_options=()):
+def queue_of(binary, *options, server_args=()):
     """(server, client) with a queue q."""
-    server = Server(binary, *server_options)
+    server = Server(binary, *server_args)
     client = Client(binary, server)
     client.ok('queue', 'create', 'q', *options)
     return server, client
@@ -325,10 +325,9 @@ def top_prints_lines_where_there_is_no_terminal(binary):
 
 @scene
 def a_kill_between_batches_loses_and_doubles_nothing(binary):
-    server, client = queue_of(binary, '--partitions', '4')
+    server, client = queue_of(binary, '--partitions', '4', server_args=('--listen', f'127.0.0.1:{free_port()}'))
     with server:
-        port = server.port
-        producer = subprocess.Popen([client.binary, 'queue', 'produce', 'q', '--batch', '7', '--quiet'],
+        producer = subprocess.Popen([client.binary, 'queue', 'produce', 'q', '--batch', '7', '--quiet', '--timeout', '240s'],
                                     stdin=subprocess.PIPE, env=client.env)
         halfway = threading.Event()
 
@@ -344,7 +343,7 @@ def a_kill_between_batches_loses_and_doubles_nothing(binary):
         try:
             check(halfway.wait(60), 'half of it was written')
             server.kill9()
-            server.start('--listen', f'127.0.0.1:{port}') # the last --listen wins
+            server.start()
             worker.join(120)
             eq(producer.wait(120), 0, 'the producer')
         finally:

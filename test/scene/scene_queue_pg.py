@@ -20,8 +20,8 @@ from queue_help import call, complete, create, fine, lease, produce, stats, tota
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 from pg_cluster import Cluster  # pylint: disable=wrong-import-position
 
-WAIT = 90             # for whatever has to come about on a busy machine
-REQUEST = '45s'       # request_timeout of a produce: longer than any fault here
+WAIT = 180            # for whatever has to come about on a busy machine
+REQUEST = '100s'      # request_timeout of a produce: longer than any fault here, shorter than REQUEST_TIMEOUT
 PACE = 0.02           # between two produces of one producer
 
 
@@ -259,7 +259,7 @@ def a_stopped_store_leaves_the_pool_to_the_others(binary):
                 with concurrent.futures.ThreadPoolExecutor(24) as pool:
                     later = [pool.submit(lease, server, 'q', 1, f'c{i}', '2m') for i in range(24)]
                     wait_until(lambda: stats(server, 'q').get('lease_waiting', 0) == 24, 'all wait')
-                    eq(server.request('PUT', '/localhost/v1/page/html/A/1', body=b'x', timeout=60).status, 201)
+                    eq(server.request('PUT', '/localhost/v1/page/html/A/1', body=b'x').status, 201)
                     fine(server, '/v1/queues.list', {})
                     check(not any(one.done() for one in later), 'the store is stopped')
                     cluster.pause(False)

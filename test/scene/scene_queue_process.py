@@ -5,7 +5,7 @@ import signal
 import socket
 import threading
 
-from harness import Server, check, eq, main, scene, wait_until
+from harness import REQUEST_TIMEOUT, Server, check, eq, main, scene, wait_until
 from queue_help import (NO_ITEMS, call, complete, create, fine, lease, nothing_to_lease, pause, produce, queue_server, refused,
                         retry, stats, stored, totals, waiting)
 
@@ -21,7 +21,7 @@ class Later:
         self._pool.shutdown(wait=False)
 
     def result(self):
-        return self._future.result(timeout=60)
+        return self._future.result(REQUEST_TIMEOUT)
 
     def done(self):
         return self._future.done()

@@ -13,7 +13,7 @@ import termios
 import threading
 
 from cli import Client
-from harness import Server, check, eq, main, scene, wait_until
+from harness import EXIT_TIMEOUT, Server, check, eq, free_port, main, scene, wait_until
 
 WIDTH = 80
 BEGIN, END = '\033[?7l\033[H\033[2J', '\033[?7h'
@@ -109,7 +109,7 @@ def the_view_follows_the_queues(binary):
             client.ok('queue', 'rm', 'another')
             terminal.wait_for('one queue less', lambda lines: cells(lines, 'another') is None)
             os.write(terminal.master, b'\x03')
-            eq(terminal.process.wait(20), -signal.SIGINT)
+            eq(terminal.process.wait(EXIT_TIMEOUT), -signal.SIGINT)
 
 
 @scene
@@ -126,26 +126,25 @@ def no_more_is_shown_than_fits(binary):
             eq(lines[3].split()[0], 'q11')
             eq(lines[-1], 'and 8 more')
         with Terminal(client, 'q03', 'q11', '--count', '2', height=10) as terminal:
-            eq(terminal.process.wait(20), 0)
-            terminal.reader.join(20)
+            eq(terminal.process.wait(EXIT_TIMEOUT), 0)
+            terminal.reader.join(EXIT_TIMEOUT)
             eq([line.split()[0] for line in map(plain, terminal.picture()[3:])], ['q11', 'q03'])
         with Terminal(client, 'none') as terminal:
-            eq(terminal.process.wait(20), 1)
-            terminal.reader.join(20)
+            eq(terminal.process.wait(EXIT_TIMEOUT), 1)
+            terminal.reader.join(EXIT_TIMEOUT)
             check("no such queue named 'none'" in terminal.seen, terminal.seen)
 
 
 @scene
 def a_server_that_went_away_is_come_back_to(binary):
-    with Server(binary) as server:
+    with Server(binary, '--listen', f'127.0.0.1:{free_port()}') as server:
         client = Client(binary, server)
         client.ok('queue', 'create', 'q')
         with Terminal(client) as terminal:
             terminal.wait_for('the queue', lambda lines: cells(lines, 'q') is not None)
-            port = server.port
             server.kill9()
             terminal.wait_for('what is wrong', lambda lines: 'connect to server' in lines[-1])
-            server.start('--listen', f'127.0.0.1:{port}')
+            server.start()
             client.ok('queue', 'produce', 'q', stdin=b'a\n')
             terminal.wait_for('the queue again', lambda lines: cells(lines, 'q') and cells(lines, 'q')[1] == '1')
             eq(terminal.process.poll(), None)

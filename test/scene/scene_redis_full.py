@@ -84,7 +84,7 @@ def volatile_ttl_gives_up_first_what_is_being_made(binary):
                 _squeeze(redis, is_gone)
                 _room(redis)
                 # Nobody tells who waits; the end of the lease does, and it makes one of its own.
-                wait_until(lambda: gate.arrived == 2, 'who waited leads', 60)
+                wait_until(lambda: gate.arrived == 2, 'who waited leads')
                 gate.open()
                 version = one_list([future.result(60) for future in futures])
             eq(c.generator.count('made'), 2, 'twice instead of once')
@@ -156,7 +156,7 @@ def noeviction_keeps_what_is_there_and_takes_nothing_new(binary):
                 wait_until(lambda: c.metric(1, 'shared_waits_total') >= 1, 'the other waits')
                 redis('CONFIG', 'SET', 'maxmemory', 1)
                 # The lease cannot be renewed and not be given to another either: who waits makes its own.
-                wait_until(lambda: gate.arrived == 2, 'who waited is alone', 60)
+                wait_until(lambda: gate.arrived == 2, 'who waited is alone')
                 gate.open()
                 answers = [future.result(60) for future in futures]
             eq([answer.status for answer in answers], [200, 200])

@@ -5,7 +5,7 @@ import subprocess
 import threading
 
 import origin as faults
-from harness import check, eq, main, scene, wait_until
+from harness import REQUEST_TIMEOUT, check, eq, main, scene, wait_until
 from origin import Origin, status_of
 from page_help import get, history, page_server, path, problem
 from render_help import NO_CACHE, Crowd, all_is_well, ask_anew, ask_transform, cache_of, impatient_server, meets, metric
@@ -54,7 +54,7 @@ def a_broken_api_is_502_too(binary):
 def an_origin_that_hangs_is_504(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with impatient_server(binary, origin, timeout='300ms') as server:
+        with impatient_server(binary, origin, timeout='2s') as server:
             origin.fault('render', faults.hang)
             problem(server.request('GET', path('html', 'A')), 504, 'origin_timeout')
             nothing_stored(server)
@@ -199,12 +199,12 @@ def a_thousand_distinct_misses_at_once(binary):
 
             def ask(first):
                 for i in range(first, 1000, 50):
-                    done.append((i, server.request('GET', path('html', f'T{i}'), timeout=120)))
+                    done.append((i, server.request('GET', path('html', f'T{i}'))))
             threads = [threading.Thread(target=ask, args=(first,), daemon=True) for first in range(50)]
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(200)
+                thread.join(REQUEST_TIMEOUT)
             eq(len(done), 1000)
             eq({answer.status for _, answer in done}, {200})
             check(all(f'text {i}<'.encode() in answer.body for i, answer in done), 'each its own')
@@ -261,7 +261,7 @@ def killed_during_a_storm_it_starts_again(binary):
                     # Those that were stored before it died are answered at once.
                     missing = sum(server.request('GET', path('history', f'T{i}')).status == 404 for i in range(20))
                     crowd = Crowd(server, [(path('html', f'T{i % 20}'), None) for i in range(60)])
-                    wait_until(lambda: metric(server, 'flight_waiters') == 3 * missing, 'all have asked', timeout=60)
+                    wait_until(lambda: metric(server, 'flight_waiters') == 3 * missing, 'all have asked')
                     gate.open()     # some are being stored when it dies
                     server.kill9()
                     crowd.over()
@@ -289,11 +289,11 @@ def a_drain_answers_who_waits_at_once(binary):
                 thread.start()
                 wait_until(lambda: metric(server, 'flight_waiters') == 20 and gate.waiting == 1 and
                            origin.count('transform') == 1, 'all wait')
-                eq(server.sigterm(timeout=8), 0)    # sooner than drain_timeout
+                eq(server.sigterm(), 0)     # sooner than drain_timeout
                 for answer in crowd.wait():
                     problem(answer, 503, 'shutting_down')
                     check(answer.headers['Retry-After'], 'when to come back')
-                thread.join(30)
+                thread.join(REQUEST_TIMEOUT)
                 eq([answer.status for answer in transform], [503])
             server.start()
             eq(cache_of(get(server, 'B')), 'hit')

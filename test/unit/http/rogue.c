@@ -243,7 +243,7 @@ void ask_begin(struct ask *q, struct asker *a, uint16_t port, const char *path)
         .method = "GET",
         .url = str_of(q->url),
         .reply_bytes_max = 1 << 20,
-        .deadline = mono_add_ms(clock_mono(echo_clock()), 20000),
+        .deadline = mono_add_ms(clock_mono(echo_clock()), ROGUE_ASK_MS),
         .arena = &q->arena,
         .done = done,
         .ctx = q,

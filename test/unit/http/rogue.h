@@ -8,7 +8,8 @@
 
 #include "http/client.h"
 
-enum { ROGUE_CONNECTIONS_MAX = 256, ROGUE_REQUEST_BYTES_MAX = 64 << 10, ROGUE_WATCHDOG_MS = 60000 };
+enum { ROGUE_CONNECTIONS_MAX = 256, ROGUE_REQUEST_BYTES_MAX = 64 << 10 };
+enum { ROGUE_WATCHDOG_MS = 300000, ROGUE_ASK_MS = 120000 };
 
 struct rogue;
 /* Plays on fd; nth counts connections from 1. The caller closes fd. */
@@ -55,7 +56,7 @@ struct ask {
 /* opts may be NULL; its loop and clock are filled in. */
 void asker_begin(struct asker *a, const struct http_client_opts *opts);
 void asker_end(struct asker *a);
-/* A GET with room for 1 MiB and 20 s; change q->call, then ask_start. */
+/* A GET with room for 1 MiB and ROGUE_ASK_MS; change q->call, then ask_start. */
 void ask_begin(struct ask *q, struct asker *a, uint16_t port, const char *path);
 void ask_start(struct ask *q);
 /* Until every started ask is done. */

@@ -30,7 +30,7 @@ static void a_silent_server_costs_no_more_than_the_deadline(void **state)
     struct ask q;
     asker_begin(&a, NULL);
     ask_begin(&q, &a, rogue_port(r), "/");
-    q.call.deadline = mono_add_ms(q.call.deadline, -19900);
+    q.call.deadline = mono_add_ms(q.call.deadline, 1000 - ROGUE_ASK_MS);
     ask_now(&q);
     assert_int_equal(q.why, ERR_TIMEOUT);
     assert_non_null(strstr(q.call.note.text, "127.0.0.1"));
@@ -161,8 +161,8 @@ static void who_waits_too_long_for_its_turn_was_never_sent(void **state)
     asker_begin(&a, &(struct http_client_opts){ .per_host_max = 1 });
     ask_begin(&first, &a, rogue_port(r), "/");
     ask_begin(&second, &a, rogue_port(r), "/");
-    second.call.deadline = mono_add_ms(second.call.deadline, -19900);
-    first.call.deadline = mono_add_ms(first.call.deadline, -19500);
+    second.call.deadline = mono_add_ms(second.call.deadline, 1000 - ROGUE_ASK_MS);
+    first.call.deadline = mono_add_ms(first.call.deadline, 2000 - ROGUE_ASK_MS);
     ask_start(&first);
     ask_start(&second);
     asker_run(&a);

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-enum { WIRE_BYTES_MAX = 4 << 20, WIRE_DEADLINE_MS = 20000 };
+enum { WIRE_BYTES_MAX = 4 << 20, WIRE_DEADLINE_MS = 50000 }; /* less than the idle timeout of a server */
 
 /* A blocking socket to 127.0.0.1 whose reads and writes give up after WIRE_DEADLINE_MS. Dies on failure. */
 int wire_connect(uint16_t port);

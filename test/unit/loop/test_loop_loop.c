@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { THREADS = 2, WATCHDOG_MS = 20000, POSTERS = 4, POSTS_EACH = 500, JOBS = 200 };
+enum { THREADS = 2, WATCHDOG_MS = 120000, POSTERS = 4, POSTS_EACH = 500, JOBS = 200 };
 
 static void overdue(void *ctx)
 {

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { THREADS = 1, WATCHDOG_MS = 20000 };
+enum { THREADS = 1, WATCHDOG_MS = 120000 };
 
 struct seen {
     struct loop *loop;

@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-enum { LONG_MS = 60000, SHORT_MS = 300, ARENA_BYTES = 64 << 20, BIG_BYTES = 12 << 20, MUTATIONS = 400 };
+enum { LONG_MS = 60000, SHORT_MS = 300, STATEMENT_MS = 2000 };
+enum { ARENA_BYTES = 64 << 20, BIG_BYTES = 12 << 20, MUTATIONS = 400 };
 
 struct fixture {
     struct pg_server server;
@@ -244,7 +245,7 @@ static void text_with_a_nul_is_refused_by_the_server_alone(void **state)
 static void a_slow_statement_is_given_up_by_the_server(void **state)
 {
     struct fixture *f = *state;
-    struct pg *c = connected(f, SHORT_MS);
+    struct pg *c = connected(f, STATEMENT_MS);
     struct pg_outcome o;
     pg_run_one(c, "SELECT pg_sleep(600)", NULL, within(f, LONG_MS), NULL, &o);
     assert_int_equal(o.why, ERR_TIMEOUT);

@@ -50,7 +50,7 @@ void rig_prepare(struct rig *r, unsigned stores)
     r->clock = sysclock_clock(r->sysclock);
     sysclock_start(r->sysclock, STORE_TIME_ZERO);
     r->stores_count = stores;
-    r->opts = (struct queues_opts){ .seed = 7, .durability = QUEUE_SYNC, .write_timeout_ms = 3000,
+    r->opts = (struct queues_opts){ .seed = 7, .durability = QUEUE_SYNC, .write_timeout_ms = RIG_WAIT_MS / 2,
                                     .idempotency_window_ns = 300 * NS_PER_S, .reply_bytes_max = 8u << 20,
                                     .partitions_max = 1u << 20 };
 }

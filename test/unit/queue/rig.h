@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-enum { RIG_STORES_MAX = 4, RIG_WAIT_MS = 20000 };
+enum { RIG_STORES_MAX = 4, RIG_WAIT_MS = 120000 };
 struct rig {
     struct scratch scratch;
     struct sysclock *sysclock;

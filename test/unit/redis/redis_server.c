@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { START_TRIES = 2000, TRY_NS = 5000000, ARGS_MAX = 32 };
+enum { START_TRIES = 20000, TRY_NS = 5000000, ARGS_MAX = 32 };
 
 static int try_connect(uint16_t port)
 {

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-enum { WAIT_S = 30, TEXT = 256 };
+enum { WAIT_S = 120, TEXT = 256 };
 
 /* What happened, under the lock. */
 struct world {
