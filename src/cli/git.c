@@ -56,6 +56,21 @@ void git_history_fini(struct git_history *h)
     *h = (struct git_history){ 0 };
 }
 
+err git_is_shallow(const char *repository, bool *out, struct err_note *note)
+{
+    const char *const argv[] = { "git", "-C", repository, "rev-parse", "--is-shallow-repository", NULL };
+    struct child child;
+    err e = child_start(&child, argv, -1, note);
+    if (e != ERR_OK)
+        return e;
+    char line[64];
+    bool said = fgets(line, sizeof line, child.from) != NULL && str_eq(str_of(line), STR("true\n"));
+    e = child_end(&child, note);
+    if (e == ERR_OK)
+        *out = said;
+    return e;
+}
+
 /* ---- what each changed ---- */
 
 enum { CHANGES_MAGIC = 0x617c4a6e };

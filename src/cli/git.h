@@ -25,6 +25,9 @@ MUST_CHECK err git_history_read(const char *repository, const char *ref, struct 
                                 struct err_note *note);
 void git_history_fini(struct git_history *h);
 
+/* Was the history cut when it was cloned? ERR_IO, ERR_UNAVAILABLE. */
+MUST_CHECK err git_is_shallow(const char *repository, bool *out, struct err_note *note);
+
 struct git_change {
     size_t commit_index;
     str path;                            /* borrowed until the next call */

@@ -10,19 +10,28 @@ static void on_refused(void *ctx, str title, uint64_t rev, const char *why)
     import_skipped(ctx, title, rev, why);
 }
 
-void import_skipped(struct import *im, str title, uint64_t rev, const char *why)
+/* "palimpsest: left out: TITLE revision REV: why", on a line of its own. */
+static void tell(const struct import *im, const char *what, str title, uint64_t rev, const char *why)
 {
     if (im->quiet)
         return;
-    if (im->progress.shown)
-        fputs("\r\033[K", stderr);
-    fputs("palimpsest: left out: ", stderr);
+    fprintf(stderr, "%spalimpsest: %s", im->progress.shown ? "\r\033[K" : "", what);
     out_text(stderr, title);
     if (rev > 0)
         fprintf(stderr, " revision %llu", (unsigned long long)rev);
     fputs(": ", stderr);
     out_text(stderr, str_of(why));
     fputc('\n', stderr);
+}
+
+void import_skipped(struct import *im, str title, uint64_t rev, const char *why)
+{
+    tell(im, "left out: ", title, rev, why);
+}
+
+void import_warned(struct import *im, str title, const char *what)
+{
+    tell(im, "", title, 0, what);
 }
 
 void import_absolute(const char *path, struct buf *out)

@@ -39,6 +39,8 @@ void import_close(struct import *im);
 
 /* Tells on stderr that something is left out, unless quiet. rev 0: it has none. */
 void import_skipped(struct import *im, str title, uint64_t rev, const char *why);
+/* The same of something that is imported all the same. */
+void import_warned(struct import *im, str title, const char *what);
 /* Appends the absolute name of path. */
 void import_absolute(const char *path, struct buf *out);
 

@@ -1,5 +1,6 @@
 /* import_git.c - palimpsest import git: each commit that touches a text document is a revision of its page. */
 #include "base/map.h"
+#include "base/utf8.h"
 #include "cli/git.h"
 #include "cli/import.h"
 #include "cli/render.h"
@@ -20,9 +21,18 @@ struct import_git {
     struct git_changes *changes;
     struct git_blobs blobs;
     struct map *tree;          /* path -> oid of the blob last seen there, in the order of commits */
+    struct map *titles;        /* title in NFC, where it is not ASCII -> struct titled */
+    bool shallow;
     struct buf source, html;
     uint64_t item;             /* number of the last one seen */
-    uint64_t binary, too_large, odd_name, deleted;
+    uint64_t binary, too_large, odd_name, same_title, deleted;
+};
+
+/* The file that was last a revision of a title: names that differ in their normal form alone are one title. */
+struct titled {
+    size_t commit_index;
+    bool told;
+    char path[];
 };
 
 /* What the random part of a tid is made of: the same commit gives the same tid again. */
@@ -67,6 +77,40 @@ static bool wanted(const struct import_git *g, str path)
     return str_to_cstr(path, name, sizeof name) && fnmatch(g->match, name, 0) == 0;
 }
 
+/* Takes the title for this file; true: another one of the same commit has it. new: the change is not an old one. */
+static bool title_is_taken(struct import_git *g, const struct git_change *change, bool new)
+{
+    struct arena a;
+    str title;
+    arena_init(&a, (size_t)GIT_PATH_BYTES_MAX * 8);
+    bool odd = utf8_nfc(&a, change->path, &title) != ERR_OK; /* is told, or refused by the server */
+    struct titled *had = odd ? NULL : map_get(g->titles, title);
+    bool other = had != NULL && !str_eq(str_of(had->path), change->path);
+    bool taken = other && had->commit_index == change->commit_index;
+    bool mixes = other && !taken && map_get(g->tree, str_of(had->path)) != NULL;
+    if (mixes && new && !had->told)
+        import_warned(&g->im, change->path, "is one title with a file whose name differs in Unicode normalisation "
+                      "alone, so their revisions mix");
+    if (!odd && !taken) {
+        struct titled *t = calloc(1, sizeof *t + change->path.n + 1);
+        INVARIANT(t != NULL);
+        t->commit_index = change->commit_index;
+        t->told = mixes || (had != NULL && had->told);
+        memcpy(t->path, change->path.p, change->path.n);
+        free(map_put(g->titles, title, t));
+    }
+    arena_fini(&a);
+    return taken;
+}
+
+static bool is_ascii(str s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if ((unsigned char)s.p[i] >= 0x80)
+            return false;
+    return true;
+}
+
 /* Reads and renders; parts_count stays 0 when there is nothing to store. */
 static err render_item(struct import_git *g, const struct git_change *change, struct upload_item *item,
                        struct err_note *note)
@@ -102,13 +146,21 @@ static err take_change(struct import_git *g, const struct git_change *change, st
 {
     const struct git_commit *commit = &g->history.commits[change->commit_index];
     bool news = note_change(g, change);
-    if (!news || !wanted(g, change->path) || ++g->item <= g->im.resume.done)
+    if (!news || !wanted(g, change->path))
+        return ERR_OK;
+    bool old = ++g->item <= g->im.resume.done;
+    bool taken = !is_ascii(change->path) && title_is_taken(g, change, !old);
+    g->same_title += taken;
+    if (old)
         return ERR_OK;
     struct upload_item item = { .title = change->path, .rev = change->commit_index + 1, .tid = commit_tid(commit),
                                 .mark = str_of(commit->oid) };
     if (u8_check((const uint8_t *)change->path.p, change->path.n) != NULL) {
         import_skipped(&g->im, item.title, item.rev, "its name is not UTF-8");
         g->odd_name++;
+    } else if (taken) {
+        import_skipped(&g->im, item.title, item.rev, "its name is the same title as another file of this commit: "
+                       "they differ in Unicode normalisation alone");
     } else {
         err e = render_item(g, change, &item, note);
         if (e != ERR_OK)
@@ -148,9 +200,14 @@ static err run_import(struct import_git *g, struct err_note *note)
     err e = git_history_read(g->repository, g->ref, &g->history, note);
     if (e != ERR_OK)
         return e;
-    e = import_resume(&g->im, note);
+    e = git_is_shallow(g->repository, &g->shallow, note);
+    if (e == ERR_OK)
+        e = import_resume(&g->im, note);
     if (e != ERR_OK)
         return e;
+    if (g->shallow)
+        cli_error("import git: this is a shallow clone: the history before its cut is missing, and revisions are "
+                  "numbered from there, so a whole one does not go on from this; git fetch --unshallow makes it whole");
     match_resume(g);
     import_begin(&g->im, "importing", "commits");
     e = git_changes_begin(g->repository, &g->history, &g->changes, note);
@@ -169,12 +226,13 @@ static void print_result(const struct import_git *g)
     struct upload_counts n = uploads_counts(g->im.uploads);
     uint64_t before = g->im.resume.done;
     if (g->im.client.json) {
-        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "commits",
+        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "commits",
                                 (json_int_t)g->history.count, "documents", (json_int_t)map_count(g->tree), "stored",
                                 (json_int_t)n.stored, "already", (json_int_t)n.already, "imported_before",
                                 (json_int_t)before, "refused", (json_int_t)n.refused, "binary",
-                                (json_int_t)g->binary, "too_large", (json_int_t)g->too_large, "deleted",
-                                (json_int_t)g->deleted);
+                                (json_int_t)g->binary, "too_large", (json_int_t)g->too_large, "odd_name",
+                                (json_int_t)g->odd_name, "same_title", (json_int_t)g->same_title, "deleted",
+                                (json_int_t)g->deleted, "shallow", (int)g->shallow);
         out_json(stdout, doc);
         json_decref(doc);
         return;
@@ -189,10 +247,16 @@ static void print_result(const struct import_git *g)
         printf(", %llu binary left out", (unsigned long long)g->binary);
     if (g->too_large > 0)
         printf(", %llu too large left out", (unsigned long long)g->too_large);
+    if (g->odd_name > 0)
+        printf(", %llu with names that are not UTF-8 left out", (unsigned long long)g->odd_name);
+    if (g->same_title > 0)
+        printf(", %llu of the same title as another left out", (unsigned long long)g->same_title);
+    if (g->shallow)
+        printf(", of a history that was cut");
     fputc('\n', stdout);
 }
 
-static void free_oid(void *ctx, str key, void *value)
+static void free_value(void *ctx, str key, void *value)
 {
     (void)ctx;
     (void)key;
@@ -203,8 +267,10 @@ static void fini(struct import_git *g)
 {
     git_changes_end(&g->changes);
     git_history_fini(&g->history);
-    map_each(g->tree, free_oid, NULL);
+    map_each(g->tree, free_value, NULL);
     map_free(&g->tree);
+    map_each(g->titles, free_value, NULL);
+    map_free(&g->titles);
     buf_fini(&g->source);
     buf_fini(&g->html);
     import_close(&g->im);
@@ -225,6 +291,7 @@ enum cli_exit verb_import_git(struct cli_call *call)
     if (code != CLI_OK)
         return code;
     g.tree = map_new(0);
+    g.titles = map_new(0);
     buf_init(&g.source, GIT_BLOB_BYTES_MAX);
     buf_init(&g.html, IMPORT_HTML_BYTES_MAX);
     struct err_note note;

@@ -257,8 +257,9 @@ const struct cli_verb cli_verbs[] = {
                "of the page named like the document. The revision is the number of the commit, oldest first; the time "
                "of its render is the commit's; content html is Markdown rendered, or the text escaped, and content "
                "source the document as it is. Binary files, files over 2 MiB and names that are not UTF-8 are left "
-               "out; a deletion stores nothing; a rename is a new page.\n\nAn import goes on where the last one to the "
-               "same server ended. What is there already is not stored again.",
+               "out; a deletion stores nothing; a rename is a new page. Names that differ in Unicode normalisation "
+               "alone are one title: of two in one commit the second is left out.\n\nAn import goes on where "
+               "the last one to the same server ended. What is there already is not stored again.",
       .options = import_git_options, .files_from = 1, .operands_max = 1, .client = true, .run = verb_import_git },
     { .name = "import mediawiki-xml", .usage = "FILE|-", .summary = "import an export of MediaWiki",
       .prose = "Stores each revision in an export of MediaWiki (Special:Export, dumpBackup.php, dumps.wikimedia.org) "

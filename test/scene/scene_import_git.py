@@ -1,6 +1,7 @@
 """Goal: after `import git` every commit that touched a text document is a revision of its page, with the commit's time,
 and importing again, or going on, changes nothing but what is new.
 Method: repositories made here, of every odd kind, and this very one; git itself says what must be stored."""
+import json
 import os
 import pathlib
 import signal
@@ -86,6 +87,48 @@ def commits_become_revisions_with_their_times(binary):
         check(b'<pre>int a = 1 &lt; 2;' in server.request('GET', '/localhost/v1/page/html/src%2Fa.c/1').body, 'escapes')
         times = [item['rendered_at'] for item in client.json('history', 'README.md')]
         eq(times, [time.strftime('%Y-%m-%dT%H:%M:%S.000Z', time.gmtime(START + 60 * n)) for n in (4, 2, 1)])
+
+
+@scene
+def names_that_are_one_title_are_told(binary):
+    composed, apart = 'caf\u00e9.md', 'cafe\u0301.md'    # one title: NFC makes them the same
+    with Server(binary) as server:
+        client = Client(binary, server)
+        repository = Repository(client.folder / 'r')
+        repository.commit(**{apart: 'apart 1\n', composed: 'composed 1\n', 'plain.md': 'x\n'})
+        repository.commit(**{composed: 'composed 2\n'})
+        done = client('import', 'git', 'r', '--json')
+        eq(done.returncode, 0, done.stderr)
+        eq({k: json.loads(done.stdout)[k] for k in ('stored', 'refused', 'same_title')},
+           {'stored': 3, 'refused': 0, 'same_title': 1})
+        check(b'same title as another file of this commit' in done.stderr, done.stderr)
+        check(b'alone, so their revisions mix' in done.stderr, done.stderr)
+        eq((source(server, composed, 1), source(server, apart, 2)), (b'apart 1\n', b'composed 2\n'))
+        again, = client.json('import', 'git', 'r')
+        eq((again['stored'], again['imported_before'], again['same_title']), (0, 4, 1))
+        repository.git('rm', '-q', apart)
+        repository.commit()
+        repository.commit(**{composed: 'composed 3\n'})
+        done = client('import', 'git', 'r', '--restart')
+        eq((done.returncode, done.stderr.count(b'mix')), (0, 1), 'of two that are not there together nothing is said')
+        eq(source(server, composed), b'composed 3\n')
+
+
+@scene
+def a_history_that_was_cut_is_told(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        repository = Repository(client.folder / 'r')
+        for n in range(5):
+            repository.commit(**{'a.md': f'{n}\n'})
+        subprocess.run(['git', 'clone', '-q', '--depth', '2', f'file://{repository.path}', str(client.folder / 'cut')],
+                       check=True, timeout=60)
+        done = client('import', 'git', 'cut', '--json')
+        eq((done.returncode, json.loads(done.stdout)['shallow'], json.loads(done.stdout)['stored']), (0, True, 2))
+        check(b'git fetch --unshallow' in done.stderr, done.stderr)
+        with Server(binary) as other:
+            whole = Client(binary, other, client.folder)('import', 'git', 'r', '--json')
+            eq((json.loads(whole.stdout)['shallow'], whole.stderr), (False, b''))
 
 
 @scene
