@@ -262,22 +262,17 @@ static void backup_done(struct loop_job *j, bool canceled)
 {
     struct backup *b = CONTAINER_OF(j, struct backup, job);
     err why = canceled ? ERR_SHUTDOWN : b->result;
-    if (why == ERR_IO &&
-        b->note.text[0] !=
-            0) { /* the operator named the directory, so may hear what is wrong with it */
-        app_problem(b->x, 500, "io_error", NULL, str_of(b->note.text), STR_NONE);
-        return;
-    }
     if (why != ERR_OK) {
-        app_fail(b->x, why, &b->note);
+        app_fail_told(b->x, why, &b->note);
         return;
     }
     answer_json(b->x, 200,
                 arena_printf(http_arena(b->x),
-                             "{\"bytes_copied\":%llu,\"bytes_kept\":%llu,\"segments\":%llu}",
+                             "{\"bytes_copied\":%llu,\"bytes_kept\":%llu,\"segments\":%llu,\"segments_replaced\":%llu}",
                              (unsigned long long)b->out.bytes_copied,
                              (unsigned long long)b->out.bytes_kept,
-                             (unsigned long long)b->out.segments),
+                             (unsigned long long)b->out.segments,
+                             (unsigned long long)b->out.segments_replaced),
                 "no-store");
 }
 

@@ -229,16 +229,27 @@ void app_origin_fail(struct http_exchange *x, err why, const struct err_note *no
     problem(x, of_origin[why].status, of_origin[why].type, NULL, detail, STR_NONE, (retry_ms + 999) / 1000);
 }
 
-void app_fail(struct http_exchange *x, err why, const struct err_note *note)
+/* discreet: what broke is for the log, not for the client. */
+static void fail(struct http_exchange *x, err why, const struct err_note *note, bool discreet)
 {
     INVARIANT(why < ERR_CODES);
     str detail =
         note != NULL && note->text[0] != 0 ? str_of(note->text) : str_of(of_err[why].detail);
-    if (of_err[why].status == 500 ||
-        of_err[why].status == 507) { /* what broke is for the log, not for the client */
+    if (of_err[why].status == 500 || of_err[why].status == 507) {
         http_state_set(x, arena_cstr(http_arena(x), arena_printf(http_arena(x), "%s: %.*s",
                                                                  err_name(why), STR_ARG(detail))));
-        detail = str_of(of_err[why].detail);
+        if (discreet)
+            detail = str_of(of_err[why].detail);
     }
     app_problem(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE);
+}
+
+void app_fail(struct http_exchange *x, err why, const struct err_note *note)
+{
+    fail(x, why, note, true);
+}
+
+void app_fail_told(struct http_exchange *x, err why, const struct err_note *note)
+{
+    fail(x, why, note, false);
 }

@@ -19,6 +19,8 @@ void app_problem(struct http_exchange *x, int status, const char *type, const ch
 /* The standard status and type of a code; detail from note (may be NULL). For 500 and 507 the note
  * goes to the log instead, by way of http_state: app_finished writes it. */
 void app_fail(struct http_exchange *x, err why, const struct err_note *note);
+/* The same, and the client hears the note too: an operator, of the folder it named. */
+void app_fail_told(struct http_exchange *x, err why, const struct err_note *note);
 
 /* Why an origin, or a flight to it, gave nothing: 502, 503, 504, and what it said of the page itself. retry_ms: how
  * long asking again is in vain; 0: unknown. */

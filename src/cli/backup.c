@@ -6,7 +6,6 @@
 #include "cli/store.h"
 #include "cli/verbs.h"
 #include "engine/engine.h"
-#include "server/offline.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,29 +15,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void print_backup(bool json, const char *dir, uint64_t copied, uint64_t kept)
+static void print_backup(bool json, const char *dir, const struct engine_backup_result *r)
 {
     if (json) {
-        json_t *doc = json_pack("{s:s, s:I, s:I}", "backup", dir, "bytes_copied", (json_int_t)copied, "bytes_kept",
-                                (json_int_t)kept);
+        json_t *doc = json_pack("{s:s, s:I, s:I, s:I}", "backup", dir, "bytes_copied", (json_int_t)r->bytes_copied,
+                                "bytes_kept", (json_int_t)r->bytes_kept, "segments_replaced",
+                                (json_int_t)r->segments_replaced);
         out_json(stdout, doc);
         json_decref(doc);
         return;
     }
     char a[OUT_SIZE_BYTES], b[OUT_SIZE_BYTES];
-    out_size(copied, a);
-    out_size(kept, b);
+    out_size(r->bytes_copied, a);
+    out_size(r->bytes_kept, b);
     printf("backup in %s: %s copied, %s were there already\n", dir, a, b);
+    if (r->segments_replaced > 0)
+        printf("%llu log %s of the backup before %s damaged, and copied anew\n",
+               (unsigned long long)r->segments_replaced, r->segments_replaced == 1 ? "segment" : "segments",
+               r->segments_replaced == 1 ? "was" : "were");
 }
 
-/* What is there may be damaged; without the file, opening it to write would make a store. */
-static bool has_store(const char *dir)
-{
-    char path[COPY_PATH_BYTES];
-    int n = snprintf(path, sizeof path, "%s/STORE", dir);
-    return n > 0 && n < COPY_PATH_BYTES && access(path, F_OK) == 0;
-}
-
+/* Reads the store only, so its disk may be read-only. */
 static enum cli_exit backup_offline(const char *data, const char *dir, bool json)
 {
     struct stat st;
@@ -46,26 +43,20 @@ static enum cli_exit backup_offline(const char *data, const char *dir, bool json
         cli_error("backup: %s is no directory", data);
         return CLI_FAILED;
     }
-    if (!has_store(data)) {
-        cli_error("backup: there is no store in %s", data);
-        return CLI_FAILED;
-    }
-    struct offline f;
-    enum server_exit status;
-    struct err_note note;
-    if (offline_open(&f, data, &status, &note) != ERR_OK) {
-        cli_error("backup: %s", note.text);
-        return (enum cli_exit)status;
-    }
+    struct engine_opts opts = { .dir = data, .read_only = true };
+    struct engine *engine = NULL;
     struct engine_backup_result r;
-    err e = engine_backup(f.engine, dir, &r, &note);
-    offline_close(&f);
-    if (e != ERR_OK) {
+    store_time greatest;
+    struct err_note note;
+    err e = engine_open(&opts, &engine, &greatest, &note);
+    if (e == ERR_OK)
+        e = engine_backup(engine, dir, &r, &note);
+    engine_close(&engine);
+    if (e == ERR_OK)
+        print_backup(json, dir, &r);
+    else
         cli_error("backup: %s", note.text);
-        return (enum cli_exit)store_exit(e);
-    }
-    print_backup(json, dir, r.bytes_copied, r.bytes_kept);
-    return CLI_OK;
+    return e == ERR_BAD ? CLI_FAILED : (enum cli_exit)store_exit(e);
 }
 
 /* The server wants an absolute name, for it has another working directory. */
@@ -96,9 +87,10 @@ static enum cli_exit backup_online(const struct cli_call *call, const char *dir)
             .method = "POST", .path = STR("/v1/admin.backup"), .has_body = true, .body = str_of(body),
             .patient = true });
     if (doc != NULL)
-        print_backup(c.json, json_string_value(json_object_get(to, "to")),
-                     (uint64_t)json_integer_value(json_object_get(doc, "bytes_copied")),
-                     (uint64_t)json_integer_value(json_object_get(doc, "bytes_kept")));
+        print_backup(c.json, json_string_value(json_object_get(to, "to")), &(struct engine_backup_result){
+            .bytes_copied = (uint64_t)json_integer_value(json_object_get(doc, "bytes_copied")),
+            .bytes_kept = (uint64_t)json_integer_value(json_object_get(doc, "bytes_kept")),
+            .segments_replaced = (uint64_t)json_integer_value(json_object_get(doc, "segments_replaced")) });
     code = doc != NULL ? CLI_OK : CLI_FAILED;
     json_decref(doc);
     json_decref(to);
@@ -130,14 +122,20 @@ static bool is_free(const char *dir)
     return entries == 2;
 }
 
-static bool verify(const char *dir, bool json, enum cli_exit *code)
+static bool verify(const char *dir, bool is_backup, bool json, enum cli_exit *code)
 {
     struct store_check c;
     err e = store_check(dir, !json, &c);
-    if (e != ERR_OK) {
-        const char *first = json_string_value(json_array_get(c.found, 0));
-        cli_error("restore: %s: %s", dir, first != NULL ? first : c.note.text);
-    }
+    const char *first = json_string_value(json_array_get(c.found, 0));
+    if (first == NULL)
+        first = c.note.text;
+    if (e == ERR_CORRUPT && is_backup)
+        cli_error("restore: the backup in %s is damaged, nothing is restored: %s (where its store is still whole, one"
+                  " more backup into it mends it)", dir, first);
+    else if (e == ERR_CORRUPT)
+        cli_error("restore: the copy of the backup in %s is damaged, nothing is restored: %s", dir, first);
+    else if (e != ERR_OK)
+        cli_error("restore: %s: %s", dir, first);
     json_decref(c.found);
     *code = (enum cli_exit)store_exit(e);
     return e == ERR_OK;
@@ -148,7 +146,7 @@ static enum cli_exit restore_to(const char *backup, const char *dir, const char 
     enum cli_exit code;
     uint64_t bytes;
     struct err_note note;
-    if (!verify(backup, json, &code))
+    if (!verify(backup, true, json, &code))
         return code;
     err e = copy_tree(backup, part, &bytes, &note);
     if (e == ERR_CONFLICT) {
@@ -161,7 +159,7 @@ static enum cli_exit restore_to(const char *backup, const char *dir, const char 
         copy_remove(part);
         return CLI_FAILED;
     }
-    if (!verify(part, json, &code)) {
+    if (!verify(part, false, json, &code)) {
         copy_remove(part);
         return code;
     }

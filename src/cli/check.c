@@ -32,7 +32,7 @@ static enum cli_exit check_offline(const char *dir, bool json)
     err e = store_check(dir, !json, &c);
     bool opened = e == ERR_OK || c.damages > 0;
     if (!opened)
-        cli_error("check: %s", c.note.text);
+        cli_error("check: %s: %s", dir, c.note.text);
     else if (!json)
         print_found(c.found, c.damages);
     if (json) {

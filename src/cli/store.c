@@ -43,10 +43,12 @@ static err check_engine(const char *dir, struct checking *c)
 {
     struct engine *engine = NULL;
     store_time greatest;
-    struct engine_opts opts = { .dir = dir, .read_only = true };
+    struct engine_opts opts = { .dir = dir, .read_only = true, .despite_damage = true };
     err e = engine_open(&opts, &engine, &greatest, &c->out->note);
     if (e != ERR_OK)
         return e;
+    if (c->out->note.text[0] != '\0')
+        on_found(c, c->out->note.text);
     struct engine_check_opts check = { .found = on_found, .progress = on_progress, .ctx = c };
     e = engine_check(engine, &check);
     if (e == ERR_OK) { /* page rows say nothing while records below them are damaged */
@@ -58,7 +60,7 @@ static err check_engine(const char *dir, struct checking *c)
     if (e != ERR_OK && e != ERR_CORRUPT)
         err_note_set(&c->out->note, "cannot read all of %s: %s", dir, err_name(e));
     engine_close(&engine);
-    return e;
+    return e == ERR_OK && c->out->damages > 0 ? ERR_CORRUPT : e;
 }
 
 err store_check(const char *dir, bool progress, struct store_check *out)

@@ -7,9 +7,11 @@
  *                  that is there in full is kept
  *   switch         STORE goes, the new segments and the new index replace the old, segments the source no longer has
  *                  go, STORE comes back
- *   verify         the copy is opened for reading and checked
+ *   verify         the copy is opened for reading and checked; if segments are damaged that were kept, all of this runs
+ *                  once more, copying them anew
  * An interrupted backup is finished by running it again. Until the switch the folder opens as the backup before; in
- * the switch, and in a first backup, it has no STORE and does not open. */
+ * the switch, and in a first backup, it has no STORE and does not open. Half files (.new) go when a backup fails and
+ * when one begins, whole segments (.next) are kept for the next one, but on a full disk. */
 #include "engine/store_file.h"
 
 #include <dirent.h>
@@ -22,40 +24,60 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { COPY_BYTES = 1 << 20, PART_NAME_BYTES = VLOG_NAME_BYTES + 8 };
+enum {
+    COPY_BYTES = 1 << 20,
+    PART_NAME_BYTES = VLOG_NAME_BYTES + 8,
+    SUSPECTS_MAX = 256,      /* with more, all segments are copied anew */
+};
 
 struct backup {
     struct engine *engine;
     const char *dir;
     int dir_fd, log_fd, index_fd, lock_fd;
+    bool had_store;          /* a whole backup was there */
+    bool opened, switching;  /* how far it came */
     struct vlog_tail tail;
     char *buffer;
     struct engine_backup_result result;
-    struct err_note *note;
+    uint32_t suspects[SUSPECTS_MAX];
+    size_t suspect_count;
+    uint64_t bytes_replaced;
+    struct err_note note;
 };
 
 static err refuse(struct backup *b, const char *what, int errno_value)
 {
-    err_note_set(b->note, "%s in %s: %s", what, b->dir, strerror(errno_value));
+    err_note_set(&b->note, "%s %s: %s", what, b->dir, strerror(errno_value));
     return file_err(errno_value) == ERR_FULL ? ERR_FULL : ERR_IO;
+}
+
+/* The same before anything was done: as a rule it is the wrong place, which is the caller's to mend. */
+static err refuse_place(struct backup *b, const char *what, int errno_value)
+{
+    static const int wrong[] = { ENOENT, ENOTDIR, EACCES, EPERM, EROFS, ENAMETOOLONG, ELOOP };
+    err why = refuse(b, what, errno_value);
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        if (errno_value == wrong[i])
+            why = ERR_BAD;
+    return why;
 }
 
 static err target_folder(struct backup *b, const char *name, int *fd)
 {
     if (mkdirat(b->dir_fd, name, 0700) != 0 && errno != EEXIST)
-        return refuse(b, "cannot make a folder", errno);
+        return refuse_place(b, "cannot make a folder in", errno);
     int why = file_open(b->engine->faults, b->dir_fd, name, O_RDONLY | O_DIRECTORY, fd);
-    return why == 0 ? ERR_OK : refuse(b, "cannot open a folder", why);
+    return why == 0 ? ERR_OK : refuse_place(b, "cannot open a folder in", why);
 }
 
 static err target_lock(struct backup *b)
 {
     int why = file_open(b->engine->faults, b->dir_fd, "LOCK", O_RDWR | O_CREAT, &b->lock_fd);
     if (why != 0)
-        return refuse(b, "cannot make LOCK", why);
+        return refuse_place(b, "cannot make the file LOCK in", why);
     if (flock(b->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return ERR_OK;
-    err_note_set(b->note, "the store at %s is in use", b->dir);
+    err_note_set(&b->note, "%s is in use by another process", b->dir);
     return ERR_CONFLICT;
 }
 
@@ -83,30 +105,78 @@ static bool target_is_foreign(const struct backup *b)
     return foreign;
 }
 
-static err target_open(struct backup *b)
+/* Is what STORE in the folder says this store, or nothing? */
+static err target_is_ours(struct backup *b)
 {
     unsigned char id[RECORD_ID_BYTES];
+    struct err_note note = { .text = "" };
+    err why = store_read_id(b->engine->faults, b->dir_fd, id, &note);
+    b->had_store = why == ERR_OK;
+    if (why == ERR_NOT_FOUND)
+        return ERR_OK;
+    if (why == ERR_OK && memcmp(id, b->engine->id, sizeof(id)) != 0) {
+        err_note_set(&b->note, "%s holds another store", b->dir);
+        return ERR_CONFLICT;
+    }
+    if (why == ERR_CORRUPT) {
+        err_note_set(&b->note, "%s: %s (a backup has the same file STORE as its store)", b->dir, note.text);
+        return ERR_CONFLICT;
+    }
+    return why == ERR_OK ? ERR_OK : refuse(b, "cannot read STORE in", EIO);
+}
+
+/* Removes what ends so; what cannot be removed is in the way of nobody. */
+static void sweep(int folder_fd, const char *ending)
+{
+    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *d = readdir(dir); d != NULL; d = readdir(dir))
+        if (str_ends(str_of(d->d_name), str_of(ending)))
+            (void)unlinkat(folder_fd, d->d_name, 0);
+    closedir(dir);
+}
+
+static void sweep_halves(const struct backup *b)
+{
+    sweep(b->log_fd, ".new");
+    sweep(b->index_fd, ".new");
+}
+
+void backup_sweep(const struct engine *e)
+{
+    sweep(e->log_fd, ".new");
+    sweep(e->log_fd, ".next");
+    sweep(e->index_fd, ".new");
+}
+
+static err target_open(struct backup *b)
+{
     if (mkdir(b->dir, 0700) != 0 && errno != EEXIST)
-        return refuse(b, "cannot make the folder", errno);
+        return refuse_place(b, "cannot make the folder", errno);
     int why = file_open(b->engine->faults, AT_FDCWD, b->dir, O_RDONLY | O_DIRECTORY, &b->dir_fd);
     if (why != 0)
-        return refuse(b, "cannot open the folder", why);
+        return refuse_place(b, "cannot open the folder", why);
     if (target_is_foreign(b)) {
-        err_note_set(b->note, "%s holds other things than a backup", b->dir);
+        err_note_set(&b->note, "%s holds other things than a backup", b->dir);
         return ERR_CONFLICT;
     }
     err is = target_lock(b);
+    if (is == ERR_OK)
+        is = target_is_ours(b);
+    if (is == ERR_OK)
+        is = target_folder(b, "log", &b->log_fd);
+    if (is == ERR_OK)
+        is = target_folder(b, "index", &b->index_fd);
     if (is != ERR_OK)
         return is;
-    is = store_read_id(b->engine->faults, b->dir_fd, id, b->note);
-    if (is == ERR_OK && memcmp(id, b->engine->id, sizeof(id)) != 0) {
-        err_note_set(b->note, "%s holds another store", b->dir);
-        return ERR_CONFLICT;
-    }
-    if (is != ERR_OK && is != ERR_NOT_FOUND)
-        return is == ERR_CORRUPT ? ERR_CONFLICT : is;
-    is = target_folder(b, "log", &b->log_fd);
-    return is == ERR_OK ? target_folder(b, "index", &b->index_fd) : is;
+    b->opened = true;
+    sweep_halves(b);
+    return ERR_OK;
 }
 
 static err copy_index(struct backup *b)
@@ -114,7 +184,7 @@ static err copy_index(struct backup *b)
     int fd = -1;
     int why = file_open(b->engine->faults, b->index_fd, "data.mdb.new", O_RDWR | O_CREAT | O_TRUNC, &fd);
     if (why != 0)
-        return refuse(b, "cannot write the index", why);
+        return refuse(b, "cannot write the index in", why);
     why = mdb_env_copyfd(b->engine->env, fd);
     if (why == 0)
         why = file_sync(b->engine->faults, fd);
@@ -122,7 +192,7 @@ static err copy_index(struct backup *b)
     if (why == 0 && fstat(fd, &st) == 0)
         b->result.bytes_copied += (uint64_t)st.st_size;
     close(fd);
-    return why == 0 ? ERR_OK : refuse(b, "cannot write the index", why > 0 ? why : EIO);
+    return why == 0 ? ERR_OK : refuse(b, "cannot write the index in", why > 0 ? why : EIO);
 }
 
 /* ---- segments ---- */
@@ -213,12 +283,25 @@ static int unlink_part(struct backup *b, uint32_t number, const char *behind)
     return why == ENOENT ? 0 : why;
 }
 
+static bool is_suspect(const struct backup *b, uint32_t number)
+{
+    for (size_t i = 0; i < b->suspect_count; i++)
+        if (b->suspects[i] == number)
+            return true;
+    return b->suspect_count == SUSPECTS_MAX;
+}
+
 static err copy_segment(struct backup *b, const struct vlog_segment *s)
 {
+    bool suspect = is_suspect(b, s->number);
     uint64_t end = s->number == b->tail.segment ? b->tail.offset : s->end;
     char name[PART_NAME_BYTES], next[PART_NAME_BYTES];
     int why = 0;
-    if (is_kept(b, part_name(s->number, "", name), s->number, end)) {
+    if (suspect) {
+        why = copy_file(b, s->number, end);
+        b->result.segments_replaced++;
+        b->bytes_replaced += end;
+    } else if (is_kept(b, part_name(s->number, "", name), s->number, end)) {
         b->result.bytes_kept += end;
         why = unlink_part(b, s->number, ".next");
     } else if (is_kept(b, part_name(s->number, ".next", next), s->number, end)) {
@@ -229,7 +312,7 @@ static err copy_segment(struct backup *b, const struct vlog_segment *s)
     if (why == ENOENT)
         return ERR_OK; /* it was empty and went meanwhile */
     if (why != 0)
-        return refuse(b, "cannot copy a log segment", why);
+        return refuse(b, "cannot copy a log segment in", why);
     b->result.segments++;
     return ERR_OK;
 }
@@ -244,7 +327,7 @@ static err copy_segments(struct backup *b)
             why = vlog_segment_next(b->engine->log, s.number + 1, &s);
     }
     if (why == ERR_NOT_FOUND || why == ERR_OK)
-        return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK : refuse(b, "cannot sync", EIO);
+        return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK : refuse(b, "cannot sync in", EIO);
     return why;
 }
 
@@ -266,19 +349,20 @@ static err place_segments(struct backup *b)
             why = why == 0 ? unlink_part(b, number, "") : why;
         }
         if (why != 0 && why != ENOENT)
-            return refuse(b, "cannot put the segments in place", why);
+            return refuse(b, "cannot put the segments in place in", why);
     }
-    return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK : refuse(b, "cannot sync", EIO);
+    return file_sync(b->engine->faults, b->log_fd) == 0 ? ERR_OK : refuse(b, "cannot sync in", EIO);
 }
 
 static err switch_over(struct backup *b)
 {
     const struct file_faults *ff = b->engine->faults;
+    b->switching = true;
     int why = file_unlink(ff, b->dir_fd, "STORE");
     if (why == 0)
         why = file_sync(ff, b->dir_fd);
     if (why != 0 && why != ENOENT)
-        return refuse(b, "cannot take STORE away", why);
+        return refuse(b, "cannot take STORE away in", why);
     err is = place_segments(b);
     if (is != ERR_OK)
         return is;
@@ -286,9 +370,9 @@ static err switch_over(struct backup *b)
     if (why == 0)
         why = file_sync(ff, b->index_fd);
     if (why != 0)
-        return refuse(b, "cannot put the index in place", why);
+        return refuse(b, "cannot put the index in place in", why);
     is = store_write_id(ff, b->dir_fd, b->engine->id);
-    return is == ERR_OK ? ERR_OK : refuse(b, "cannot write STORE", is == ERR_FULL ? ENOSPC : EIO);
+    return is == ERR_OK ? ERR_OK : refuse(b, "cannot write STORE in", is == ERR_FULL ? ENOSPC : EIO);
 }
 
 static void fd_close(int *fd)
@@ -298,33 +382,36 @@ static void fd_close(int *fd)
     *fd = -1;
 }
 
-struct first_damage {
-    struct err_note *note;
-    bool found;
-};
+/* ---- verifying ---- */
 
 static void note_first(void *ctx, const char *what)
 {
-    struct first_damage *d = ctx;
-    if (!d->found)
-        err_note_set(d->note, "the copy is damaged: %s", what);
-    d->found = true;
+    struct backup *b = ctx;
+    if (b->note.text[0] == '\0')
+        err_note_set(&b->note, "%s", what);
+}
+
+static void suspect_add(void *ctx, uint32_t segment)
+{
+    struct backup *b = ctx;
+    if (!is_suspect(b, segment))
+        b->suspects[b->suspect_count++] = segment;
 }
 
 static err verify(struct backup *b)
 {
-    fd_close(&b->lock_fd);
     MDB_envinfo info;
     if (mdb_env_info(b->engine->env, &info) != 0)
         return ERR_IO;
     struct engine_opts opts = { .dir = b->dir, .read_only = true, .index_bytes_max = info.me_mapsize };
     struct engine *copy = NULL;
     store_time greatest;
-    err why = engine_open(&opts, &copy, &greatest, b->note);
+    b->note.text[0] = '\0';
+    b->suspect_count = 0;
+    err why = engine_open(&opts, &copy, &greatest, &b->note);
     if (why != ERR_OK)
         return why;
-    struct first_damage damage = { .note = b->note };
-    struct engine_check_opts check = { .found = note_first, .ctx = &damage };
+    struct engine_check_opts check = { .found = note_first, .damaged = suspect_add, .ctx = b };
     why = engine_check(copy, &check);
     engine_close(&copy);
     return why;
@@ -339,45 +426,94 @@ static struct vlog_tail acknowledged(struct engine *e)
     return tail;
 }
 
-static err backup_run(struct backup *b)
+static err copy_and_switch(struct backup *b)
 {
     err why = target_open(b);
-    if (why == ERR_OK) /* so that the log of the copy has next to no tail that the index does not know: damage there */
-        why = engine_flush(b->engine); /* would look like a write that was cut off */
-    if (why == ERR_OK)
-        why = copy_index(b);
+    if (why != ERR_OK)
+        return why;
+    /* So that the log of the copy has next to no tail that the index does not know: damage there would look like a
+     * write that was cut off. A store that cannot write any more is copied with its tail. */
+    why = engine_flush(b->engine);
+    if (why != ERR_OK && why != ERR_FULL)
+        return why;
+    why = copy_index(b);
     b->tail = acknowledged(b->engine);
     if (why == ERR_OK)
         why = copy_segments(b);
-    if (why == ERR_OK)
-        why = switch_over(b);
+    return why == ERR_OK ? switch_over(b) : why;
+}
+
+/* After a failure: takes away what must not stay, and says what the folder holds. */
+static void clear_up(struct backup *b, err why)
+{
+    if (!b->opened)
+        return;
+    bool emptied = why == ERR_FULL && !b->switching;
+    sweep_halves(b);
+    if (emptied)
+        sweep(b->log_fd, ".next");
+    struct err_note first = b->note;
+    const char *what = first.text[0] != '\0' ? first.text : err_name(why);
+    err_note_set(&b->note, "%s%s%s", what, emptied ? "; what was copied is removed again" : "",
+                 b->switching ? "; the folder holds no whole backup until backup has run there again"
+                 : b->had_store ? "; the backup that was there before is whole"
+                                : "; there is no backup there yet");
+}
+
+/* One time through, up to the verifying. */
+static err pass(struct backup *b)
+{
+    struct engine_view *v = engine_view_begin(b->engine);
+    struct engine_pin pin = engine_pin(v);
+    engine_view_end(&v);
+    b->opened = b->switching = false;
+    b->note.text[0] = '\0';
+    err why = copy_and_switch(b);
+    engine_unpin(b->engine, pin);
+    if (why != ERR_OK)
+        clear_up(b, why);
+    fd_close(&b->lock_fd);
+    fd_close(&b->index_fd);
+    fd_close(&b->log_fd);
+    fd_close(&b->dir_fd);
+    return why;
+}
+
+static err run(struct backup *b)
+{
+    err why = pass(b);
+    if (why != ERR_OK)
+        return why;
+    why = verify(b);
+    if (why == ERR_CORRUPT && b->suspect_count > 0 && b->result.bytes_kept > 0) {
+        uint64_t kept = b->result.bytes_kept;
+        b->result = (struct engine_backup_result){ .bytes_copied = b->result.bytes_copied };
+        why = pass(b);
+        b->result.bytes_kept = kept > b->bytes_replaced ? kept - b->bytes_replaced : 0;
+        why = why == ERR_OK ? verify(b) : why;
+    }
+    if (why == ERR_CORRUPT) {
+        struct err_note first = b->note;
+        err_note_set(&b->note, "%s, in the copy just made in %s. The store seems to be damaged itself: run check on it",
+                     first.text, b->dir);
+    }
     return why;
 }
 
 err engine_backup(struct engine *e, const char *dir, struct engine_backup_result *out, struct err_note *note)
 {
     MAGIC_CHECK(e, ENGINE_MAGIC);
-    struct backup b = { .engine = e, .dir = dir, .note = note };
+    struct backup b = { .engine = e, .dir = dir };
     b.dir_fd = b.log_fd = b.index_fd = b.lock_fd = -1;
     b.buffer = malloc(COPY_BYTES);
     INVARIANT(b.buffer != NULL);
-    if (note != NULL)
-        note->text[0] = '\0';
-    struct engine_view *v = engine_view_begin(e);
-    struct engine_pin pin = engine_pin(v);
-    engine_view_end(&v);
-    err why = backup_run(&b);
-    engine_unpin(e, pin);
-    if (why == ERR_OK)
-        why = verify(&b);
-    fd_close(&b.lock_fd);
-    fd_close(&b.index_fd);
-    fd_close(&b.log_fd);
-    fd_close(&b.dir_fd);
+    err why = run(&b);
     free(b.buffer);
-    if (why != ERR_OK && note != NULL && note->text[0] == '\0')
-        err_note_set(note, "the backup to %s failed: %s", dir, err_name(why));
     if (why == ERR_OK)
         *out = b.result;
+    else if (b.note.text[0] == '\0')
+        err_note_set(note, "the backup to %s failed: %s", dir, err_name(why));
+    else
+        err_note_set(note, "%s", b.note.text);
     return why;
 }

@@ -30,14 +30,30 @@ struct check {
     size_t reported_count;
 };
 
-static void found(struct check *c, const char *format, ...) PRINTF_LIKE(2, 3);
-static void found(struct check *c, const char *format, ...)
+enum { FILE_TEXT_BYTES = 8 + VLOG_NAME_BYTES, INDEX = 0 };
+
+/* The file as it is called in the store's folder. segment INDEX: the index. */
+static const char *file_text(uint32_t segment, char out[FILE_TEXT_BYTES])
+{
+    char name[VLOG_NAME_BYTES];
+    vlog_segment_name(segment, name);
+    (void)snprintf(out, FILE_TEXT_BYTES, "%s%s", segment == INDEX ? "index/" : "log/",
+                   segment == INDEX ? "data.mdb" : name);
+    return out;
+}
+
+/* Damage of a file, and a sentence that goes on behind its name. */
+static void found(struct check *c, uint32_t segment, const char *format, ...) PRINTF_LIKE(3, 4);
+static void found(struct check *c, uint32_t segment, const char *format, ...)
 {
     char text[256];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof(text), format, args);
+    size_t n = strlen(file_text(segment, text));
+    (void)vsnprintf(text + n, sizeof(text) - n, format, args);
     va_end(args);
+    if (segment != INDEX && c->opts->damaged != NULL)
+        c->opts->damaged(c->opts->ctx, segment);
     c->found++;
     if (c->opts->found != NULL)
         c->opts->found(c->opts->ctx, text);
@@ -85,13 +101,13 @@ static void each_row(struct check *c, row_fn *fn, bool report)
             fn(c, key, &row);
         } else if (report) {
             c->rows_damaged++;
-            found(c, "row %s in space %d fails its checksum", key_text(str_skip(key, 1), text),
+            found(c, INDEX, ": row %s in space %d fails its checksum", key_text(str_skip(key, 1), text),
                   key.n > 0 ? (unsigned char)key.p[0] : 0);
         }
     }
     mdb_cursor_close(cursor);
     if (rc != MDB_NOTFOUND && report)
-        found(c, "the index cannot be read to its end: %s", mdb_strerror(rc));
+        found(c, INDEX, " cannot be read to its end: %s", mdb_strerror(rc));
 }
 
 static void count_row(struct check *c, str key, const struct engine_row *row)
@@ -100,7 +116,7 @@ static void count_row(struct check *c, str key, const struct engine_row *row)
     if (blob_in_log(&row->blob))
         c->rows_in_log++;
     else if (row->blob.n > 0 && XXH3_64bits(row->blob.mem, row->blob.n) != row->blob.hash)
-        found(c, "the inline value of row %s fails its checksum", key_text(str_skip(key, 1), text));
+        found(c, INDEX, ": the value in row %s fails its checksum", key_text(str_skip(key, 1), text));
 }
 
 static bool is_reported(const struct check *c, const struct engine_blob *b)
@@ -142,8 +158,8 @@ static void find_lost(struct check *c, str key, const struct engine_row *row)
     err why = index_dead_at(c->engine, c->view->txn, b->segment, b->extent_offset, &dead);
     bool is_dead = why == ERR_OK && dead.offset <= b->extent_offset;
     if (is_dead || !record_stands(c, key, b))
-        found(c, "row %s: its value is not in the log at segment %u, offset %llu", key_text(str_skip(key, 1), text),
-              b->segment, (unsigned long long)b->extent_offset);
+        found(c, b->segment, " at offset %llu: the value of row %s is not there", (unsigned long long)b->extent_offset,
+              key_text(str_skip(key, 1), text));
 }
 
 /* ---- segments ---- */
@@ -163,14 +179,15 @@ static void check_owner(struct check *c, const struct walk_record *r)
     if (rc == 0 && blob_same_place(&row.blob, &r->blob)) {
         c->records_matched++;
         if (row.blob.n != r->blob.n || row.blob.hash != r->blob.hash)
-            found(c, "row %s and its record in the log differ", key_text(key, text));
+            found(c, r->blob.segment, " at offset %llu: the record and its row %s in index/data.mdb differ",
+                  (unsigned long long)r->blob.extent_offset, key_text(key, text));
         return;
     }
     if (c->rows_damaged > 0)
         c->rows_damaged--;
     else
-        found(c, "%u bytes in segment %u at offset %llu belong to no row (%s)", r->blob.extent_size, r->blob.segment,
-              (unsigned long long)r->blob.extent_offset, key_text(key, text));
+        found(c, r->blob.segment, " at offset %llu: %u bytes belong to no row (%s)",
+              (unsigned long long)r->blob.extent_offset, r->blob.extent_size, key_text(key, text));
 }
 
 static void check_value(struct check *c, const struct engine_blob *b, str key)
@@ -182,14 +199,14 @@ static void check_value(struct check *c, const struct engine_blob *b, str key)
     bool fits = why == ERR_OK && XXH3_64bits(bytes, b->n) == b->hash;
     free(bytes);
     if (!fits)
-        found(c, "the value of row %s (segment %u, offset %llu) %s", key_text(key, text), b->segment,
-              (unsigned long long)b->extent_offset, why == ERR_IO ? "cannot be read" : "fails its checksum");
+        found(c, b->segment, " at offset %llu: the value of row %s %s", (unsigned long long)b->extent_offset,
+              key_text(key, text), why == ERR_IO ? "cannot be read" : "fails its checksum");
 }
 
 static void report_gap(struct check *c, const struct walk *w, uint64_t from)
 {
-    found(c, "segment %u is damaged at offset %llu: %llu bytes are neither dead nor a record", w->segment,
-          (unsigned long long)from, (unsigned long long)(w->at - from));
+    found(c, w->segment, " at offset %llu: %llu bytes are neither dead nor a record", (unsigned long long)from,
+          (unsigned long long)(w->at - from));
     if (c->reported_count < REPORTED_MAX)
         c->reported[c->reported_count++] =
             (struct vlog_extent){ .segment = w->segment, .offset = from, .size = w->at - from };
@@ -226,7 +243,7 @@ static void check_header(struct check *c, uint32_t number)
     if (why == ERR_OK)
         why = record_segment_decode((str){ .p = header, .n = sizeof(header) }, spot);
     if (why != ERR_OK)
-        found(c, "the header of segment %u is damaged", number);
+        found(c, number, ": its header is damaged");
 }
 
 static void check_segment(struct check *c, const struct index_segment *s)
@@ -235,7 +252,7 @@ static void check_segment(struct check *c, const struct index_segment *s)
     if (s->dead + RECORD_SEGMENT_BYTES == s->end)
         return; /* empty: the view keeps nothing of it, so it may be gone at any moment */
     if (vlog_segment_next(c->engine->log, s->number, &file) != ERR_OK || file.number != s->number) {
-        found(c, "segment %u is missing", s->number);
+        found(c, s->number, " is missing");
         if (c->reported_count < REPORTED_MAX)
             c->reported[c->reported_count++] = (struct vlog_extent){ .segment = s->number, .size = s->end };
         return;
@@ -246,8 +263,8 @@ static void check_segment(struct check *c, const struct index_segment *s)
     size_t gaps = c->reported_count;
     walk_segment(c, &w);
     if (w.dead_bytes != s->dead && gaps == c->reported_count)
-        found(c, "segment %u has %llu dead bytes, the index counts %llu", s->number,
-              (unsigned long long)w.dead_bytes, (unsigned long long)s->dead);
+        found(c, INDEX, " counts %llu dead bytes in segment %u, which has %llu", (unsigned long long)s->dead, s->number,
+              (unsigned long long)w.dead_bytes);
     walk_fini(&w);
 }
 
@@ -263,7 +280,7 @@ static void each_segment(struct check *c, bool count_only)
         why = index_segment_next(c->engine, c->view->txn, s.number + 1, &s);
     }
     if (why == ERR_CORRUPT && !count_only)
-        found(c, "the index's list of segments fails its checksum behind segment %u", s.number);
+        found(c, INDEX, ": the list of segments fails its checksum behind segment %u", s.number);
 }
 
 /* ---- what is not indexed yet ---- */

@@ -172,7 +172,9 @@ struct engine_opts {
     uint64_t free_bytes_min;   /* puts are refused when the disk has less left; 0: 64 MiB */
     uint32_t waiting_max;      /* updates waiting at once; 0: 65536 */
     uint32_t sync_interval_ms; /* of updates acknowledged unsynced; 0: 50 */
-    bool read_only;            /* for check: changes nothing on disk, replays into memory */
+    bool read_only;            /* for check and backup: changes nothing on disk, replays into memory */
+    bool despite_damage;       /* with read_only, for check: a damaged log is opened as far as it can be; what is behind
+                                  the damage and not in the index is left out, which the note then says */
     const struct file_faults *faults; /* vlog/file.h: tests make the disk fail; NULL: it does not */
 };
 
@@ -204,19 +206,25 @@ struct engine_stats {
 void engine_stats_get(struct engine *e, struct engine_stats *out);
 
 /* Verifies every row, log record and checksum, the space accounting, and that nothing leaks. Online or on
- * a read_only engine. found is called once per damage, with a sentence. Blocks. Returns ERR_CORRUPT when
- * anything was found. pace_bytes_per_s 0: as fast as it goes. */
+ * a read_only engine. found is called once per damage, with a sentence that begins with the file; damaged before it if
+ * that is a log segment. Both may be NULL. Blocks. Returns ERR_CORRUPT when anything was found. pace_bytes_per_s 0: as
+ * fast as it goes. */
 struct engine_check_opts {
     void (*found)(void *ctx, const char *what);
+    void (*damaged)(void *ctx, uint32_t segment);
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
     uint64_t pace_bytes_per_s;
 };
 MUST_CHECK err engine_check(struct engine *e, const struct engine_check_opts *opts);
 /* Copies a consistent state of the store to dir while it runs; what dir already holds of this store is not
- * copied again. The result opens as a store. Blocks. Fails: ERR_CONFLICT when dir holds another store, or
- * things that are no store. */
-struct engine_backup_result { uint64_t bytes_copied, bytes_kept, segments; };
+ * copied again, unless it turns out damaged. The result opens as a store. Blocks. Fails: ERR_CONFLICT when dir holds
+ * another store, or things that are no store; ERR_BAD: no backup can be made at dir; ERR_CORRUPT: the store itself is
+ * damaged; ERR_FULL: what was copied is removed again. The note says what dir holds then. */
+struct engine_backup_result {
+    uint64_t bytes_copied, bytes_kept, segments;
+    uint64_t segments_replaced; /* were there, and damaged */
+};
 MUST_CHECK err engine_backup(struct engine *e, const char *dir, struct engine_backup_result *out,
                              struct err_note *note);
 

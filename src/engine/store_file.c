@@ -132,8 +132,10 @@ static err take_lock(struct engine *e, struct err_note *note)
     int why = file_open(e->faults, e->dir_fd, "LOCK", e->read_only ? O_RDONLY : O_RDWR | O_CREAT, &e->lock_fd);
     if (why == ENOENT)
         return ERR_OK; /* read_only: nobody who writes was ever here */
-    if (why != 0)
+    if (why != 0) {
+        err_note_set(note, "the store at %s cannot be opened: its file LOCK: %s", e->dir, strerror(why));
         return ERR_IO;
+    }
     if (flock(e->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return ERR_OK;
     if (errno != EWOULDBLOCK)
@@ -164,7 +166,12 @@ static err open_folder(struct engine *e, const char *name, int *fd, struct err_n
 static err open_dir(struct engine *e, struct err_note *note)
 {
     bool made = !e->read_only && mkdir(e->dir, 0700) == 0;
+    int unmade = made || e->read_only ? 0 : errno;
     int why = file_open(e->faults, AT_FDCWD, e->dir, O_RDONLY | O_DIRECTORY, &e->dir_fd);
+    if (why == ENOENT && unmade != 0) {
+        err_note_set(note, "the folder %s cannot be made: %s", e->dir, strerror(unmade));
+        return ERR_IO;
+    }
     if (why != 0) {
         err_note_set(note, "the folder %s cannot be opened: %s", e->dir, strerror(why));
         return why == ENOENT && e->read_only ? ERR_NOT_FOUND : ERR_IO;

@@ -24,10 +24,12 @@ struct replay {
 
 static err damaged(struct replay *r, const char *what)
 {
+    char name[VLOG_NAME_BYTES];
+    vlog_segment_name(r->at.segment, name);
     err_note_set(r->note,
-                 "log segment %u is damaged at offset %llu: %s. Restore the store from a backup, or copy it"
-                 " and run check on the copy to see what is left",
-                 r->at.segment, (unsigned long long)r->at.offset, what);
+                 "log/%s is damaged at offset %llu: %s. What was written behind it may be lost; restore the store from"
+                 " a backup, or see with check --data what else is damaged",
+                 name, (unsigned long long)r->at.offset, what);
     return ERR_CORRUPT;
 }
 

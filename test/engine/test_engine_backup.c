@@ -1,0 +1,302 @@
+/* Goal: a backup that is damaged is named, file and folder, and made whole by the next one of a good store; what a
+ * broken-off one leaves behind goes.
+ * Method: single bytes of a copy, or of its store, are flipped between backups; files are laid into the folder, or the
+ * disk is made to fail. */
+#include "model.h"
+
+#include "vlog/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 40, VALUE_BYTES = 20000, SEGMENT_BYTES = 256 << 10 };
+
+struct pair {
+    struct scratch store, copy;
+    struct file_faults faults;
+    bool full;                      /* writes to a file that is not empty fail */
+    struct engine_backup_result r;
+    struct err_note note;
+};
+
+static int hit(void *ctx, enum file_call call, size_t *n)
+{
+    struct pair *p = ctx;
+    (void)n;
+    return p->full && call == FILE_PWRITEV ? ENOSPC : 0;
+}
+
+static void put(struct pair *p, unsigned row, unsigned version)
+{
+    static char bytes[VALUE_BYTES];
+    char key[16];
+    int n = snprintf(key, sizeof(key), "row-%04u", row);
+    scratch_bytes(1000 * version + row, bytes, sizeof(bytes));
+    assert_int_equal(scratch_put(&p->store, SPACE_ROW, (str){ .p = key, .n = (size_t)n }, STR("v"),
+                                 (str){ .p = bytes, .n = sizeof(bytes) }), ERR_OK);
+}
+
+static err back_up(struct pair *p)
+{
+    p->note.text[0] = '\0';
+    return engine_backup(p->store.engine, p->copy.dir, &p->r, &p->note);
+}
+
+static void backed_up(struct pair *p)
+{
+    if (back_up(p) != ERR_OK)
+        fail_msg("%s", p->note.text);
+}
+
+static int setup(void **state)
+{
+    struct pair *p = calloc(1, sizeof(*p));
+    assert_non_null(p);
+    p->faults = (struct file_faults){ .hit = hit, .ctx = p };
+    scratch_init(&p->store);
+    scratch_init(&p->copy);
+    p->store.segment_bytes = p->copy.segment_bytes = SEGMENT_BYTES;
+    p->store.faults = &p->faults;
+    scratch_open(&p->store);
+    for (unsigned i = 0; i < ROWS; i++)
+        put(p, i, 1);
+    *state = p;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct pair *p = *state;
+    scratch_fini(&p->copy);
+    scratch_fini(&p->store);
+    free(p);
+    return 0;
+}
+
+/* Flips a bit well inside a value of a segment. */
+static void flip(const struct scratch *s, const char *segment, off_t at)
+{
+    char path[2 * SCRATCH_PATH_BYTES], byte;
+    scratch_path(s, segment, path);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 4;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void expect_says(const struct pair *p, const char *what)
+{
+    if (strstr(p->note.text, what) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", p->note.text, what);
+}
+
+static void expect_whole(struct pair *p)
+{
+    struct err_note note = { .text = "" };
+    if (scratch_try(&p->copy, true, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    expect_sound(p->copy.engine);
+    scratch_close(&p->copy);
+}
+
+static void a_damaged_copy_is_made_whole_by_the_next_backup(void **state)
+{
+    struct pair *p = *state;
+    backed_up(p);
+    assert_int_equal(p->r.segments_replaced, 0);
+    flip(&p->copy, "log/00000001.seg", 50000);
+    flip(&p->copy, "log/00000003.seg", 70000);
+    put(p, 1, 2);
+    backed_up(p);
+    assert_int_equal(p->r.segments_replaced, 2);
+    assert_true(p->r.bytes_kept > 0);
+    expect_whole(p);
+    backed_up(p);
+    assert_int_equal(p->r.segments_replaced, 0);
+    assert_true(p->r.bytes_copied < SEGMENT_BYTES);
+}
+
+static void damage_of_the_store_is_told_as_such(void **state)
+{
+    struct pair *p = *state;
+    flip(&p->store, "log/00000001.seg", 50000);
+    assert_int_equal(back_up(p), ERR_CORRUPT);
+    expect_says(p, "log/00000001.seg at offset ");
+    expect_says(p, p->copy.dir);
+    expect_says(p, "The store seems to be damaged itself");
+}
+
+static void a_good_copy_is_not_replaced_from_a_damaged_store(void **state)
+{
+    struct pair *p = *state;
+    backed_up(p);
+    flip(&p->store, "log/00000001.seg", 50000);
+    backed_up(p);
+    assert_int_equal(p->r.segments_replaced, 0);
+    expect_whole(p);
+}
+
+struct told {
+    char first[256];
+    uint32_t segment;
+};
+
+static void note_found(void *ctx, const char *what)
+{
+    struct told *t = ctx;
+    if (t->first[0] == '\0')
+        (void)snprintf(t->first, sizeof(t->first), "%s", what);
+}
+
+static void note_segment(void *ctx, uint32_t segment)
+{
+    struct told *t = ctx;
+    t->segment = segment;
+}
+
+static void check_names_the_file(void **state)
+{
+    struct pair *p = *state;
+    struct told told = { .segment = 0 };
+    struct err_note note;
+    backed_up(p);
+    flip(&p->copy, "log/00000002.seg", 50000);
+    assert_int_equal(scratch_try(&p->copy, true, &note), ERR_OK);
+    struct engine_check_opts opts = { .found = note_found, .damaged = note_segment, .ctx = &told };
+    assert_int_equal(engine_check(p->copy.engine, &opts), ERR_CORRUPT);
+    assert_int_equal(told.segment, 2);
+    assert_true(strncmp(told.first, "log/00000002.seg at offset ", 27) == 0);
+}
+
+/* ---- what a broken-off backup leaves ---- */
+
+static void lay(const struct pair *p, const char *name)
+{
+    char path[2 * SCRATCH_PATH_BYTES];
+    scratch_path(&p->copy, name, path);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "half", 4), 4);
+    close(fd);
+}
+
+static unsigned left_overs_in(const struct pair *p, const char *folder)
+{
+    char path[2 * SCRATCH_PATH_BYTES];
+    scratch_path(&p->copy, folder, path);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    unsigned count = 0;
+    for (struct dirent *d = readdir(dir); d != NULL; d = readdir(dir))
+        count += strstr(d->d_name, ".new") != NULL || strstr(d->d_name, ".next") != NULL;
+    closedir(dir);
+    return count;
+}
+
+static unsigned left_overs(const struct pair *p)
+{
+    return left_overs_in(p, "log") + left_overs_in(p, "index") + left_overs_in(p, ".");
+}
+
+static void a_full_disk_keeps_the_backup_before_and_nothing_else(void **state)
+{
+    struct pair *p = *state;
+    backed_up(p);
+    for (unsigned i = 0; i < ROWS; i++)
+        put(p, i, 2);
+    p->full = true;
+    assert_int_equal(back_up(p), ERR_FULL);
+    p->full = false;
+    expect_says(p, "what was copied is removed again");
+    expect_says(p, "the backup that was there before is whole");
+    assert_int_equal(left_overs(p), 0);
+    expect_whole(p);
+    backed_up(p);
+    expect_whole(p);
+}
+
+static void a_first_backup_to_a_full_disk_leaves_nothing(void **state)
+{
+    struct pair *p = *state;
+    p->full = true;
+    assert_int_equal(back_up(p), ERR_FULL);
+    p->full = false;
+    expect_says(p, "there is no backup there yet");
+    assert_int_equal(left_overs(p), 0);
+    backed_up(p);
+}
+
+static void left_overs_of_a_killed_backup_go(void **state)
+{
+    struct pair *p = *state;
+    static const char *const names[] = { "log/00000001.seg.new", "log/00000099.seg.new", "index/data.mdb.new" };
+    backed_up(p);
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        lay(p, names[i]);
+    backed_up(p);
+    assert_int_equal(left_overs(p), 0);
+    lay(p, "log/00000002.seg.next");
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        lay(p, names[i]);
+    scratch_open(&p->copy);     /* as a store of its own */
+    scratch_close(&p->copy);
+    assert_int_equal(left_overs(p), 0);
+}
+
+static void a_wrong_place_is_the_callers_mistake(void **state)
+{
+    struct pair *p = *state;
+    char path[2 * SCRATCH_PATH_BYTES];
+    scratch_path(&p->copy, "no/such", path);
+    assert_int_equal(engine_backup(p->store.engine, path, &p->r, &p->note), ERR_BAD);
+    expect_says(p, "No such file or directory");
+    expect_says(p, path);
+    lay(p, "file");
+    scratch_path(&p->copy, "file", path);
+    assert_int_equal(engine_backup(p->store.engine, path, &p->r, &p->note), ERR_BAD);
+    expect_says(p, "Not a directory");
+}
+
+static void a_read_only_store_is_backed_up(void **state)
+{
+    struct pair *p = *state;
+    struct err_note note = { .text = "" };
+    scratch_close(&p->store);
+    if (scratch_try(&p->store, true, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    backed_up(p);
+    backed_up(p);
+    assert_true(p->r.bytes_kept > 0);
+    expect_whole(p);
+}
+
+int main(void)
+{
+#define FACT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        FACT(a_damaged_copy_is_made_whole_by_the_next_backup),
+        FACT(damage_of_the_store_is_told_as_such),
+        FACT(a_good_copy_is_not_replaced_from_a_damaged_store),
+        FACT(check_names_the_file),
+        FACT(a_full_disk_keeps_the_backup_before_and_nothing_else),
+        FACT(a_first_backup_to_a_full_disk_leaves_nothing),
+        FACT(left_overs_of_a_killed_backup_go),
+        FACT(a_wrong_place_is_the_callers_mistake),
+        FACT(a_read_only_store_is_backed_up),
+    };
+#undef FACT
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
