@@ -9,7 +9,9 @@
  *  2. done of a synced update is called after the group and all groups before it are on disk, in the order of
  *     submission; an error too, because it may rest on rows of the same group. Also when it wrote nothing.
  *  3. After a failed write or sync nothing is acknowledged any more.
- *  4. A group is not left unsynced when an older one has been for sync_interval_ms. The indexer syncs what nothing
+ *  4. What is let in fits into the index's map besides all that is not in LMDB yet (index_room.c, 2). Who does not fit
+ *     is decided again, first in a group begun when everything is in LMDB, before it is refused.
+ *  5. A group is not left unsynced when an older one has been for sync_interval_ms. The indexer syncs what nothing
  *     follows: LMDB never holds a group that the log may still lose. */
 #include "engine/parts.h"
 
@@ -28,6 +30,11 @@ struct group {
     uint64_t bytes;           /* at most this much in the log */
     uint64_t rows;
     bool no_space;            /* the disk is low: only updates that free */
+    struct index_room room;   /* of the index, when the group began */
+    struct index_load ahead[2]; /* and what will go into it before: the frozen and the active overlay */
+    bool emptied;             /* nothing: everything is in LMDB */
+    bool crowded;             /* an update waits for the next group, and for an index that is emptied */
+    uint64_t pages_wanted;    /* by that update */
     struct record_mutation *mutations;
     size_t mutations_size;
 };
@@ -133,11 +140,28 @@ err engine_txn_delete(struct engine_txn *t, enum engine_space space, str key)
 
 /* ---- one update ---- */
 
+/* Has the index room for the group with what was just written? What failed decisions wrote counts too. */
+static bool index_has_room(struct group *g, bool frees)
+{
+    const struct index_load loads[] = { g->ahead[0], g->ahead[1], overlay_load(g->pending) };
+    uint64_t reserve = frees ? 0 : g->room.reserve;
+    if (index_fits(&g->room, loads, COUNT_OF(loads), reserve))
+        return true;
+    if (g->emptied && g->rows == 0 && index_fits(&g->room, loads, COUNT_OF(loads), reserve / 2) &&
+        !index_grows(g->engine, g->pending))
+        return true;
+    g->crowded = !g->emptied || g->rows > 0;
+    g->pages_wanted = index_pages(&g->room, loads[2]) + reserve;
+    return false;
+}
+
 /* Is there room for what t wrote, on top of the group so far? */
 static err admit(struct group *g, const struct engine_txn *t, bool frees)
 {
     struct engine *e = g->engine;
     if (!frees && (g->no_space || atomic_load(&e->index_full)))
+        return ERR_FULL;
+    if (!index_has_room(g, frees))
         return ERR_FULL;
     err why = vlog_reserve(e->log, g->bytes + t->bytes);
     if (why == ERR_FULL)
@@ -347,12 +371,22 @@ static void group_refuse(struct group *g)
         answer(g, (enum engine_ack)ack, ERR_UNAVAILABLE);
 }
 
-/* Waits while the index is too far behind. ERR_FULL: it cannot follow, the disk is full. */
-static err wait_for_room(struct engine *e)
+/* Must the group wait for the index? Under its lock. */
+static bool index_is_behind(const struct engine *e)
 {
+    return e->pages_wanted > 0 || e->active->rows >= OVERLAY_ROWS_MAX || e->active->bytes >= OVERLAY_BYTES_MAX;
+}
+
+/* Waits while the index is too far behind, and until it holds everything when an update was put off for that.
+ * ERR_FULL: it cannot follow, the disk is full. */
+static err wait_for_room(struct group *g)
+{
+    struct engine *e = g->engine;
     pthread_mutex_lock(&e->index);
     err why = ERR_OK;
-    while (e->active->rows >= OVERLAY_ROWS_MAX || e->active->bytes >= OVERLAY_BYTES_MAX) {
+    if (g->crowded)
+        e->pages_wanted = g->pages_wanted;
+    while (index_is_behind(e)) {
         if (atomic_load(&e->failed))
             why = ERR_UNAVAILABLE;
         else if (e->index_stuck)
@@ -362,6 +396,13 @@ static err wait_for_room(struct engine *e)
         indexer_wake(e);
         pthread_cond_wait(&e->index_moved, &e->index);
     }
+    if (why != ERR_OK)
+        e->pages_wanted = 0;
+    g->emptied = g->crowded && why == ERR_OK;
+    g->crowded = false;
+    g->room = e->room;
+    g->ahead[0] = e->carried;
+    g->ahead[1] = overlay_load(e->active);
     pthread_mutex_unlock(&e->index);
     return why;
 }
@@ -389,14 +430,16 @@ static bool group_is_full(const struct group *g)
 static struct engine_update *group_run(struct group *g, struct engine_update *list)
 {
     struct engine *e = g->engine;
-    err room = wait_for_room(e);
+    err room = wait_for_room(g);
     group_begin(g);
     while (list != NULL && !group_is_full(g)) {
         struct engine_update *u = list;
-        list = u->next;
         bool dead = atomic_load(&e->failed);
         g->updates[g->count] = u;
         g->results[g->count] = dead ? ERR_UNAVAILABLE : room != ERR_OK ? room : decide(g, u);
+        if (g->crowded)
+            break;
+        list = u->next;
         g->count++;
     }
     engine_view_end(&g->view);

@@ -47,10 +47,13 @@ err index_headroom(struct engine *e, const struct overlay *o)
     if (mdb_env_info(e->env, &info) != 0)
         return ERR_IO;
     uint64_t used = (uint64_t)info.me_last_pgno + 1;
+    uint64_t map = info.me_mapsize / INDEX_PAGE_BYTES; /* nothing lies beyond; whether it has room: index_room.c */
     uint64_t need = used + pages_needed(o, used);
     uint64_t want = used + pages_ahead(used) > need ? used + pages_ahead(used) : need;
-    bool full = want * INDEX_PAGE_BYTES > info.me_mapsize;
-    if (!full && want > e->index_pages) {
+    need = need > map ? map : need;
+    want = want > map ? map : want;
+    bool full = false;
+    if (want > e->index_pages) {
         uint64_t base = e->index_pages > used ? e->index_pages : used;
         int why = file_reserve(e->faults, e->data_fd, base * INDEX_PAGE_BYTES, (want - base) * INDEX_PAGE_BYTES);
         full = file_err(why) == ERR_FULL;
@@ -60,8 +63,7 @@ err index_headroom(struct engine *e, const struct overlay *o)
             e->index_pages = want;
     }
     atomic_store(&e->index_full, full);
-    bool fits = need <= e->index_pages && need * INDEX_PAGE_BYTES <= info.me_mapsize;
-    return fits || o == NULL ? ERR_OK : ERR_FULL;
+    return need <= e->index_pages || o == NULL ? ERR_OK : ERR_FULL;
 }
 
 /* ---- the position ---- */
@@ -262,7 +264,8 @@ err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
         return why;
     if (file_sync(e->faults, e->index_fd) != 0)
         return ERR_IO;
-    return index_headroom(e, NULL);
+    why = index_headroom(e, NULL);
+    return why == ERR_OK ? index_measure(e) : why;
 }
 
 void index_close(struct engine *e)

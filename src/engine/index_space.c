@@ -201,9 +201,11 @@ err index_segment_forget(struct engine *e, uint32_t number)
     MDB_val k = { .mv_data = key, .mv_size = sizeof(key) };
     if (rc == 0)
         rc = mdb_del(txn, e->segments, &k, NULL);
-    if (rc != 0 || why == ERR_CORRUPT) {
+    if (rc != 0 || why == ERR_CORRUPT)
         mdb_txn_abort(txn);
-        return ERR_IO;
-    }
-    return mdb_txn_commit(txn) == 0 ? ERR_OK : ERR_IO;
+    else
+        rc = mdb_txn_commit(txn);
+    if (rc == MDB_MAP_FULL)
+        return ERR_FULL;
+    return rc == 0 && why != ERR_CORRUPT ? ERR_OK : ERR_IO;
 }

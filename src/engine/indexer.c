@@ -44,14 +44,31 @@ static int patience(struct engine *e)
     return why == ERR_OK && atomic_load(&e->index_full) ? FULL_RETRY_MS : -1;
 }
 
+/* Tells the committer what there is now that everything is in LMDB. Under the index lock, given up meanwhile. */
+static void answer_wanted(struct engine *e)
+{
+    uint64_t wanted = e->pages_wanted;
+    pthread_mutex_unlock(&e->index);
+    err why = index_refresh(e, wanted);
+    if (why != ERR_OK)
+        engine_fail(e, "measuring the index", err_name(why));
+    pthread_mutex_lock(&e->index);
+    e->pages_wanted = 0;
+    pthread_cond_broadcast(&e->index_moved);
+}
+
 /* Waits for a reason to index; false: stop, nothing is left. Under the index lock, given up while it waits. */
 static bool wait_for_work(struct engine *e)
 {
     for (;;) {
         bool rows = has_rows(e);
+        if (!rows && e->pages_wanted > 0) {
+            answer_wanted(e);
+            continue;
+        }
         if (!rows && e->index_stop)
             return false;
-        bool flush = e->flush_to > e->indexed.seq || e->index_stop;
+        bool flush = e->flush_to > e->indexed.seq || e->pages_wanted > 0 || e->index_stop;
         if (rows && (flush || e->active->rows >= INDEX_LAG_ROWS))
             return true;
         pthread_mutex_unlock(&e->index);
@@ -71,6 +88,7 @@ static void freeze(struct engine *e)
     e->frozen = e->active;
     e->active = next;
     pthread_rwlock_unlock(&e->state);
+    e->carried = overlay_load(e->frozen);
 }
 
 /* LMDB holds it: readers need the frozen overlay no longer. Under the space lock. */
@@ -94,8 +112,11 @@ static err apply_and_drop(struct engine *e, const char **detail)
     struct dead_batch *batch = NULL;
     pthread_mutex_lock(&e->space);
     err why = index_apply(e, e->frozen, &batch, detail);
-    if (why == ERR_OK)
+    if (why == ERR_OK) {
         drop_frozen(e, batch);
+        *detail = "measuring it";
+        why = index_measure(e);
+    }
     pthread_mutex_unlock(&e->space);
     return why;
 }
@@ -149,6 +170,7 @@ static err index_once(struct engine *e)
         return why;
     pthread_mutex_lock(&e->index);
     e->index_stuck = false;
+    e->carried = (struct index_load){ .rows = 0 };
     e->indexed = end;
     e->greatest = greatest;
     pthread_cond_broadcast(&e->index_moved);

@@ -4,6 +4,7 @@
  *   indexer.c    active overlay -> frozen overlay -> LMDB -> dropped            (thread "indexer", ADR 0001)
  *   view.c       pending > active > frozen > LMDB, as one consistent state      (any thread)
  *   index.c      rows, dead extents, segments and position in LMDB
+ *   index_room.c what the index may still take of its map
  *   space.c      dead extents -> holes, unlinked and copied-out segments
  *   engine_lmdb.c  opening, closing, waiting, stats
  *
@@ -83,6 +84,21 @@ struct dead_batch {
     struct vlog_extent extents[];
 };
 
+/* What a commit of the index has to do. */
+struct index_load { uint64_t rows, bytes; };
+
+/* One tree of LMDB, and what there is for all of them; pages. */
+struct index_tree { uint64_t depth, leaves, branches; };
+struct index_room {
+    uint64_t txn, oldest;     /* when measured: the last commit, the oldest somebody still reads */
+    uint64_t used, tail;      /* up to the last page in use; behind it */
+    uint64_t free;            /* in the free list, for the next commit */
+    uint64_t pages;           /* commits may take, of both */
+    uint64_t reserve;         /* of these, for updates that free */
+    uint64_t list_pages;      /* the free list itself */
+    struct index_tree rows, dead, segments;
+};
+
 struct engine {
     uint32_t magic;
     const struct file_faults *faults;
@@ -103,6 +119,9 @@ struct engine {
     MDB_dbi rows, dead, segments, meta;
     uint64_t index_pages;     /* the indexer's: blocks of data.mdb are there for so many pages */
     struct vlog_tail indexed; /* under index: where LMDB stands */
+    struct index_room room;   /* read under index or space, written under both */
+    uint64_t stepped;         /* the indexer's: the transaction index_refresh made last */
+    struct index_load carried; /* under index: the frozen overlay */
     store_time greatest;
     _Atomic uint64_t live_bytes;
     atomic_bool index_full;   /* no headroom for the index: only updates that free go on */
@@ -125,6 +144,7 @@ struct engine {
     pthread_cond_t index_moved;
     int wake_fd;              /* eventfd: the indexer has something to look at */
     uint64_t flush_to;        /* somebody waits for this seq */
+    uint64_t pages_wanted;    /* the committer waits for these, or to hear that they are not there; 0: it does not */
     mono lag_since;           /* when the active overlay got its first row */
     bool index_stop;
     bool index_stuck;         /* an index commit waits for room on the disk */
@@ -155,8 +175,11 @@ void index_close(struct engine *e);
 /* A row as LMDB holds it, checked. key with its space byte. ERR_CORRUPT. */
 MUST_CHECK err index_row_decode(str key, MDB_val value, struct engine_row *out);
 /* Writes the newest version of every row of o, and all that follows from it. *batch: what became dead; the
- * caller's. Fails: ERR_FULL before anything was written; ERR_IO is final. */
+ * caller's. Fails: ERR_FULL, and nothing was written; ERR_IO is final. */
 MUST_CHECK err index_apply(struct engine *e, struct overlay *o, struct dead_batch **batch, const char **detail);
+/* Would applying o, which is pending, take more pages than it gives back? Tries it, and takes it back. All that was
+ * published is in LMDB. */
+bool index_grows(struct engine *e, struct overlay *o);
 /* The position a transaction shows. ERR_CORRUPT. */
 MUST_CHECK err index_position(struct engine *e, MDB_txn *txn, struct vlog_tail *at, store_time *greatest);
 /* Whether each segment is where and as long as the index says. Reads the sum of live bytes. */
@@ -171,7 +194,7 @@ MUST_CHECK err index_dead_at(struct engine *e, MDB_txn *txn, uint32_t segment, u
 struct index_segment { uint32_t number; uint64_t end, dead; };
 /* The first segment with a number >= from. ERR_NOT_FOUND, ERR_CORRUPT. */
 MUST_CHECK err index_segment_next(struct engine *e, MDB_txn *txn, uint32_t from, struct index_segment *out);
-/* Forgets a segment and its dead ranges, in a commit of its own. ERR_IO is final. */
+/* Forgets a segment and its dead ranges, in a commit of its own. ERR_FULL: not now; ERR_IO is final. */
 MUST_CHECK err index_segment_forget(struct engine *e, uint32_t number);
 bool blob_same_place(const struct engine_blob *a, const struct engine_blob *b);
 /* Of two struct vlog_extent, for qsort: as they lie in the log. */
@@ -179,6 +202,20 @@ int extent_order(const void *a, const void *b);
 static inline bool blob_in_log(const struct engine_blob *b)
 {
     return b->segment != 0;
+}
+
+/* ---- index_room.c ---- */
+/* What is left of the map, into e->room. Under the space lock. ERR_IO. */
+MUST_CHECK err index_measure(struct engine *e);
+/* The same, but does what makes more of it free for the next commit while less than wanted is. The indexer's. */
+MUST_CHECK err index_refresh(struct engine *e, uint64_t wanted);
+/* At most what a commit of the load takes. */
+uint64_t index_pages(const struct index_room *r, struct index_load load);
+/* Can commits of these loads, one after the other, be sure of their pages, when besides are to stay? */
+bool index_fits(const struct index_room *r, const struct index_load loads[], size_t count, uint64_t besides);
+static inline struct index_load overlay_load(const struct overlay *o)
+{
+    return (struct index_load){ .rows = o->rows, .bytes = o->bytes };
 }
 
 /* ---- view.c ---- */

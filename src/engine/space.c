@@ -190,7 +190,13 @@ static bool waits_in(const struct reclaim *r, uint32_t segment)
 
 static err remove_segment(struct engine *e, uint32_t number)
 {
+    pthread_mutex_lock(&e->space);
     err why = index_segment_forget(e, number);
+    if (why == ERR_OK)
+        why = index_measure(e);
+    pthread_mutex_unlock(&e->space);
+    if (why == ERR_FULL)
+        return ERR_OK; /* another time */
     if (why != ERR_OK) {
         engine_fail(e, "forgetting a segment", err_name(why));
         return why;

@@ -59,7 +59,7 @@ err scratch_try(struct scratch *s, bool read_only, struct err_note *note)
     struct engine_opts opts = {
         .dir = s->dir,
         .segment_bytes = s->segment_bytes,
-        .index_bytes_max = (uint64_t)4 << 30,
+        .index_bytes_max = s->index_bytes_max == 0 ? (uint64_t)4 << 30 : s->index_bytes_max,
         .free_bytes_min = s->free_bytes_min == 0 ? 1 : s->free_bytes_min,
         .read_only = read_only,
         .faults = s->faults,

@@ -14,6 +14,7 @@ struct scratch {
     const struct file_faults *faults;
     uint64_t segment_bytes;
     uint64_t free_bytes_min;    /* 0: none */
+    uint64_t index_bytes_max;   /* 0: 4 GiB */
     void (*failed)(void *ctx, const char *what); /* on_failure from the first write on; NULL: the default */
     void *failed_ctx;
     struct engine *engine;

@@ -1,0 +1,352 @@
+/* Goal: an index that reaches store.index_bytes_max refuses what grows, and only that, and goes on as soon as pages
+ * are free again, whoever held them; what was acknowledged is there and the engine never fails, whatever the sizes.
+ * Method: an index of 4 MiB, filled and emptied, against a reference in memory; also reopened, and with a reader. */
+#include "base/rng.h"
+#include "model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    KEYS = 4096,
+    ROWS_PER_UPDATE_MAX = 48,
+    INDEX_BYTES = 4 << 20,
+    VALUE_BYTES_MAX = ENGINE_VALUE_BYTES_MAX,
+    BLOB_BYTES_MAX = 3000,
+};
+
+struct store {
+    struct scratch scratch;
+    uint32_t version[KEYS];    /* 0: not there */
+    uint32_t versions;
+    atomic_int failures;
+};
+
+static str key_of(unsigned i, char buf[64])
+{
+    int n = snprintf(buf, 64, "%08x-a-key-of-some-length-%05u", i * 0x9e3779b1u, i);
+    return (str){ .p = buf, .n = (size_t)n };
+}
+
+/* A version decides the sizes of value and blob: none, inline, or in the log. */
+static str value_of(uint32_t version, char buf[VALUE_BYTES_MAX])
+{
+    size_t n = version * 7919u % (VALUE_BYTES_MAX + 1);
+    scratch_bytes(version, buf, n);
+    return (str){ .p = buf, .n = n };
+}
+
+static str blob_of(uint32_t version, char buf[BLOB_BYTES_MAX])
+{
+    size_t n = version % 3 == 0 ? 0 : version * 104729u % (version % 3 == 1 ? ENGINE_INLINE_BYTES_MAX : BLOB_BYTES_MAX);
+    scratch_bytes(version + 1, buf, n);
+    return (str){ .p = buf, .n = n };
+}
+
+static void on_failure(void *ctx, const char *what)
+{
+    struct store *s = ctx;
+    print_error("%s\n", what);
+    atomic_fetch_add(&s->failures, 1);
+}
+
+static void store_open(struct store *s)
+{
+    scratch_open(&s->scratch);
+    engine_on_failure(s->scratch.engine, on_failure, s);
+}
+
+static void store_reopen(struct store *s)
+{
+    scratch_close(&s->scratch);
+    store_open(s);
+}
+
+/* ---- updates ---- */
+
+struct change {
+    struct engine_update update;
+    unsigned count;
+    unsigned keys[ROWS_PER_UPDATE_MAX];
+    uint32_t versions[ROWS_PER_UPDATE_MAX]; /* 0: deleted */
+    char blobs[ROWS_PER_UPDATE_MAX][BLOB_BYTES_MAX];
+    atomic_int result;         /* -1: not yet */
+};
+
+static err change_decide(struct engine_txn *t, void *ctx)
+{
+    struct change *c = ctx;
+    err why = ERR_OK;
+    for (unsigned i = 0; i < c->count && why == ERR_OK; i++) {
+        char key[64], value[VALUE_BYTES_MAX];
+        str k = key_of(c->keys[i], key);
+        uint32_t v = c->versions[i];
+        why = v == 0 ? engine_txn_delete(t, SPACE_ROW, k)
+                     : engine_txn_put(t, SPACE_ROW, k, value_of(v, value), blob_of(v, c->blobs[i]));
+    }
+    return why;
+}
+
+static void change_done(void *ctx, err why)
+{
+    struct change *c = ctx;
+    atomic_store(&c->result, (int)why);
+}
+
+static void change_add(struct change *c, unsigned key, uint32_t version)
+{
+    assert_true(c->count < ROWS_PER_UPDATE_MAX);
+    c->keys[c->count] = key;
+    c->versions[c->count++] = version;
+}
+
+static void change_start(struct store *s, struct change *c)
+{
+    bool frees = true;
+    for (unsigned i = 0; i < c->count; i++)
+        frees = frees && c->versions[i] == 0;
+    atomic_store(&c->result, -1);
+    c->update = (struct engine_update){ .decide = change_decide, .done = change_done, .ctx = c, .frees = frees };
+    engine_submit(s->scratch.engine, &c->update);
+}
+
+/* The reference follows what was acknowledged. */
+static err change_end(struct store *s, const struct change *c)
+{
+    while (atomic_load(&c->result) < 0)
+        (void)usleep(100);
+    err why = (err)atomic_load(&c->result);
+    for (unsigned i = 0; i < c->count && why == ERR_OK; i++)
+        s->version[c->keys[i]] = c->versions[i];
+    return why;
+}
+
+/* Puts (or deletes) count keys from first on. */
+static err change_range(struct store *s, unsigned first, unsigned count, bool deletes)
+{
+    static struct change c;
+    c.count = 0;
+    for (unsigned i = 0; i < count; i++)
+        change_add(&c, first + i, deletes ? 0 : ++s->versions);
+    change_start(s, &c);
+    return change_end(s, &c);
+}
+
+enum { STEP = 8 };
+
+/* Puts until refused; how many keys are there now. */
+static unsigned fill(struct store *s, unsigned from)
+{
+    unsigned i = from;
+    err why = ERR_OK;
+    while (i + STEP <= KEYS && (why = change_range(s, i, STEP, false)) == ERR_OK)
+        i += STEP;
+    assert_int_equal(why, ERR_FULL);
+    return i;
+}
+
+static void compare(struct store *s)
+{
+    char key[64], value[VALUE_BYTES_MAX], blob[BLOB_BYTES_MAX];
+    for (unsigned i = 0; i < KEYS; i++) {
+        struct scratch_row row;
+        err why = scratch_get(&s->scratch, SPACE_ROW, key_of(i, key), &row);
+        assert_int_equal(why, s->version[i] == 0 ? ERR_NOT_FOUND : ERR_OK);
+        if (why != ERR_OK)
+            continue;
+        str v = value_of(s->version[i], value), b = blob_of(s->version[i], blob);
+        assert_true(str_eq((str){ .p = row.value, .n = row.value_n }, v));
+        assert_true(str_eq((str){ .p = row.bytes, .n = row.bytes_n }, b));
+        scratch_row_free(&row);
+    }
+    assert_int_equal(atomic_load(&s->failures), 0);
+}
+
+/* ---- facts ---- */
+
+static void puts_go_on_when_half_was_deleted(void **state)
+{
+    struct store *s = *state;
+    store_open(s);
+    unsigned count = fill(s, 0);
+    assert_true(count > 1000); /* most of the map is used, not only the start of it */
+    for (int round = 0; round < 3; round++) {
+        if (round > 0)
+            store_reopen(s);
+        count = fill(s, count);
+        for (unsigned i = 0; i + STEP <= count; i += 2 * STEP)
+            assert_int_equal(change_range(s, i, STEP, true), ERR_OK);
+        if (round > 1)
+            store_reopen(s);
+        unsigned tried = 0, done = 0;
+        for (unsigned i = 0; i + STEP <= count; i += 2 * STEP, tried++)
+            done += change_range(s, i, STEP, false) == ERR_OK;
+        assert_true(done >= tried / 2); /* the sizes are others, and pages are not filled to their last byte */
+        compare(s);
+    }
+    expect_sound(s->scratch.engine);
+    store_reopen(s);
+    compare(s);
+}
+
+static void a_reader_keeps_freed_pages_until_it_ends(void **state)
+{
+    struct store *s = *state;
+    char key[64];
+    struct engine_row row;
+    store_open(s);
+    unsigned count = fill(s, 0), deleted = 0;
+    assert_int_equal(engine_flush(s->scratch.engine), ERR_OK);
+    struct engine_view *v = engine_view_begin(s->scratch.engine);
+    err why = ERR_OK;
+    for (; deleted + STEP <= count; deleted += STEP) {
+        why = change_range(s, deleted, STEP, true);
+        if (why != ERR_OK)
+            break;
+    }
+    assert_int_equal(why, ERR_FULL);
+    assert_int_equal(change_range(s, count, STEP, false), ERR_FULL);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(engine_get(v, SPACE_ROW, key_of(i, key), &row), ERR_OK);
+    compare(s);
+    engine_view_end(&v);
+    for (; deleted + STEP <= count / 2; deleted += STEP)
+        assert_int_equal(change_range(s, deleted, STEP, true), ERR_OK);
+    for (unsigned i = 0; i + STEP <= deleted / 4; i += STEP)
+        assert_int_equal(change_range(s, i, STEP, false), ERR_OK);
+    compare(s);
+    expect_sound(s->scratch.engine);
+}
+
+enum { AT_ONCE = 32, ROUNDS = 60 };
+
+static void change_random(struct store *s, struct rng *rng, struct change *c, bool deletes)
+{
+    c->count = 0;
+    unsigned rows = 1 + (unsigned)rng_below(rng, rng_below(rng, 4) == 0 ? ROWS_PER_UPDATE_MAX : 8);
+    for (unsigned i = 0; i < rows; i++) {
+        unsigned key = (unsigned)rng_below(rng, KEYS);
+        bool goes = deletes || rng_below(rng, 4) == 0;
+        change_add(c, key, goes ? 0 : ++s->versions);
+    }
+}
+
+/* Many updates at once, so that some stand in both overlays while others are let in. */
+static void random_histories_at_the_limit_match_the_reference(void **state)
+{
+    struct store *s = *state;
+    static struct change all[AT_ONCE];
+    struct rng rng;
+    unsigned refused = 0, accepted_after = 0;
+    rng_init(&rng, 7);
+    store_open(s);
+    bool emptying = false;
+    for (int round = 0; round < ROUNDS; round++) {
+        unsigned full = 0;
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            change_random(s, &rng, &all[i], emptying && rng_below(&rng, 4) > 0);
+            change_start(s, &all[i]);
+        }
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            err why = change_end(s, &all[i]);
+            assert_true(why == ERR_OK || why == ERR_FULL);
+            full += why == ERR_FULL;
+            accepted_after += why == ERR_OK && refused > 0 && !all[i].update.frees;
+        }
+        refused += full;
+        emptying = emptying ? rng_below(&rng, 5) > 0 : full > 0;
+        if (rng_below(&rng, 10) == 0)
+            store_reopen(s);
+        if (rng_below(&rng, 10) == 0)
+            compare(s);
+    }
+    print_message("%u refused, %u accepted later\n", refused, accepted_after);
+    assert_true(refused > 10);
+    assert_true(accepted_after > 100);
+    assert_int_equal(engine_flush(s->scratch.engine), ERR_OK);
+    compare(s);
+    expect_sound(s->scratch.engine);
+    store_reopen(s);
+    compare(s);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    static char bytes[1 << 16];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t n; (n = fread(bytes, 1, sizeof(bytes), in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, n, out), n);
+    (void)fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* The index as it was in the beginning, a log full of rows, and a map too small for them: commits meet its end. */
+static void a_commit_that_meets_the_end_of_the_map_loses_nothing(void **state)
+{
+    struct store *s = *state;
+    char data[2 * SCRATCH_PATH_BYTES], aside[2 * SCRATCH_PATH_BYTES];
+    scratch_path(&s->scratch, "index/data.mdb", data);
+    scratch_path(&s->scratch, "aside", aside);
+    s->scratch.index_bytes_max = 64 << 20;
+    store_open(s);
+    scratch_close(&s->scratch);
+    copy_file(data, aside);
+    store_open(s);
+    for (unsigned i = 0; i + STEP <= KEYS; i += STEP)
+        assert_int_equal(change_range(s, i, STEP, false), ERR_OK);
+    scratch_close(&s->scratch);
+    copy_file(aside, data);
+    assert_int_equal(unlink(aside), 0);
+    s->scratch.index_bytes_max = 1 << 20;
+    store_open(s);
+    assert_int_equal(engine_flush(s->scratch.engine), ERR_FULL);
+    assert_int_equal(change_range(s, 0, STEP, false), ERR_FULL);
+    compare(s);
+    s->scratch.index_bytes_max = 64 << 20;
+    store_reopen(s);
+    assert_int_equal(engine_flush(s->scratch.engine), ERR_OK);
+    assert_int_equal(change_range(s, 0, STEP, false), ERR_OK);
+    compare(s);
+    expect_sound(s->scratch.engine);
+}
+
+static int setup(void **state)
+{
+    struct store *s = calloc(1, sizeof(*s));
+    assert_non_null(s);
+    scratch_init(&s->scratch);
+    s->scratch.segment_bytes = 1 << 20;
+    s->scratch.index_bytes_max = INDEX_BYTES;
+    *state = s;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct store *s = *state;
+    scratch_fini(&s->scratch);
+    free(s);
+    return 0;
+}
+
+int main(void)
+{
+    if (access("/dev/shm", W_OK) == 0)
+        (void)setenv("TMPDIR", "/dev/shm", 0); /* thousands of syncs */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(puts_go_on_when_half_was_deleted, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reader_keeps_freed_pages_until_it_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(random_histories_at_the_limit_match_the_reference, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_commit_that_meets_the_end_of_the_map_loses_nothing, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
