@@ -394,10 +394,10 @@ const struct cli_verb cli_verbs[] = {
                "degraded, stale), size, age_s, fresh_s, and items or item.",
       .options = list_get_options, .operands_min = 2, .operands_max = 3, .run = verb_list_get },
     { .name = "stash ls", .usage = "[TITLE]", .summary = "list what is kept for edits",
-      .prose = "Lists what stash=true keeps on a server, of TITLE or of the domain: renders that are pinned, by bucket, "
-               "and previews of wikitext that was typed (BUCKET says preview, USER whose, REV which revision was "
-               "edited); until when, and how many bytes. All renders of the domain are looked at: of a large one that "
-               "takes a while.",
+      .prose = "Lists what stash=true keeps on a server, of TITLE or of the domain: renders that are pinned, by "
+               "bucket, and previews of wikitext that was typed (BUCKET says preview, USER whose, REV which revision "
+               "was edited); until when, and how many bytes. All renders of the domain are looked at: of a large one "
+               "that takes a while.",
       .options = stash_ls_options, .operands_max = 1, .run = verb_stash_ls },
     { .name = "stash rm", .usage = "[TITLE]", .summary = "take away what is kept for edits",
       .prose = "Takes away what stash=true keeps of TITLE, or with --all of the domain: previews are deleted, and "

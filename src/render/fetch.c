@@ -62,7 +62,7 @@ static void try_now(struct fetch *f)
                                   .body = f->body,
                                   .reply_bytes_max = f->reply_bytes_max,
                                   .deadline = until.ns < f->deadline.ns ? until : f->deadline,
-                                  .per_host_max = o->concurrency + origin_transforms_max(o) + FETCH_ASIDE,
+                                  .per_host_max = o->concurrency + 2 * origin_half_max(o) + FETCH_ASIDE,
                                   .arena = f->arena,
                                   .done = call_done,
                                   .ctx = f };

@@ -1,7 +1,7 @@
 /* fetch.h - one request to an origin, tried again where that is safe. Private to this folder.
  *
- * At most the origin's concurrency of renders run at once, half as many transforms (each behind a gate) and FETCH_ASIDE
- * more, so that metadata finds room while both gates are full.
+ * At most the origin's concurrency of renders run at once, half as many transforms, as many questions for metadata
+ * (each behind a gate), and FETCH_ASIDE more, so that the rules of titles can be asked for while all gates are full.
  * Again, after FETCH_AGAIN_MS for each time before: a GET whose connection failed or was cut, or that got 500, 502
  * or 504, up to the origin's retries and while its deadline leaves time. 408, 425, 429 and 503 are answers: the origin
  * asks to be left alone. Thread: start from any, done and cancel on the loop. */
@@ -11,7 +11,7 @@
 #include "render/measure.h"
 #include "render/origin.h"
 
-enum { FETCH_AGAIN_MS = 100, FETCH_ASIDE = 2, FETCH_HEADERS_MAX = 6, FETCH_RETRY_AFTER_S_MAX = 86400 };
+enum { FETCH_AGAIN_MS = 100, FETCH_ASIDE = 1, FETCH_HEADERS_MAX = 6, FETCH_RETRY_AFTER_S_MAX = 86400 };
 
 struct fetch {
     /* in */

@@ -12,7 +12,7 @@ struct gate {
     struct clock *clock;
     struct loop_timer *timer;     /* NULL until somebody waited */
     pthread_mutex_t lock;
-    unsigned at_once_max, in;
+    unsigned at_once_max, waiting_max, in;
     struct list waiting;          /* in order of arrival */
     struct heap deadlines;        /* of who waits */
     struct meter *meter;          /* NULL: nobody measures */
@@ -38,11 +38,12 @@ static void unlock(struct gate *g)
     INVARIANT(pthread_mutex_unlock(&g->lock) == 0);
 }
 
-struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max)
+struct gate *gate_new(struct loop *loop, struct clock *clock, unsigned at_once_max, unsigned waiting_max)
 {
     struct gate *g = calloc(1, sizeof *g);
     INVARIANT(g != NULL);
-    *g = (struct gate){ .loop = loop, .clock = clock, .at_once_max = at_once_max };
+    *g = (struct gate){ .loop = loop, .clock = clock, .at_once_max = at_once_max,
+                        .waiting_max = waiting_max };
     list_init(&g->waiting);
     heap_init(&g->deadlines, is_before);
     INVARIANT(pthread_mutex_init(&g->lock, NULL) == 0);
@@ -133,7 +134,7 @@ bool gate_enter(struct gate *g, struct gate_pass *p)
         meter_making(g->meter, 1);
         p->state = GATE_IN;
         in = true;
-    } else if (g->deadlines.count >= GATE_WAITING_MAX) {
+    } else if (g->deadlines.count >= g->waiting_max) {
         full = true;
     } else {
         append(g, p);

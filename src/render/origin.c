@@ -148,8 +148,9 @@ err origin_new(struct http_client *client, struct loop *loop, struct clock *cloc
     struct origin *origin = calloc(1, sizeof *origin);
     INVARIANT(origin != NULL);
     *origin = (struct origin){ .magic = ORIGIN_MAGIC, .client = client, .loop = loop, .clock = clock, .opts = o };
-    origin->gate = gate_new(loop, clock, o.concurrency);
-    origin->transforms = gate_new(loop, clock, origin_transforms_max(&o));
+    origin->gate = gate_new(loop, clock, o.concurrency, GATE_WAITING_MAX);
+    origin->transforms = gate_new(loop, clock, origin_half_max(&o), GATE_WAITING_MAX);
+    origin->metas = gate_new(loop, clock, origin_half_max(&o), GATE_METAS_WAITING_MAX);
     if (o.api != NULL)
         origin->site = site_new(origin);
     *out = origin;
@@ -165,6 +166,7 @@ void origin_free(struct origin **op)
     site_free(&o->site);
     gate_free(&o->gate);
     gate_free(&o->transforms);
+    gate_free(&o->metas);
     meter_free(&o->meter);
     free((void *)(uintptr_t)o->opts.url);
     free((void *)(uintptr_t)o->opts.domain);
@@ -174,7 +176,7 @@ void origin_free(struct origin **op)
     *op = NULL;
 }
 
-unsigned origin_transforms_max(const struct origin_opts *o)
+unsigned origin_half_max(const struct origin_opts *o)
 {
     return (o->concurrency + 1) / 2;
 }
@@ -204,6 +206,12 @@ void origin_measure(struct origin *o, struct origin_metrics *all, str domain)
     INVARIANT(o->meter == NULL);
     o->meter = meter_new(all, domain);
     gate_measure(o->gate, o->meter);
+}
+
+const void *origin_metas(const struct origin *o)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    return o->metas;
 }
 
 void origin_count_remembered(struct origin *o)

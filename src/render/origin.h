@@ -21,6 +21,7 @@ struct origin {
     struct origin_opts opts;     /* strings are ours */
     struct gate *gate;           /* of renders */
     struct gate *transforms;     /* half as many, at least one */
+    struct gate *metas;          /* as many as of those; metadata and wikitext that are asked for alone */
     struct meter *meter;         /* NULL: nobody measures */
     _Atomic uint64_t requests, retries;
     struct site *site;           /* NULL without api */
@@ -33,8 +34,8 @@ struct origin_page {
     uint64_t rev;                /* 0: none, parsoid takes its newest (by a redirect) */
     const char *path;            /* parsoid: "page/pagebundle", "transform/html/to/wikitext" */
 };
-/* Transforms at once. */
-unsigned origin_transforms_max(const struct origin_opts *o);
+/* Transforms at once, and metadata. */
+unsigned origin_half_max(const struct origin_opts *o);
 /* {url}/{domain}/v3/{path}[/{title}[/{rev}]]. Each p is NULL when the arena is full. */
 str origin_parsoid_url(const struct origin *o, struct arena *a, const struct origin_page *p);
 /* {url}/v1/revision/{rev}{tail} */

@@ -32,7 +32,7 @@ struct origin_opts {
     const char *api;             /* api.php; NULL: url with rest.php -> api.php */
     const char *domain;          /* the name the origin knows */
     int64_t timeout_ms;          /* of one request [30 s] */
-    unsigned concurrency;        /* renders at once [8], half as many transforms; metadata: two more requests */
+    unsigned concurrency;        /* renders at once [8], half as many transforms, and as many for metadata */
     unsigned retries;            /* of what is safe, after 500, 502, 504 or a cut; 0: none */
     size_t reply_bytes_max;      /* [32 MiB] */
     int64_t siteinfo_ttl_ms;     /* [1 h] */
@@ -62,6 +62,8 @@ void origin_metrics_free(struct origin_metrics **mp);
 void origin_measure(struct origin *o, struct origin_metrics *all, str domain);
 /* Somebody was told a remembered failure instead of asking. Thread: any. */
 void origin_count_remembered(struct origin *o);
+/* A name for its metadata, apart from its renders: as the source of flights. */
+const void *origin_metas(const struct origin *o);
 /* Has api.php: siteinfo, metadata. A template without api has not; its titles are keys as the store has them. */
 bool origin_has_api(const struct origin *o);
 
@@ -120,6 +122,7 @@ struct render_request {
 /* META and a RENDER without revision: one request for metadata; RENDER: then one for the text. title is a key of this
  * wiki (title_normalise); a revision that is not this title's, also because the page was moved, is NO_REVISION.
  * USER: one request; title and revision are not looked at.
+ * BUSY without a request when too many wait already; each want at one of three gates (gate.h).
  * Replies are parsed on the pool. Thread: any; done on the loop, later. */
 void render_start(struct render_request *r);
 /* done comes soon, with CANCELED unless it is on its way already. Thread: the loop's. */

@@ -28,10 +28,26 @@ struct render_work {
     enum render_why why;    /* of PARSE, or of not starting */
 };
 
+static struct gate *gate_of(const struct render_request *r)
+{
+    switch (r->want) {
+    case WANT_RENDER:
+    case WANT_LINT:
+        return r->origin->gate;
+    case WANT_META:
+    case WANT_WIKITEXT:
+        return r->origin->metas;
+    case WANT_USER:
+        return r->origin->transforms;
+    }
+    INVARIANT(false);
+    return NULL;
+}
+
 static void finish(struct render_work *w, enum render_why why)
 {
     struct render_request *r = w->r;
-    struct gate *gate = r->origin->gate;
+    struct gate *gate = gate_of(r);
     w->step = STEP_DONE;
     if (why == RENDER_CANCELED)
         err_note_set(&r->note, "canceled");
@@ -209,7 +225,7 @@ static enum render_why judge_missing(struct render_request *r)
 static void text_done(struct fetch *f, enum render_why why)
 {
     struct render_work *w = f->ctx;
-    gate_leave(w->r->origin->gate, &w->pass); /* the origin has done its part */
+    gate_leave(gate_of(w->r), &w->pass); /* the origin has done its part */
     if (why != RENDER_FINE) {
         w->r->note = f->note;
         w->r->retry_after_s = f->retry_after_s;
@@ -394,11 +410,9 @@ void render_start(struct render_request *r)
         return;
     }
     *w = (struct render_work){ .r = r, .step = STEP_GATE, .pass = { .deadline = r->deadline, .go = passed } };
-    if (ends_at_meta(r->want) || r->want == WANT_WIKITEXT) {
-        begin(w);
-    } else if (!gate_enter(r->origin->gate, &w->pass)) {
+    if (!gate_enter(gate_of(r), &w->pass)) {
         w->step = STEP_DONE;
-        w->why = fail(r, RENDER_BUSY, "too many renders wait for this origin");
+        w->why = fail(r, RENDER_BUSY, "too many requests wait for this origin");
         loop_post(r->origin->loop, refused_here, r);
     }
 }
@@ -412,6 +426,6 @@ void render_cancel(struct render_request *r)
     w->canceled = true;
     if (w->step == STEP_META || w->step == STEP_TEXT)
         fetch_cancel(&w->fetch);
-    else if (w->step == STEP_GATE && gate_cancel(r->origin->gate, &w->pass))
+    else if (w->step == STEP_GATE && gate_cancel(gate_of(r), &w->pass))
         loop_post(r->origin->loop, refused_here, r);
 }

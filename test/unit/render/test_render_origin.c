@@ -7,6 +7,7 @@
 #include "../http/echo.h"
 #include "base/buf.h"
 #include "base/metrics.h"
+#include "render/gate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -285,6 +286,92 @@ static void who_waits_for_others_runs_out_of_time_or_leaves(void **state)
     stage_free(s);
 }
 
+static void wish_meta(struct wish *w, struct stage *s, const char *title)
+{
+    wish_begin(w, s, title, 0);
+    w->r.want = WANT_META;
+}
+
+struct held { struct wish *first, *late, *render; struct loop_timer *timer; };
+
+static void cancel_when_others_are_done(void *ctx)
+{
+    struct held *h = ctx;
+    if (h->late->dones == 0 || h->render->dones == 0)
+        return;
+    render_cancel(&h->first->r);
+    loop_timer_free(&h->timer);
+}
+
+/* What hangs fills the one place for metadata that is beside two for renders. */
+static void metadata_waits_at_its_own_gate_and_in_nobodys_way(void **state)
+{
+    (void)state;
+    static const struct rule rules[] = {
+        { .path = "%1FHangs", .act = ACT_HANG }, FINE_META, TEXT(.head = BUNDLE_HEAD("9"), .body = BUNDLE("9")), { 0 }
+    };
+    struct origin_opts two = parsoid;
+    two.concurrency = 2;
+    struct stage *s = stage_new(&two, REST, rules);
+    struct wish first, late, render;
+    wish_meta(&first, s, "Hangs");
+    wish_meta(&late, s, "A/B_c");
+    late.r.deadline = mono_add_ms(clock_mono(echo_clock()), 20);
+    wish_begin(&render, s, "A/B_c", 0);
+    wish_start(&first);
+    wish_start(&late);
+    wish_start(&render);
+    struct held h = { .first = &first, .late = &late, .render = &render };
+    h.timer = loop_timer_new(s->asker.loop, cancel_when_others_are_done, &h);
+    loop_timer_start(h.timer, 1, 1);
+    asker_run(&s->asker);
+    assert_int_equal(first.why, RENDER_CANCELED);
+    assert_int_equal(late.why, RENDER_TIMEOUT);
+    assert_int_equal(render.why, RENDER_FINE);
+    assert_true(asked(s) <= 3); /* nobody asked for late */
+    wish_end(&first);
+    wish_end(&late);
+    wish_end(&render);
+    stage_free(s);
+}
+
+struct crowd {
+    struct wish *wishes;
+    unsigned count;
+};
+
+static void cancel_crowd(void *ctx)
+{
+    struct crowd *c = ctx;
+    for (unsigned i = 0; i < c->count; i++)
+        render_cancel(&c->wishes[i].r);
+}
+
+static void a_flood_of_metadata_is_refused_beyond_its_bound(void **state)
+{
+    (void)state;
+    enum { IN = 1, FLOOD = IN + GATE_METAS_WAITING_MAX + 3 };
+    static const struct rule hangs[] = { { .path = "api", .act = ACT_HANG }, { 0 } };
+    struct origin_opts one = parsoid;
+    one.concurrency = 1;
+    struct stage *s = stage_new(&one, REST, hangs);
+    struct crowd crowd = { .wishes = calloc(FLOOD, sizeof *crowd.wishes), .count = FLOOD - 3 };
+    assert_non_null(crowd.wishes);
+    for (unsigned i = 0; i < FLOOD; i++) {
+        wish_meta(&crowd.wishes[i], s, "A/B_c");
+        wish_start(&crowd.wishes[i]);
+    }
+    loop_post(s->asker.loop, cancel_crowd, &crowd);
+    asker_run(&s->asker);
+    for (unsigned i = 0; i < FLOOD; i++) {
+        assert_int_equal(crowd.wishes[i].why, i < crowd.count ? RENDER_CANCELED : RENDER_BUSY);
+        assert_int_equal(crowd.wishes[i].dones, 1);
+        wish_end(&crowd.wishes[i]);
+    }
+    free(crowd.wishes);
+    stage_free(s);
+}
+
 /* ---- many ---- */
 
 enum { MISSES = 1000, AT_ONCE = 4 };
@@ -328,6 +415,8 @@ int main(void)
         cmocka_unit_test(a_stopped_client_ends_all),
         cmocka_unit_test(a_full_arena_is_told),
         cmocka_unit_test(who_waits_for_others_runs_out_of_time_or_leaves),
+        cmocka_unit_test(metadata_waits_at_its_own_gate_and_in_nobodys_way),
+        cmocka_unit_test(a_flood_of_metadata_is_refused_beyond_its_bound),
         cmocka_unit_test(a_thousand_misses_come_few_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
