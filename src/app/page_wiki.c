@@ -5,7 +5,7 @@
  * metadata is then what the store knows, said to be stale. */
 #include "app/errors.h"
 #include "app/headers.h"
-#include "app/page_told.h"
+#include "app/page_ask.h"
 #include "app/title.h"
 #include "flight/flight.h"
 #include "http/negotiate.h"
@@ -32,10 +32,7 @@ struct wiki_make {
     struct flight *flight;
     struct page_target target;
     enum render_want want;
-    bool asking;
-    struct render_request ask;
-    store_time began;
-    struct page_told told;
+    struct page_ask ask;
     struct loop_job job;
     struct wiki_value *value;
 };
@@ -116,7 +113,7 @@ static void finish(struct wiki_make *m, err why, bool keep)
     struct wiki_value *value = m->value;
     if (why == ERR_OK)
         m->value = NULL; /* its reference passes to the flight */
-    struct err_note note = m->ask.note;
+    struct err_note note = m->ask.request.note;
     flight_finish(m->flight, why, why == ERR_OK ? &value->v : NULL, keep, &note);
 }
 
@@ -125,9 +122,9 @@ static void build_run(struct loop_job *j)
     struct wiki_make *m = CONTAINER_OF(j, struct wiki_make, job);
     struct wiki_value *value = m->value;
     struct page_which which = { .domain = m->target.domain->number, .title = m->target.title, .select = SELECT_REV,
-                                .name = { .rev = m->ask.meta.rev } };
+                                .name = { .rev = m->ask.request.meta.rev } };
     struct page_render *render = arena_alloc(&value->arena, sizeof *render);
-    value->rev = m->ask.meta.rev;
+    value->rev = m->ask.request.meta.rev;
     if (render != NULL) {
         struct engine_view *v = engine_view_begin(m->app->engine);
         if (page_find(m->target.bucket, v, &which, render, NULL) == ERR_OK)
@@ -136,12 +133,12 @@ static void build_run(struct loop_job *j)
     }
     if (m->want == WANT_META) {
         value->type = STR("application/json; charset=utf-8");
-        value->body = metadata_json(&value->arena, &m->ask.meta, value->tid);
+        value->body = metadata_json(&value->arena, &m->ask.request.meta, value->tid);
         return;
     }
     value->type = STR("application/octet-stream");
-    (void)headers_find(m->ask.contents[0].headers, STR("content-type"), &value->type); /* else that stands */
-    value->body = m->ask.contents[0].raw;
+    (void)headers_find(m->ask.request.contents[0].headers, STR("content-type"), &value->type); /* else that stands */
+    value->body = m->ask.request.contents[0].raw;
 }
 
 static void build_done(struct loop_job *j, bool canceled)
@@ -151,26 +148,16 @@ static void build_done(struct loop_job *j, bool canceled)
     finish(m, built ? ERR_OK : canceled ? ERR_SHUTDOWN : ERR_CORRUPT, false);
 }
 
-static void told(struct page_told *t)
+static void asked(struct page_ask *a)
 {
-    struct wiki_make *m = CONTAINER_OF(t, struct wiki_make, told);
-    if (t->why != RENDER_FINE) {
-        bool of_page = t->why == RENDER_NO_PAGE || t->why == RENDER_NO_REVISION || t->why == RENDER_SUPPRESSED;
-        finish(m, app_err_of_render(t->why), !of_page);
+    struct wiki_make *m = CONTAINER_OF(a, struct wiki_make, ask);
+    if (a->why != RENDER_FINE) {
+        bool of_page = a->why == RENDER_NO_PAGE || a->why == RENDER_NO_REVISION || a->why == RENDER_SUPPRESSED;
+        finish(m, app_err_of_render(a->why), !of_page);
         return;
     }
     m->job = (struct loop_job){ .run = build_run, .done = build_done };
     loop_job_start(m->app->loop, &m->job);
-}
-
-static void asked(struct render_request *r, enum render_why why)
-{
-    struct wiki_make *m = r->ctx;
-    m->asking = false;
-    app_page_heed(m->app, &m->target, why, r->retry_after_s);
-    m->told = (struct page_told){ .app = m->app, .target = &m->target, .ask = r, .why = why, .said_at = m->began,
-                                  .done = told };
-    page_told_start(&m->told);
 }
 
 static void make_start(struct flight *f, void *ctx)
@@ -178,25 +165,16 @@ static void make_start(struct flight *f, void *ctx)
     struct wiki_make *m = ctx;
     MAGIC_CHECK(m, WIKI_MAGIC);
     m->flight = f;
-    m->began = clock_store(m->app->clock);
-    m->asking = true;
-    m->ask = (struct render_request){ .origin = m->target.domain->origin,
-                                      .want = m->want,
-                                      .title = m->target.title,
-                                      .rev = m->target.has_rev ? m->target.name.rev : 0,
-                                      .deadline = flight_deadline(f),
-                                      .arena = &m->value->arena,
-                                      .done = asked,
-                                      .ctx = m };
-    render_start(&m->ask);
+    m->ask = (struct page_ask){ .app = m->app, .target = &m->target, .want = m->want, .deadline = flight_deadline(f),
+                                .arena = &m->value->arena, .done = asked };
+    page_ask_start(&m->ask);
 }
 
 static void make_cancel(struct flight *f, void *ctx)
 {
     struct wiki_make *m = ctx;
     (void)f;
-    if (m->asking)
-        render_cancel(&m->ask);
+    page_ask_cancel(&m->ask);
 }
 
 static struct wiki_make *make_new(const struct wiki_get *g)
@@ -377,7 +355,7 @@ static void settled(struct title_wait *w)
         return;
     }
     struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
-                                  .source = g->target.domain->origin };
+                                  .source = origin_metas(g->target.domain->origin) };
     g->flight = (struct flight_waiter){ .deadline = w->deadline, .done = landed };
     err why = flight_join(g->app->flights, key, &maker, &g->flight);
     if (why != ERR_OK)

@@ -4,7 +4,7 @@
  *   start -> look: in the store? -(no, or fresh)-> ask the origin -> name, store -> stored -> ready -> finish
  *               \-(yes)-> ready ------------------------------------------------------------------------/^
  *
- * What the origin denies is marked in the store before it is named or finished (page_told.h).
+ * What the origin denies is marked in the store before it is named or finished (page_ask.h).
  * Invariants: (1) one of look, asking, telling, storing, readying is under way from start to finish; (2) jobs_open
  * counts the jobs whose done has not run, and finish waits for it to be 0: a stored render may be told of before the
  * job that stored it has ended. */
@@ -12,7 +12,7 @@
 
 #include "app/errors.h"
 #include "app/headers.h"
-#include "app/page_told.h"
+#include "app/page_ask.h"
 #include "app/render_travel.h"
 #include "flight/shared.h"
 #include "loop/entropy.h"
@@ -36,14 +36,12 @@ struct make {
     struct arena arena;
     struct page_target target;       /* its strings are in the arena */
     struct page_which which;
-    bool fresh, asking, canceled;
+    bool fresh, canceled;
     bool purged;                     /* a purge came in between: what is made now began after it */
     bool arrived;                    /* ask was filled by another server, whose name it has */
     struct tid tid;                  /* then */
     unsigned tries;
-    store_time began;
-    struct render_request ask;
-    struct page_told told;
+    struct page_ask ask;             /* its request is filled by another server, too */
     struct page_put put;
     struct loop_job look, store, ready;
     atomic_uint jobs_open;
@@ -212,7 +210,7 @@ static bool is_allowed(const struct page_bucket_opts *opts, str name)
 /* The target of a redirect stands with the HTML, under a name that is never sent as it is. */
 static bool add_target(struct make *m, struct page_put_content *html)
 {
-    const struct render_request *r = &m->ask;
+    const struct render_request *r = &m->ask.request;
     str title = http_encode(&m->arena, r->redirect_to), fragment = r->redirect_fragment;
     if (r->redirect_to.n == 0 || !headers_value_is_sane(fragment))
         return true;
@@ -223,8 +221,8 @@ static bool add_target(struct make *m, struct page_put_content *html)
 
 static err fill_contents(struct make *m, struct page_put *put)
 {
-    for (unsigned i = 0; i < m->ask.contents_count; i++) {
-        const struct render_content *c = &m->ask.contents[i];
+    for (unsigned i = 0; i < m->ask.request.contents_count; i++) {
+        const struct render_content *c = &m->ask.request.contents[i];
         struct page_put_content *to = &put->contents[put->contents_count];
         if (!is_allowed(&m->target.config->page, c->name))
             continue;
@@ -242,9 +240,9 @@ static err fill_contents(struct make *m, struct page_put *put)
 static store_time instant_of(const struct make *m)
 {
     int64_t fence_ns = (int64_t)flight_fence(m->flight) * 1000;
-    int64_t off = fence_ns - m->began.ns;
+    int64_t off = fence_ns - m->ask.began.ns;
     bool fits = fence_ns > 0 && off < FENCE_OFF_NS && off > -FENCE_OFF_NS && !m->purged;
-    return fits ? (store_time){ .ns = fence_ns } : m->began;
+    return fits ? (store_time){ .ns = fence_ns } : m->ask.began;
 }
 
 static err mint(struct make *m, uint64_t rev, struct tid *tid)
@@ -259,21 +257,21 @@ static err mint(struct make *m, uint64_t rev, struct tid *tid)
     struct engine_view *v = engine_view_begin(m->app->engine);
     err why = page_mint(m->target.bucket, v, &which, instant_of(m), entropy_u64(), tid);
     if (why == ERR_GONE) /* the lease is older than a purge that the making need not be */
-        why = page_mint(m->target.bucket, v, &which, m->began, entropy_u64(), tid);
+        why = page_mint(m->target.bucket, v, &which, m->ask.began, entropy_u64(), tid);
     engine_view_end(&v);
     return why;
 }
 
 static err store(struct make *m)
 {
-    uint64_t rev = m->ask.meta.rev;
-    bool newest = m->target.has_rev ? m->ask.meta.latest : true;
+    uint64_t rev = m->ask.request.meta.rev;
+    bool newest = m->target.has_rev ? m->ask.request.meta.latest : true;
     m->put = (struct page_put){ .domain = m->which.domain,
                                 .title = m->target.title,
                                 .rev = rev,
                                 .has_tid = true,
                                 .behind = newest ? 0 : rev + 1,
-                                .said_at = m->arrived ? tid_time(m->tid) : m->began,
+                                .said_at = m->arrived ? tid_time(m->tid) : m->ask.began,
                                 .asked = m->target.has_rev,
                                 .deadline = app_page_deadline(m->app),
                                 .arena = &m->arena,
@@ -317,43 +315,25 @@ static void store_start(struct make *m)
 
 /* ---- asking ---- */
 
-static void told(struct page_told *t)
+static void asked(struct page_ask *a)
 {
-    struct make *m = CONTAINER_OF(t, struct make, told);
-    if (t->why == RENDER_FINE) {
+    struct make *m = CONTAINER_OF(a, struct make, ask);
+    if (a->why == RENDER_FINE) {
         store_start(m);
         return;
     }
-    fail(m, app_err_of_render(t->why), m->ask.note.text);
-    m->keep = t->why != RENDER_NO_PAGE && t->why != RENDER_NO_REVISION && t->why != RENDER_SUPPRESSED;
+    fail(m, app_err_of_render(a->why), a->request.note.text);
+    m->keep = a->why != RENDER_NO_PAGE && a->why != RENDER_NO_REVISION && a->why != RENDER_SUPPRESSED;
     finish(m);
-}
-
-static void asked(struct render_request *r, enum render_why why)
-{
-    struct make *m = r->ctx;
-    m->asking = false;
-    app_page_heed(m->app, &m->target, why, r->retry_after_s);
-    m->told = (struct page_told){ .app = m->app, .target = &m->target, .ask = r, .why = why, .said_at = m->began,
-                                  .done = told };
-    page_told_start(&m->told);
 }
 
 static void ask_start(struct make *m)
 {
     m->arrived = false;
     m->tries++;
-    m->began = clock_store(m->app->clock);
-    m->asking = true;
-    m->ask = (struct render_request){ .origin = m->target.domain->origin,
-                                      .want = WANT_RENDER,
-                                      .title = m->target.title,
-                                      .rev = m->target.has_rev ? m->target.name.rev : 0,
-                                      .deadline = flight_deadline(m->flight),
-                                      .arena = &m->arena,
-                                      .done = asked,
-                                      .ctx = m };
-    render_start(&m->ask);
+    m->ask = (struct page_ask){ .app = m->app, .target = &m->target, .want = WANT_RENDER,
+                                .deadline = flight_deadline(m->flight), .arena = &m->arena, .done = asked };
+    page_ask_start(&m->ask);
 }
 
 /* ---- looking again ---- */
@@ -413,8 +393,7 @@ static void make_cancel(struct flight *f, void *ctx)
     struct make *m = ctx;
     (void)f;
     m->canceled = true;
-    if (m->asking)
-        render_cancel(&m->ask);
+    page_ask_cancel(&m->ask);
 }
 
 /* ---- to and from other servers ---- */
@@ -425,10 +404,11 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
     const struct render_value *value = render_value_of((struct flight_value *)(uintptr_t)v);
     if (value->found) /* it was not made now: who lacks it makes it */
         return ERR_LIMIT;
-    struct render_travel t = { .name = value->name, .latest = m->put.behind == 0,
-                               .redirect_to = m->ask.redirect_to, .redirect_fragment = m->ask.redirect_fragment };
-    for (; t.contents_count < m->ask.contents_count; t.contents_count++)
-        t.contents[t.contents_count] = m->ask.contents[t.contents_count];
+    const struct render_request *r = &m->ask.request;
+    struct render_travel t = { .name = value->name, .latest = m->put.behind == 0, .redirect_to = r->redirect_to,
+                               .redirect_fragment = r->redirect_fragment };
+    for (; t.contents_count < r->contents_count; t.contents_count++)
+        t.contents[t.contents_count] = r->contents[t.contents_count];
     render_travel_put(out, &t);
     return buf_status(out);
 }
@@ -438,16 +418,17 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     struct make *m = ctx;
     struct render_travel t;
     begin(m, f);
-    m->began = clock_store(m->app->clock);
+    m->ask.began = clock_store(m->app->clock);
     str bytes = arena_copy(&m->arena, a->bytes);
     if (bytes.p == NULL || render_travel_get(bytes, &t) != ERR_OK) {
         ask_start(m); /* another version's, or no render at all */
         return;
     }
-    m->ask = (struct render_request){ .meta = { .rev = t.name.rev, .latest = t.latest },
-                                      .redirect_to = t.redirect_to, .redirect_fragment = t.redirect_fragment };
-    for (; m->ask.contents_count < t.contents_count; m->ask.contents_count++)
-        m->ask.contents[m->ask.contents_count] = t.contents[m->ask.contents_count];
+    m->ask.request = (struct render_request){ .meta = { .rev = t.name.rev, .latest = t.latest },
+                                              .redirect_to = t.redirect_to,
+                                              .redirect_fragment = t.redirect_fragment };
+    for (; m->ask.request.contents_count < t.contents_count; m->ask.request.contents_count++)
+        m->ask.request.contents[m->ask.request.contents_count] = t.contents[m->ask.request.contents_count];
     m->arrived = true;
     m->tid = t.name.tid;
     store_start(m);

@@ -1,4 +1,5 @@
-/* page_told.h - what the wiki's answer says against stored renders is marked in the store, before anybody is told.
+/* page_ask.h - the wiki is asked about a page, and what its answer says against stored renders is marked in the store
+ * before anybody is told.
  *
  *   fine          its revision is not hidden; where it is the newest, what is stored of greater ones was deleted
  *   no page       all of the title was deleted
@@ -8,29 +9,31 @@
  * Reads of latest and of a revision that find such a mark ask the wiki again, and its word takes the mark away; an
  * exact render is answered from the mark alone. An origin without api.php may answer from a cache of its own, so it is
  * not believed that its newest revision went down. */
-#ifndef APP_PAGE_TOLD_H
-#define APP_PAGE_TOLD_H
+#ifndef APP_PAGE_ASK_H
+#define APP_PAGE_ASK_H
 
-#include "app/page_request.h"
-#include "loop/loop.h"
+#include "app/page_mark.h"
 #include "render/render.h"
 
-enum { TOLD_MARKS_MAX = 2 };
-
-struct page_told {
+struct page_ask {
     /* in; borrowed until done */
     const struct app *app;
     const struct page_target *target;
-    const struct render_request *ask;
+    enum render_want want;
+    mono deadline;
+    struct arena *arena;
+    void (*done)(struct page_ask *a);
+    /* out */
+    store_time began;           /* when the wiki was asked */
     enum render_why why;
-    store_time said_at;         /* when the wiki was asked */
-    void (*done)(struct page_told *t);
+    struct render_request request;
     /* the module's */
-    struct loop_job job;
-    struct page_order marks[TOLD_MARKS_MAX];
-    unsigned count, next;
+    bool asking;
+    struct page_marks marks;
 };
-/* done: once, later, when the marks are on disk; one that could not be written is logged. Thread: loop, done too. */
-void page_told_start(struct page_told *t);
+/* done: once, later, when the marks are on disk. Thread: loop, done too. */
+void page_ask_start(struct page_ask *a);
+/* done comes soon; does nothing once the wiki has answered, or before it is asked. Thread: loop. */
+void page_ask_cancel(struct page_ask *a);
 
 #endif
