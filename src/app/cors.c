@@ -63,6 +63,12 @@ static bool is_known(str authority, const struct app *app)
     return false;
 }
 
+static bool by_browser(const struct http_exchange *x)
+{
+    str value;
+    return http_header(x, "origin", &value) || http_header(x, "sec-fetch-site", &value);
+}
+
 bool cors_may(struct http_exchange *x, const struct app *app)
 {
     str host;
@@ -75,11 +81,12 @@ bool cors_may(struct http_exchange *x, const struct app *app)
                     STR_NONE);
         return false;
     }
-    if (!rules_server(x) || !http_header(x, "host", &host) || is_known(host, app))
+    bool asks = rules_server(x) || (changes(x) && by_browser(x));
+    if (!asks || !http_header(x, "host", &host) || is_known(host, app))
         return true;
     app_problem(x, 403, "forbidden#host", NULL,
-                STR("While no key is asked for, this is answered only under a Host that is a numeric address, "
-                    "localhost, or a domain that is served here."),
+                STR("While no key is asked for, this is done only under a Host that is a numeric address, localhost, "
+                    "or a domain that is served here."),
                 STR_NONE);
     return false;
 }

@@ -6,8 +6,9 @@
  * asks nobody for a key, being reachable must not be all that a change takes:
  *   - what changes something is refused when the browser says that a page of another site sent it (Origin,
  *     Sec-Fetch-Site); programs send neither;
- *   - what rules the server (admin routes; namespaces, users, keys, roles) is refused under a Host that is a name
- *     the server does not know: a page may give its own name this machine's address, and is the same site then.
+ *   - what rules the server (admin routes; namespaces, users, keys, roles), and whatever else a browser says it would
+ *     change, is refused under a Host that is a name the server does not know: a page may give its own name this
+ *     machine's address, and is the same site then.
  * A request whose key is asked for passes: browsers send no key by themselves.
  * Source: the Fetch standard; Go's net/http CrossOriginProtection. Thread: any. */
 #ifndef APP_CORS_H

@@ -296,7 +296,8 @@ void answer_add_security(struct answer *w, struct arena *a, str content_type, st
 bool answer_shared(const struct http_exchange *x)
 {
     const struct http_route *route = http_route(x);
-    return !str_starts(route == NULL ? http_target(x) : str_of(route->pattern), STR("/v1/"));
+    str path = route == NULL ? http_target(x) : str_of(route->pattern);
+    return !str_starts(path, STR("/v1/")) && !str_eq(path, STR("/metrics"));
 }
 
 void answer_send(struct http_exchange *x, const struct answer *w)

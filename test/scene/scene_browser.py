@@ -58,8 +58,25 @@ def what_a_site_of_our_own_sends_is_done(binary):
     with Server(binary) as server:
         eq(server.request('PUT', f'{PAGE}/1', own(server), b'one').status, 201)
         eq(server.request('PUT', f'{PAGE}/2', as_name(server, 'LocalHost'), b'two').status, 201)
-        eq(server.request('PUT', f'{PAGE}/3', as_name(server, 'wiki.example'), b'three').status, 201)
         eq(server.request('POST', '/v1/admin.stats', own(server)).status, 200)
+    with Server(binary, '--domain', 'wiki.example') as server:
+        eq(server.request('PUT', '/wiki.example/v1/page/html/A/1', as_name(server, 'wiki.example'), b'one').status, 201)
+
+
+@scene
+def a_page_that_gave_its_own_name_our_address_changes_nothing(binary):
+    """Its origin is the request's Host then, and the browser calls them one site."""
+    with Server(binary) as server:
+        eq(server.request('PUT', f'{PAGE}/1', {'Host': 'alias:1', 'Content-Type': 'text/html'}, b'one').status, 201)
+        rebound = as_name(server, 'rebound.example', **{'Content-Type': 'text/plain'})
+        for told in (rebound, {'Host': rebound['Host'], 'Sec-Fetch-Site': 'same-origin'}):
+            for method, where, body in (('PUT', f'{PAGE}/2', b'two'), ('DELETE', '/localhost/v1/page/all/A', None),
+                                        ('POST', '/localhost/v1/batch', b'[]'), ('POST', '/v1/queue.clear', b'{}'),
+                                        ('POST', '/v1/queues.delete', b'{}'), ('POST', '/v1/queue.produce', b'{}')):
+                answer = server.request(method, where, told, body)
+                eq(answer.status, 403, f'{method} {where}')
+                check(b'under a Host' in answer.body, answer.body)
+        eq(server.request('GET', PAGE, rebound).body, b'one')
 
 
 @scene
@@ -83,7 +100,8 @@ def routes_of_the_server_itself_are_not_for_other_sites(binary):
     with Server(binary) as server:
         for method, where in (('GET', '/v1/admin.tokens'), ('GET', '/v1/admin.stats'), ('POST', '/v1/admin.check'),
                               ('GET', '/v1/admin.flights'), ('GET', '/%761/admin.stats'), ('POST', '/v1/users.list'),
-                              ('POST', '/v1/nope'), ('OPTIONS', '/v1/admin.tokens'), ('OPTIONS', '/v1/queue.produce')):
+                              ('POST', '/v1/nope'), ('GET', '/metrics'), ('OPTIONS', '/metrics'),
+                              ('OPTIONS', '/v1/admin.tokens'), ('OPTIONS', '/v1/queue.produce')):
             answer = server.request(method, where, None, b'{}' if where == '/v1/users.list' else None)
             for name in answer.headers:
                 check(not name.lower().startswith('access-control-'), f'{method} {where}: {name}')
