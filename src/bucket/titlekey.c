@@ -7,11 +7,18 @@ static err refuse(struct err_note *note, const char *why)
     return ERR_BAD;
 }
 
+static err too_long(struct err_note *note, size_t bytes)
+{
+    err_note_set(note, "the title takes %zu bytes in UTF-8, in which a character takes 1 to 4; at most %d can be stored",
+                 bytes, PAGE_TITLE_BYTES_MAX);
+    return ERR_BAD;
+}
+
 err page_title_key(struct arena *a, str title, str *out, struct err_note *note)
 {
     str key;
     if (title.n > 4 * (size_t)PAGE_TITLE_BYTES_MAX) /* no normal form is that much shorter: spare the work */
-        return refuse(note, "the title is longer than 440 bytes");
+        return too_long(note, title.n);
     if (!utf8_valid(title))
         return refuse(note, "the title is not UTF-8");
     err e = utf8_nfc(a, title, &key);
@@ -20,7 +27,7 @@ err page_title_key(struct arena *a, str title, str *out, struct err_note *note)
     if (key.n == 0)
         return refuse(note, "the title is empty");
     if (key.n > PAGE_TITLE_BYTES_MAX)
-        return refuse(note, "the title is longer than 440 bytes");
+        return too_long(note, key.n);
     if (str_eq(key, STR(".")) || str_eq(key, STR("..")))
         return refuse(note, "a title cannot be . or ..");
     for (size_t i = 0; i < key.n; i++)

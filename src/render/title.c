@@ -169,7 +169,7 @@ static err check(const struct siteinfo *s, const struct split *p, struct err_not
     if (str_find_str(t, STR("~~~")) < t.n)
         return refuse(note, "the title holds ~~~, which signs");
     if (t.n > (p->in->id == NS_SPECIAL ? TITLE_SPECIAL_BYTES_MAX : TITLE_BYTES_MAX))
-        return refuse(note, "the title is longer than 255 bytes");
+        return refuse(note, "the title takes more than 255 bytes in UTF-8, which is all that a wiki allows");
     return ERR_OK;
 }
 
