@@ -23,11 +23,13 @@ import time
 import urllib.parse
 import urllib.request
 
+from ports import free_port
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SERVERS = 4
 COMPUTES_S = 0.3         # what a list costs
-READY_TIMEOUT = 30
-END_TIMEOUT = 30
+READY_TIMEOUT = 90
+END_TIMEOUT = 90
 
 
 class ShowError(Exception):
@@ -91,14 +93,6 @@ def serve_generator(port):
 
 # ---- the processes
 
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(('127.0.0.1', 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 def is_alive(pid, command):
     """Does the process with this number still run this command? Another program may have got the number."""
     try:
@@ -155,7 +149,7 @@ class Show:
             raise ShowError(f'{self.folder} holds something else')
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        redis, generator, front, *ports = free_ports(3 + SERVERS)
+        redis, generator, front, *ports = (free_port() for _ in range(3 + SERVERS))
         me = pathlib.Path(__file__).resolve()
         self.wait_port(self.start('redis', f'127.0.0.1:{redis}', [
             'redis-server', '--port', redis, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir',

@@ -8,10 +8,11 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
+
+from ports import free_port
 
 DEADLINE_S = 120
 
@@ -20,12 +21,6 @@ def newest_postgres():
     """The folder of its programs; None: none is installed."""
     found = sorted(pathlib.Path('/usr/lib/postgresql').glob('*/bin/postgres'))
     return found[-1].parent if found else None
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 def wait_until(condition, what, timeout=DEADLINE_S, pause=0.02):
@@ -65,7 +60,7 @@ class Cluster:
         self.process = None
         try:
             subprocess.run([*self.user, self.bin / 'initdb', '-D', self.folder / 'data', '-U', 'owner', '-A', 'trust',
-                            '-E', 'UTF8', '--no-sync'], check=True, stdout=self.log, stderr=self.log, cwd=self.folder)
+                            '-E', 'UTF8', '--locale=C', '--no-sync'], check=True, stdout=self.log, stderr=self.log, cwd=self.folder)
             self.start()
         except BaseException:
             self.end()

@@ -25,7 +25,8 @@ import sys
 import threading
 import time
 
-from pg_cluster import Cluster, free_port, newest_postgres
+from pg_cluster import Cluster, newest_postgres
+from ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 QUEUE, PARTITIONS, PRODUCERS, CONSUMERS = 'commits', 4, 4, 3

@@ -10,7 +10,7 @@ import urllib.request
 from rig import ROOT, TIME_UUID
 from harness import check, eq, main, scene, wait_until
 
-RUN_TIMEOUT = 250
+RUN_TIMEOUT = 500
 
 
 class Folder:
@@ -54,7 +54,7 @@ def _addresses(said):
 
 
 def _get(url):
-    with urllib.request.urlopen(url, timeout=60) as answer:
+    with urllib.request.urlopen(url, timeout=RUN_TIMEOUT) as answer:
         return answer.status, answer.read().decode()
 
 
@@ -62,6 +62,9 @@ def _get(url):
 def it_comes_up_twice_and_goes_down_whole(binary):
     with Folder(binary) as folder:
         said = folder.ok('--pages', '16')
+        steps = re.findall(r'^(\w.*?) \.\.\. \d+\.\d s$', said, re.M)
+        for step in ('installing MediaWiki', 'writing pages 1 to ', 'starting the server', 'having VisualEditor'):
+            check(any(line.startswith(step) for line in steps), f'{step}, and how long: {said}')
         address = _addresses(said)
         eq(_get(address['read'])[0], 200)
         check('VisualEditor' in _get(address['edit'])[1], 'the editor is offered')

@@ -10,9 +10,9 @@ import tempfile
 import threading
 import time
 
-START_TIMEOUT = 60
-CALL_TIMEOUT = 120
-WAIT_TIMEOUT = 60
+START_TIMEOUT = 180
+CALL_TIMEOUT = 240
+WAIT_TIMEOUT = 180
 POLL_EVERY = 0.05
 ELEMENT = 'element-6066-11e4-a52e-4f735466cecf'
 KEYS = {'Enter': '\ue007', 'End': '\ue010', 'Home': '\ue011', 'Escape': '\ue00c', 'Control': '\ue009',

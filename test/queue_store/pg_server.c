@@ -1,8 +1,9 @@
 #include "pg_server.h"
 
+#include "../unit/free_port.h"
+
 #include "pg/pg.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,18 +24,6 @@
 
 enum { START_MS_MAX = 180000, ANSWER_MS_MAX = 20000, PIDS_MAX = 64 };
 #define BIN "/usr/lib/postgresql/15/bin/"
-
-static unsigned free_port(void)
-{
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t n = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
 
 /* In a child: as the user postgres when this is root, who may not run it; quiet; gone when the test goes. */
 static _Noreturn void become(struct pg_server *s, char *const argv[])

@@ -19,7 +19,6 @@ import http.client
 import json
 import os
 import pathlib
-import random
 import shutil
 import signal
 import socket
@@ -29,6 +28,9 @@ import tempfile
 import threading
 import time
 import traceback
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+from ports import free_port      # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
 
 # Bounds of what must come, not of how fast: a sanitized binary on a busy machine has to keep them.
 READY_TIMEOUT = 120     # until the `listening on` line
@@ -76,25 +78,6 @@ def wait_until(condition, what, timeout=WAIT_TIMEOUT, pause=0.01):
         if time.monotonic() > deadline:
             raise SceneError(f'not within {timeout} s: {what}')
         time.sleep(pause)
-
-
-_ports_given = set()
-
-
-def free_port():
-    """A port of 127.0.0.1 for a program that cannot choose its own, or that goes away and comes back: below those the
-    kernel gives away, so that nobody else has it meanwhile. Each is given once."""
-    lowest = int(pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range').read_text().split()[0])
-    for port in random.SystemRandom().sample(range(min(10000, lowest - 1000), lowest), 1000):
-        with socket.socket() as one:
-            try:
-                one.bind(('127.0.0.1', port))
-            except OSError:
-                continue
-        if port not in _ports_given:
-            _ports_given.add(port)
-            return port
-    raise SceneError('no ports are free')
 
 
 def _short(value):

@@ -27,7 +27,7 @@ class Folder:
 
     def run(self, *args):
         return subprocess.run([str(ROOT / 'script/run'), '--binary', self.binary, '--dir', str(self.path / 'run'), *args],
-                              capture_output=True, text=True, timeout=200, check=False, cwd=self.path)
+                              capture_output=True, text=True, timeout=500, check=False, cwd=self.path)
 
     def repository(self):
         git = ['git', '-C', str(self.path / 'r'), '-c', 'user.name=A', '-c', 'user.email=a@example.test']

@@ -14,11 +14,11 @@ import subprocess
 import sys
 import time
 
-from wiki import ADMIN, DOMAIN, PASSWORD, Wiki, WikiError, free_port, is_free, quote, tail
+from wiki import ADMIN, DOMAIN, PASSWORD, Steps, Wiki, WikiError, free_port, is_free, quote, tail
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-READY_TIMEOUT = 30
-END_TIMEOUT = 30
+READY_TIMEOUT = 90
+END_TIMEOUT = 90
 
 
 class Instance:
@@ -50,17 +50,19 @@ class Instance:
                 return port
         return free_port()
 
-    def up(self, binary, pages):
+    def up(self, binary, pages, steps):
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.wiki.up(pages, say)
+        self.wiki.up(pages, steps)
         port = self._port()
         text = self.wiki.config(listen=f'127.0.0.1:{port}', data=str(self.folder / 'data'))
         file = self.folder / 'server.yaml'
         if self.pid() is None or self._binary() != binary or file.read_text() != text:
+            steps('starting the server')
             self.end_server()
             file.write_text(text)
             self._start(binary, file)
         self.url = f'http://127.0.0.1:{port}'
+        steps('having VisualEditor load and save through it')
         self.wiki.wire(self.url)
 
     def _start(self, binary, file):
@@ -132,25 +134,32 @@ def main():
     parser.add_argument('--binary', help='run this program instead of building one')
     parser.add_argument('--pages', type=int, default=200, help='how many pages the wiki gets at least [200]')
     args = parser.parse_args()
+    steps = Steps(sys.stdout)
     try:
         instance = Instance(args.dir)
         if args.down:
+            steps('ending the server and the wiki')
             instance.down()
+            steps.end()
             return 0
+        steps('looking for the packages it stands on')
         subprocess.run([ROOT / 'script/deps', 'wiki'], check=True)
         if args.binary is None:
-            say('building build/palimpsest')
+            steps('building build/palimpsest')
             subprocess.run([ROOT / 'script/build'], stdout=subprocess.DEVNULL, check=True)
             args.binary = ROOT / 'build/palimpsest'
         binary = str(pathlib.Path(args.binary).resolve())
         if not os.access(binary, os.X_OK):
             raise WikiError(f'{binary} is no program')
-        instance.up(binary, args.pages)
+        instance.up(binary, args.pages, steps)
+        steps.end()
         instance.describe(binary)
         return 0
     except subprocess.CalledProcessError as error:
+        steps.end()
         print(f'script/run: {error.cmd[0]} failed', file=sys.stderr)
     except (WikiError, OSError) as error:
+        steps.end()
         print(f'script/run: {error}', file=sys.stderr)
     return 1
 

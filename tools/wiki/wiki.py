@@ -31,13 +31,16 @@ import urllib.parse
 import seed
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+from ports import free_port                   # noqa: E402  pylint: disable=wrong-import-position
+
 CODE = pathlib.Path('/usr/share/mediawiki')   # where Debian's package puts MediaWiki
 DOMAIN = 'localhost'                          # the wiki's name at the server; the command line's default, too
 ORIGIN_DOMAIN = '127.0.0.1'                   # as Parsoid knows it: the host of the wiki's own address
 ADMIN, PASSWORD = 'Admin', 'a-test-password-1'
 READERS = 4                                   # php-fpm workers beside the one that writes
-START_TIMEOUT = 60
-END_TIMEOUT = 10
+START_TIMEOUT = 180
+END_TIMEOUT = 60
 CALL_TIMEOUT = 120
 SOCKET_PATH_MAX = 100                         # of sockaddr_un's 108
 FOLDERS = ('run', 'run/nginx.d', 'log', 'data', 'cache', 'images', 'tmp', 'settings.d')
@@ -47,10 +50,21 @@ class WikiError(Exception):
     """What could not be done, for a person."""
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(('127.0.0.1', 0))
-        return listener.getsockname()[1]
+class Steps:
+    """Called with what is begun: one line a step, which ends with how long it took."""
+
+    def __init__(self, to):
+        self._to, self._began = to, None
+
+    def __call__(self, text):
+        self.end()
+        self._began = time.monotonic()
+        print(f'{text} ...', end='', file=self._to, flush=True)
+
+    def end(self):
+        if self._began is not None:
+            print(f' {time.monotonic() - self._began:.1f} s', file=self._to, flush=True)
+            self._began = None
 
 
 def is_free(port):
@@ -182,7 +196,7 @@ class Wiki:
     # ---- making it
 
     def up(self, pages=0, say=lambda text: None):
-        """Makes what is missing and starts what is down. pages: how many it holds at least."""
+        """Makes what is missing and starts what is down. pages: how many it holds at least; say: told each step."""
         for name in FOLDERS:
             (self / name).mkdir(parents=True, exist_ok=True)
         with open(self / 'run/lock', 'w', encoding='ascii') as lock:
@@ -192,8 +206,9 @@ class Wiki:
                 self.down()
                 self._choose_port()
                 if not (self / 'LocalSettings.php').exists():
-                    say('installing a wiki')
+                    say('installing MediaWiki with VisualEditor')
                     self._install()
+                say('starting php-fpm and nginx')
                 self._start(fpm)
             self._fill(pages, say)
         return self
@@ -419,10 +434,13 @@ def main():
     verbs.choices['maintenance'].add_argument('script')
     verbs.choices['maintenance'].add_argument('args', nargs=argparse.REMAINDER)
     args = parser.parse_args()
+    steps = Steps(sys.stderr)
     try:
         wiki = Wiki(args.dir)
         if args.verb == 'up':
-            print(wiki.up(args.pages, say=lambda text: print(text, file=sys.stderr)).base)
+            wiki.up(args.pages, steps)
+            steps.end()
+            print(wiki.base)
         elif args.verb == 'wire':
             wiki.wire(args.url, args.domain)
         elif args.verb == 'maintenance':
@@ -431,6 +449,7 @@ def main():
             getattr(wiki, args.verb)()
         return 0
     except (WikiError, OSError) as error:
+        steps.end()
         print(f'wiki: {error}', file=sys.stderr)
         return 1
 

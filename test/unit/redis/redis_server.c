@@ -1,5 +1,7 @@
 #include "redis_server.h"
 
+#include "../free_port.h"
+
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -26,17 +28,6 @@ static int try_connect(uint16_t port)
     int failed = connect(fd, (const struct sockaddr *)&at, sizeof at);
     close(fd);
     return failed;
-}
-
-static uint16_t free_port(void)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-    socklen_t n = sizeof at;
-    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &n), 0);
-    close(fd);
-    return ntohs(at.sin_port);
 }
 
 static void run(const struct redis_server *s, const char *const *extra)
