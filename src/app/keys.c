@@ -126,6 +126,8 @@ static void door_run(struct loop_job *j)
     c->why = auth_door_set(c->app->auth, c->open, &c->note);
     if (c->why == ERR_OK)
         log_event(c->app->log, LOG_WARN, c->open ? "auth.door_opened" : "auth.door_closed",
+                  LOG_CSTR("what", c->open ? "callers without a key may do everything now"
+                                           : "callers without a key have lost their rights"),
                   LOG_STR("request_id", http_request_id(c->x)));
     c->status = 200;
     c->answer = c->open ? STR("{\"open\":true}\n") : STR("{\"open\":false}\n");

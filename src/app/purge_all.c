@@ -46,7 +46,8 @@ static void purged(struct page_order *op, err why)
     struct told *t = CONTAINER_OF(op, struct told, op);
     if (why != ERR_OK)
         log_event(t->app->log, LOG_WARN, "purge.not_followed", LOG_STR("title", op->title),
-                  LOG_CSTR("why", err_name(why)));
+                  LOG_CSTR("why", err_name(why)),
+                  LOG_CSTR("what", "another server purged it; here it is still stored: purge it here, too"));
     free(t);
 }
 

@@ -30,6 +30,11 @@ static const char *const level_names[LOG_LEVELS] = {
     [LOG_DEBUG] = "debug", [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error"
 };
 
+const char *log_level_name(enum log_level level)
+{
+    return level_names[level];
+}
+
 struct log *log_new(int fd, enum log_level least, enum log_format format, struct clock *clock)
 {
     INVARIANT(clock != NULL);

@@ -29,6 +29,8 @@ struct log;
 /* fd is borrowed. clock gives the wall time of each line. Owner: caller. Dies when out of memory. */
 struct log *log_new(int fd, enum log_level least, enum log_format format, struct clock *clock);
 void log_free(struct log **lp);
+/* "info". */
+const char *log_level_name(enum log_level level);
 /* From here on lines below least are left out. Thread: any. */
 void log_level_set(struct log *l, enum log_level least);
 bool log_enabled(const struct log *l, enum log_level level);

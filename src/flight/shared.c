@@ -79,7 +79,8 @@ static void on_message(void *ctx, str channel, str payload)
     } else if (share_push_parse(payload, &id, &n)) {
         each_of_id(s, id, &n, payload);
     } else {
-        log_note(s->opts.log, LOG_WARN, "shared.odd_message");
+        log_event(s->opts.log, LOG_WARN, "shared.odd_message",
+                  LOG_CSTR("what", "Redis sent what no server of this version sends; it was ignored"));
     }
     share_show(s);
 }

@@ -355,7 +355,7 @@ err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, s
             why = clear_part(q, q->parts[i], true, true, note);
     }
     log_event(q->all->opts.log, LOG_INFO, "queue.clear", LOG_STR("name", q->info.name),
-              LOG_CSTR("error", err_name(why)));
+              LOG_CSTR("outcome", err_name(why)));
     return why;
 }
 

@@ -42,8 +42,9 @@ static void drop_done(struct loop_job *j, bool canceled)
 {
     struct drop_job *d = CONTAINER_OF(j, struct drop_job, job);
     if (!canceled && d->why != ERR_OK) /* the row says so at the next start */
-        log_event(d->all->opts.log, LOG_WARN, "queue.drop", LOG_INT("number", d->number),
-                  LOG_CSTR("error", err_name(d->why)));
+        log_event(d->all->opts.log, LOG_WARN, "queue.drop", LOG_INT("queue_number", d->number),
+                  LOG_CSTR("why", err_name(d->why)),
+                  LOG_CSTR("what", "items of a deleted queue are still on disk; the next start removes them"));
     (void)atomic_fetch_sub(&d->all->jobs, 1);
     free(d->parts);
     free(d);

@@ -355,7 +355,9 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
     why = queue_save(q);
     if (why == ERR_OK) {
         if (c.from->ops->drop(c.from, c.place) != ERR_OK) /* dropped when the partition comes back to that store */
-            log_event(all->opts.log, LOG_WARN, "queue.drop", LOG_CSTR("store", c.from->name));
+            log_event(all->opts.log, LOG_WARN, "queue.drop", LOG_STR("name", q->info.name),
+                      LOG_INT("partition", p->number), LOG_CSTR("store", c.from->name),
+                      LOG_CSTR("what", "the partition was moved; what it left on that store goes when it comes back"));
         return ERR_OK;
     }
     queue_enter(q);

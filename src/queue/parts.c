@@ -124,7 +124,7 @@ err queue_part_change(struct queue *q, const struct queue_part_change *c, struct
     unlock_changes(q);
     log_event(q->all->opts.log, LOG_INFO, "queue.partition", LOG_STR("name", q->info.name),
               LOG_CSTR("order", name_of(c->order)), LOG_INT("partition", c->partition), LOG_STR("store", c->store),
-              LOG_CSTR("error", err_name(why)));
+              LOG_CSTR("outcome", err_name(why)));
     return why;
 }
 
@@ -162,6 +162,6 @@ err queue_rebalance(struct queue *q, struct err_note *note)
     }
     unlock_changes(q);
     log_event(q->all->opts.log, LOG_INFO, "queue.rebalance", LOG_STR("name", q->info.name),
-              LOG_CSTR("error", err_name(why)));
+              LOG_CSTR("outcome", err_name(why)));
     return why;
 }

@@ -105,7 +105,8 @@ static void probe_run(struct loop_job *j)
     (void)pthread_rwlock_unlock(&st->gate);
     if (st->outcome != ERR_OK && st->recovering)
         log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", store->name),
-                  LOG_CSTR("why", note.text), LOG_CSTR("error", err_name(st->outcome)));
+                  LOG_CSTR("state", place_status_name(PLACE_ERROR)), LOG_CSTR("why", note.text),
+                  LOG_CSTR("error", err_name(st->outcome)));
 }
 
 static void probe_done(struct loop_job *j, bool canceled)

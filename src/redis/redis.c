@@ -264,10 +264,10 @@ static void on_echo(void *ctx)
 
 /* ---- up and down ---- */
 
-static void log_state(struct redis *r, enum log_level level, const char *event, const char *what)
+static void log_state(struct redis *r, enum log_level level, const char *event, struct log_field more)
 {
     log_event(r->opts.log, level, event, LOG_CSTR("host", r->opts.address.host),
-              LOG_INT("port", r->opts.address.port), LOG_CSTR("what", what));
+              LOG_INT("port", r->opts.address.port), more);
 }
 
 static void retry_later(struct redis *r)
@@ -304,7 +304,7 @@ static void break_all(struct redis *r, err why, const char *what)
     move(r, DOWN);
     if (was_up)
         r->down_since = now(r);
-    log_state(r, LOG_WARN, was_up ? "redis.down" : "redis.not_up", kept);
+    log_state(r, LOG_WARN, was_up ? "redis.down" : "redis.not_up", LOG_CSTR("why", kept));
     close_all(r, why, kept);
     if (r->state != DOWN) /* somebody stopped it meanwhile */
         return;
@@ -325,7 +325,7 @@ static void maybe_up(struct redis *r)
     r->echo_sent = r->echo_seen = 0;
     if (r->opts.channels_count > 0)
         loop_timer_start(r->echo, r->opts.echo_ms, r->opts.echo_ms);
-    log_state(r, LOG_INFO, "redis.up", r->run_id);
+    log_state(r, LOG_INFO, "redis.up", LOG_CSTR("run_id", r->run_id));
     if (r->opts.state != NULL)
         r->opts.state(r->opts.ctx, true, str_of(r->run_id));
 }

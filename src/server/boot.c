@@ -42,7 +42,8 @@ static void open_clock(struct server *s)
 static void engine_failed(void *ctx, const char *what)
 {
     struct server *s = ctx;
-    log_event(s->app.log, LOG_ERROR, "store.failed", LOG_CSTR("what", what));
+    log_event(s->app.log, LOG_ERROR, "store.failed", LOG_CSTR("what", what),
+              LOG_CSTR("then", "the server ends; start it when the disk is well: what was acknowledged is there"));
     _exit(SERVER_FAILED);
 }
 
@@ -128,7 +129,8 @@ static err open_auth(struct server *s, enum server_exit *status, struct err_note
         return ERR_DENIED;
     }
     log_event(s->app.log, LOG_WARN, "auth.door_open",
-              LOG_CSTR("what", "anonymous holds a binding; palimpsest token lock takes it away"));
+              LOG_CSTR("what", "callers without a key may do what the roles of anonymous allow; palimpsest token lock "
+                       "ends that"));
     return ERR_OK;
 }
 
@@ -151,7 +153,9 @@ static void fit_connections(struct server *s, struct http_limits *limits)
                        ? (unsigned)(files.rlim_cur - FILES_BESIDE_CONNECTIONS)
                        : (unsigned)(files.rlim_cur / 2);
     log_event(s->app.log, LOG_WARN, "serve.connections_cut", LOG_INT("wanted", limits->connections_max),
-              LOG_INT("now", fit), LOG_INT("nofile", files.rlim_cur));
+              LOG_INT("now", fit), LOG_INT("nofile", files.rlim_cur),
+              LOG_CSTR("what", "fewer connections than http.connections_max: raise the limit of open files (ulimit -n, "
+                       "LimitNOFILE=)"));
     limits->connections_max = fit;
 }
 

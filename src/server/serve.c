@@ -62,8 +62,8 @@ static void reload(struct serve *v)
         struct reload r = { .log = log };
         log_level_set(log, options_config(fresh)->log_level);
         options_differences(v->options, fresh, say_not_reloaded, &r);
-        log_event(log, LOG_INFO, "reload.done", LOG_CSTR("log_level_option", "log.level"),
-                  LOG_INT("log_level", options_config(fresh)->log_level), LOG_INT("needs_restart", r.changed));
+        log_event(log, LOG_INFO, "reload.done", LOG_CSTR("log_level", log_level_name(options_config(fresh)->log_level)),
+                  LOG_CSTR("needs_restart", r.changed ? "yes" : "no"));
     } else {
         log_event(log, LOG_ERROR, "reload.refused", LOG_CSTR("why", note.text));
     }
@@ -80,7 +80,8 @@ static void drain_fired(void *ctx)
     if (v->calm >= CALM_POLLS) {
         loop_stop(v->server.app.loop);
     } else if (clock_mono(v->server.app.clock).ns >= v->drain_deadline.ns) {
-        log_event(v->server.app.log, LOG_WARN, "serve.drain_cut", LOG_INT("requests", open));
+        log_event(v->server.app.log, LOG_WARN, "serve.drain_cut", LOG_INT("requests", open),
+                  LOG_CSTR("what", "drain_timeout is over, or a second signal came: these are cut off"));
         v->cut = true;
         loop_stop(v->server.app.loop);
     }

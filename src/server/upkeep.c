@@ -35,7 +35,7 @@ static bool batch(struct upkeep *u, bool *more, store_time *next)
     if (why != ERR_OK && why != ERR_SHUTDOWN) {
         metric_add(u->failures, 1);
         log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", pages_why != ERR_OK ? "pages" : "tables"),
-                  LOG_CSTR("why", err_name(why)));
+                  LOG_CSTR("why", err_name(why)), LOG_CSTR("what", "culling failed; it is tried again"));
     }
     *more = pages_more || tables_more;
     *next = store_time_before(pages_next, tables_next) ? pages_next : tables_next;
@@ -96,7 +96,8 @@ static void reclaim_run(struct loop_job *j)
         return;
     u->reclaim_more = false;
     metric_add(u->failures, 1);
-    log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", "reclaim"), LOG_CSTR("why", err_name(why)));
+    log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", "space"), LOG_CSTR("why", err_name(why)),
+              LOG_CSTR("what", "freed space was not given back; it is tried again"));
 }
 
 static void reclaim_done(struct loop_job *j, bool canceled)
