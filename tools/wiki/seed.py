@@ -76,18 +76,17 @@ def _wikify(lines):
 def fill(wiki, pages, say):
     """Fills wiki with at least pages pages, its Main Page among them."""
     rng = random.Random(SEED)
+    say('writing templates and odd pages')
     for title, text in {**TEMPLATES, **ODD}.items():
         wiki.edit(title, text, 'seed')
     releases, previous = _releases()[:max(0, pages - len(TEMPLATES) - len(ODD) - 1)], 'Main Page'
-    edits = 0
     for index, (title, lines) in enumerate(releases):
+        if index % 50 == 0:
+            say(f'writing pages {index + 1} to {min(index + 50, len(releases))} of {len(releases)}, with revisions')
         count = max(1, min(REVISIONS_MAX, len(lines) // 4))
         for revision in range(1, count + 1):
             cut = len(lines) if revision == count else max(4, len(lines) * revision // count - rng.randrange(3))
             wiki.edit(title, f'{{{{Release box|lines={cut}|prev={previous}}}}}\n{_wikify(lines[:cut])}\n'
                              '[[Category:Releases]]\n', f'seed {revision} of {count}')
-            edits += 1
         previous = title
-        if index % 50 == 49:
-            say(f'{index + 1} of {len(releases)} pages, {edits} edits')
     wiki.edit('Template:Bug', BUG.replace(' T{', ' task T{'), 'every page that includes it is rendered again')
