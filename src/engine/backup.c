@@ -2,7 +2,7 @@
  *
  *   pin            nothing the copy needs is punched or unlinked from here on
  *   index          LMDB's own consistent copy, to index/data.mdb.new
- *   tail           where the log ends now; not before the index's position
+ *   tail           where the log ends now; not before the index's position. A folder with segments behind it is refused
  *   segments       up to the tail, in order, beside those that are there: each complete as .next, or not at all; one
  *                  that is there in full is kept
  *   switch         STORE goes, the new segments and the new index replace the old, segments the source no longer has
@@ -331,8 +331,7 @@ static err copy_segments(struct backup *b)
     return why;
 }
 
-/* Puts the segments of the copy up to the tail in place and drops those that the store no longer has. Those above
- * belong to no backup. */
+/* Puts the segments of the copy up to the tail in place and drops those that the store no longer has. */
 static err place_segments(struct backup *b)
 {
     struct vlog_segment s = { .number = 0 };
@@ -426,6 +425,27 @@ static struct vlog_tail acknowledged(struct engine *e)
     return tail;
 }
 
+/* Are there segments behind the tail? Then the folder goes on where this store, restored from something older, has taken
+ * another way: not to be overwritten, nor to be mixed with. */
+static bool target_is_ahead(const struct backup *b)
+{
+    char last[VLOG_NAME_BYTES];
+    vlog_segment_name(b->tail.segment, last);
+    int fd = openat(b->log_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool ahead = false;
+    for (struct dirent *d = readdir(dir); d != NULL && !ahead; d = readdir(dir))
+        ahead = str_ends(str_of(d->d_name), STR(".seg")) &&
+                (strlen(d->d_name) > strlen(last) || strcmp(d->d_name, last) > 0);
+    closedir(dir);
+    return ahead;
+}
+
 static err copy_and_switch(struct backup *b)
 {
     err why = target_open(b);
@@ -438,6 +458,11 @@ static err copy_and_switch(struct backup *b)
         return why;
     why = copy_index(b);
     b->tail = acknowledged(b->engine);
+    if (why == ERR_OK && target_is_ahead(b)) {
+        err_note_set(&b->note, "%s holds a later state of this store than it is in now, which would be lost: choose"
+                     " another folder", b->dir);
+        return ERR_CONFLICT;
+    }
     if (why == ERR_OK)
         why = copy_segments(b);
     return why == ERR_OK ? switch_over(b) : why;

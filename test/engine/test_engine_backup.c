@@ -283,6 +283,25 @@ static void a_read_only_store_is_backed_up(void **state)
     expect_whole(p);
 }
 
+static void a_later_backup_is_not_overwritten_from_an_earlier_state(void **state)
+{
+    struct pair *p = *state;
+    struct scratch earlier;
+    scratch_init(&earlier);
+    earlier.segment_bytes = SEGMENT_BYTES;
+    assert_int_equal(engine_backup(p->store.engine, earlier.dir, &p->r, &p->note), ERR_OK);
+    for (unsigned i = 0; i < ROWS; i++)
+        put(p, i, 2);
+    backed_up(p);
+    scratch_open(&earlier);     /* restored, so to say, and written to */
+    assert_int_equal(scratch_put(&earlier, SPACE_ROW, STR("new"), STR("v"), STR_NONE), ERR_OK);
+    assert_int_equal(engine_backup(earlier.engine, p->copy.dir, &p->r, &p->note), ERR_CONFLICT);
+    expect_says(p, "holds a later state of this store");
+    scratch_fini(&earlier);
+    expect_whole(p);
+    backed_up(p);
+}
+
 int main(void)
 {
 #define FACT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -296,6 +315,7 @@ int main(void)
         FACT(left_overs_of_a_killed_backup_go),
         FACT(a_wrong_place_is_the_callers_mistake),
         FACT(a_read_only_store_is_backed_up),
+        FACT(a_later_backup_is_not_overwritten_from_an_earlier_state),
     };
 #undef FACT
     return cmocka_run_group_tests(tests, NULL, NULL);
