@@ -10,6 +10,7 @@ const char head_not_sent[] = "Cookie";
 struct head_pass {
     struct http_exchange *x;
     const char *expected; /* where the next name must start */
+    str authority;        /* of an absolute target: it counts, and Host does not; else empty */
     unsigned headers_size;
     unsigned hosts, lengths, codings, authorizations, types;
     bool chunked;
@@ -125,12 +126,19 @@ static void take_coding(struct head_pass *pass, str value)
     pass->chunked = true;
 }
 
+static bool is_host(str value)
+{
+    for (size_t i = 0; i < value.n; i++)
+        if (strchr(" \t/@,?#\\<>\"", value.p[i]) != NULL)
+            return false;
+    return true;
+}
+
 static void take_host(struct head_pass *pass, str value)
 {
     pass->hosts++;
-    for (size_t i = 0; i < value.n; i++)
-        if (strchr(" \t/@,?#\\<>\"", value.p[i]) != NULL)
-            fault_set(pass, 400, "Host is not a host");
+    if (!is_host(value))
+        fault_set(pass, 400, "Host is not a host");
 }
 
 /* Names by their length: most fields cost one jump and one comparison. raw keeps blanks at the end. */
@@ -236,7 +244,8 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
     str trimmed = raw;
     while (trimmed.n > 0 && (trimmed.p[trimmed.n - 1] == ' ' || trimmed.p[trimmed.n - 1] == '\t'))
         trimmed.n--;
-    if (!header_keep(pass, name_s, trimmed))
+    bool replaced = pass->authority.n > 0 && name_n == 4 && named(name_s, "host");
+    if (!header_keep(pass, name_s, replaced ? pass->authority : trimmed))
         return MHD_NO;
     take_common(pass, name_s, trimmed, raw);
     return pass->fault.status == 0 ? MHD_YES : MHD_NO;
@@ -248,18 +257,31 @@ static size_t head_bytes(const struct http_exchange *x)
     return info == NULL ? 0 : info->header_size;
 }
 
-static const char *line_fault(const struct http_exchange *x, const char *version)
+/* "http://authority/path", as to a proxy: every server must take it (RFC 9112 3.2.2). */
+static const char *target_fault(struct http_exchange *x, str *authority)
+{
+    const str mark = STR("://");
+    size_t scheme_n = str_find_str(x->target, mark);
+    str scheme = str_take(x->target, scheme_n), rest = str_skip(x->target, scheme_n + mark.n);
+    if (!str_eq_nocase(scheme, STR("http")) && !str_eq_nocase(scheme, STR("https")))
+        return "the target does not start with '/'";
+    *authority = str_take(rest, str_find(rest, '/'));
+    if (authority->n == 0 || !is_host(*authority))
+        return "the target has no host of its own";
+    x->target = authority->n < rest.n ? str_skip(rest, authority->n) : STR("/");
+    return NULL;
+}
+
+static const char *line_fault(struct http_exchange *x, const char *version, str *authority)
 {
     size_t method_n = strlen(x->method_name);
     if (!is_token(x->method_name, method_n))
         return "the method is not a token";
     if (x->line_target != x->method_name + method_n + 1 || version != x->line_target + x->line_target_bytes + 1)
         return "the request line has more than two blanks";
-    if (x->line_target[0] != '/')
-        return "the target does not start with '/'";
     if (has_control(x->line_target, x->target.n, '!') || has_control(x->query.p, x->query.n, '!'))
         return "the target holds a blank or a control byte";
-    return NULL;
+    return x->line_target[0] == '/' ? NULL : target_fault(x, authority);
 }
 
 static const char *fields_fault(const struct head_pass *pass)
@@ -298,13 +320,15 @@ struct head_fault head_check(struct http_exchange *x, const char *version, size_
     if (bytes > head_bytes_max)
         return (struct head_fault){ .status = 431, .detail = "the request head is too large" };
     x->version_11 = strcmp(version, "HTTP/1.0") != 0;
-    const char *line = line_fault(x, version);
-    if (line != NULL)
-        return (struct head_fault){ .status = 400, .detail = line };
     struct head_pass pass = { .x = x,
                               .expected = version + HTTP_VERSION_BYTES + CRLF_BYTES,
                               .headers_size = HTTP_HEADERS_INLINE };
+    const char *line = line_fault(x, version, &pass.authority);
+    if (line != NULL)
+        return (struct head_fault){ .status = 400, .detail = line };
     (void)MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, take_header, &pass); /* how many is in x */
+    if (pass.fault.status == 0 && pass.hosts == 0 && pass.authority.n > 0)
+        (void)header_keep(&pass, STR("Host"), pass.authority); /* the fault is kept */
     if (pass.fault.status != 0)
         return pass.fault;
     if (pass.expected + CRLF_BYTES != x->method_name + bytes)

@@ -5,6 +5,8 @@
  * ends four bytes before the head's end. So a head is accepted only when the pieces tile it exactly; what
  * the library bent does not. Then names are tokens, values hold no control bytes, and the fields that
  * decide where a body ends and whose request it is appear once (RFC 9112 2.2, 3, 5, 6; RFC 9110 5.5, 7.2).
+ *   Of an absolute target ("http://host/path") the path is the target, and the host stands for the one that Host says,
+ * which must be there and fine all the same (RFC 9112 3.2, 3.2.2).
  *   Chunk framing is never shown to us, and the library takes bare LF in it and drops extensions unread. Who stands
  * before us may see other chunks, and so another end of the body: so a chunked request is the last of its connection,
  * and nothing behind it is read as a request. */

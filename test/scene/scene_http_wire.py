@@ -34,7 +34,8 @@ SHAPES = {
     'a NUL': GET + b'Host: a\r\nX-A: b\0c\r\n\r\n',
     'a control byte': GET + b'Host: a\r\nX-A: b\x01\r\n\r\n',
     'a name with a blank': GET + b'Host: a\r\nX A: b\r\n\r\n',
-    'an absolute form': b'GET http://a' + GET[4:] + b'Host: a\r\n\r\n',
+    'an absolute form of a user': b'GET http://u@a' + GET[4:] + b'Host: a\r\n\r\n',
+    'an absolute form without Host': b'GET http://a' + GET[4:] + b'\r\n',
     'a body with GET': GET + b'Host: a\r\nContent-Length: 3\r\n\r\nabc',
     'chunks with GET': GET + b'Host: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
     'a blank in the target': b'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n',
@@ -71,6 +72,18 @@ def a_refused_head_is_told_as_a_problem(binary):
         problem = json.loads(body)
         eq((problem['status'], problem['uri']), (400, PAGE))
         check('Host' in problem['detail'], problem)
+
+
+@scene
+def an_absolute_form_is_its_path_at_its_own_host(binary):
+    with Server(binary) as server:
+        put_page(server)
+        got = server.raw(b'GET http://a:1' + GET[4:] + b'Host: b\r\nConnection: close\r\n\r\n')
+        check(got.startswith(b'HTTP/1.1 200 ') and got.endswith(b'page'), got[:100])
+        put = (b'PUT http://localhost:1' + PUT[4:]
+               + b'Origin: http://%s\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc')
+        check(server.raw(put % b'a').startswith(b'HTTP/1.1 403 '), 'what Host says does not count')
+        check(server.raw(put % b'localhost:1').startswith(b'HTTP/1.1 201 '), 'the target does')
 
 
 @scene

@@ -56,9 +56,10 @@ static str or_absent(str s)
 static void get_echo(struct http_exchange *x, void *app)
 {
     (void)app;
-    str q = STR("(absent)"), list = STR("(absent)");
+    str q = STR("(absent)"), list = STR("(absent)"), host = STR("(absent)");
     (void)http_query(x, "q", &q);
     (void)http_header(x, "x-list", &list);
+    (void)http_header(x, "host", &host);
     text_type(x);
     str a = http_param(x, "a"), b = or_absent(http_param(x, "b")), id = http_request_id(x), peer = http_peer(x);
     str target = http_target(x), query = http_query_raw(x);
@@ -66,10 +67,10 @@ static void get_echo(struct http_exchange *x, void *app)
     http_answer(x, 200,
                 arena_printf(http_arena(x),
                              "method=%s\ntarget=%.*s\nquery=%.*s\na=%.*s\na_bytes=%zu\nb=%.*s\nq=%.*s\nlist=%.*s\n"
-                             "encoding=%.*s\nid=%.*s\npeer=%.*s\nconditional=%d\n",
+                             "encoding=%.*s\nid=%.*s\npeer=%.*s\nconditional=%d\nhost=%.*s\n",
                              http_method_name(x), STR_ARG(target), STR_ARG(query), STR_ARG(a), a.n, STR_ARG(b),
                              STR_ARG(q), STR_ARG(list), STR_ARG(encoding), STR_ARG(id), STR_ARG(peer),
-                             http_common(x)->any_conditional));
+                             http_common(x)->any_conditional, STR_ARG(host)));
 }
 
 static void get_rest(struct http_exchange *x, void *app)
