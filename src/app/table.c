@@ -27,6 +27,8 @@ void table_fail(struct http_exchange *x, err why, const struct err_note *note, c
     if (why == ERR_NOT_FOUND)
         app_problem(x, 404, missing == NULL ? "unknown_table" : missing, NULL,
                     told ? str_of(note->text) : STR("There is no such table."), STR_NONE);
+    else if (why == ERR_FULL && told)
+        app_fail_told(x, why, note); /* of a long delete a part may be done */
     else if (why == ERR_LIMIT && told)
         app_problem(x, 413, "content_too_large", NULL, str_of(note->text), STR_NONE);
     else

@@ -280,8 +280,9 @@ err tables_upkeep(struct tables *ts, bool *more, store_time *next)
     bool any, indexes = false;
     *more = false;
     err e = look_ahead(ts, &any, &indexes, next);
+    const struct engine_update removal = { .decide = upkeep_decide, .ctx = &k, .frees = true };
     if (e == ERR_OK && any)
-        e = engine_update_wait(ts->engine, upkeep_decide, &k);
+        e = engine_submit_wait(ts->engine, &removal);
     if (e == ERR_OK && indexes)
         e = index_upkeep(ts);
     if (e != ERR_OK || (!any && !indexes))

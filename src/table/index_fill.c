@@ -432,5 +432,7 @@ err index_upkeep(struct tables *ts)
     buf_fini(&f.found);
     arena_fini(&f.arena);
     arena_fini(&f.scratch);
-    return e == ERR_OK ? engine_update_wait(ts->engine, removal_decide, NULL) : e;
+    const struct engine_update removal = { .decide = removal_decide, .frees = true };
+    err removed = engine_submit_wait(ts->engine, &removal);
+    return e == ERR_OK ? removed : e; /* a full disk stops the filling, not the removal */
 }

@@ -41,6 +41,7 @@ enum {
     TABLE_OPS_MAX = 256,               /* of one batch */
     TABLE_QUERY_VALUES_MAX = 1 << 18,  /* JSON values in one body: 64 MiB of memory, whatever they are */
     TABLE_DELETE_ROWS_MAX = 8000,      /* of one update; a longer delete runs as several, a batch is refused */
+    TABLE_DELETE_SHRINK = 8,           /* by which the next update of a delete is smaller, when one found no room */
     TABLE_DAMAGED_MAX = 64,            /* rows that cannot be read, told of in one answer */
     TABLE_KEEP_MAX = 1000,             /* count of a retention policy */
     TABLE_TRIM_ROWS = 8,               /* that one put lets go, besides the one it writes (trim.h) */
@@ -171,11 +172,12 @@ struct table_update {
     void *ctx;
     /* out */
     bool applied;               /* false: a condition did not hold and nothing was written */
-    uint64_t rows_deleted;
+    uint64_t rows_deleted;      /* on disk, also when done gets an error: of a delete that ran as several updates */
     struct err_note note;
     /* the module's */
     struct tables *tables;
     struct table_step *steps;
+    unsigned delete_rows;       /* of one update of a delete */
     uint64_t deleted_before;
     bool may_block, more;
     struct engine_update update;
@@ -183,7 +185,10 @@ struct table_update {
 /* Prepares on the calling thread and submits. Not ERR_OK: done is not called (ERR_NOT_FOUND no such table,
  * ERR_BAD with a note, ERR_LIMIT, ERR_AGAIN only with now: a cold schema, then again on the pool).
  * done gets ERR_AGAIN when a row to be changed is cold: call tables_update_warm on the pool, then
- * tables_update_again; ERR_CONFLICT when the table was changed meanwhile. */
+ * tables_update_again; ERR_CONFLICT when the table was changed meanwhile.
+ * A delete (no batch) of more than TABLE_DELETE_ROWS_MAX rows, or of fewer with much in indexes, runs as several
+ * updates in the order of the key, each atomic; readers and writers may come between. One that finds no room is tried
+ * with fewer rows. When it ends early the note says how much is done; the same delete again does the rest. */
 MUST_CHECK err tables_update(struct tables *ts, struct table_update *u, bool now);
 /* Reads what was cold; blocks. */
 void tables_update_warm(struct table_update *u);

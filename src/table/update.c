@@ -300,7 +300,7 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
                                   .until = key_buf_str(&st->plan.until) };
     struct store_doomed doomed;
     store_doomed_init(&doomed);
-    err e = store_collect(engine_txn_view(t), &range, TABLE_DELETE_ROWS_MAX, engine_txn_now(t), &doomed);
+    err e = store_collect(engine_txn_view(t), &range, u->delete_rows, engine_txn_now(t), &doomed);
     if (e == ERR_OK && doomed.more && u->writes_count > 1) {
         err_note_set(&u->note, "a delete in a batch may take %d rows at most, and fewer of a table with indexes",
                      TABLE_DELETE_ROWS_MAX);
@@ -357,17 +357,41 @@ static void count_writes(struct table_update *u)
     }
 }
 
-static void update_done(void *ctx, err why)
+/* Is there another update to be made of it, after one that ended so? */
+static bool goes_on(struct table_update *u, err why)
 {
-    struct table_update *u = ctx;
     if (why == ERR_OK && u->more) {
         u->deleted_before = u->rows_deleted;
         u->update.deadline = (mono){ .ns = INT64_MAX }; /* what was begun is not given up half done */
+        return true;
+    }
+    bool smaller = why == ERR_FULL && u->writes_count == 1 && u->writes[0].is_delete && u->delete_rows > 1;
+    if (smaller)
+        u->delete_rows = (u->delete_rows + TABLE_DELETE_SHRINK - 1) / TABLE_DELETE_SHRINK;
+    return smaller;
+}
+
+/* A delete ends early, with rows gone. Its code: ERR_LIMIT, of a note, would say that it was too large. */
+static err ended_early(struct table_update *u, err why)
+{
+    err_note_set(&u->note, "%llu rows are deleted, the others are not (%s); the same delete again goes on with them",
+                 (unsigned long long)u->deleted_before, why == ERR_FULL ? "there is no room" : err_name(why));
+    return why == ERR_LIMIT ? ERR_UNAVAILABLE : why;
+}
+
+static void update_done(void *ctx, err why)
+{
+    struct table_update *u = ctx;
+    if (goes_on(u, why)) {
         engine_submit(u->tables->engine, &u->update);
         return;
     }
     if (why == ERR_OK)
         count_writes(u);
+    else
+        u->rows_deleted = u->deleted_before;
+    if (why != ERR_OK && u->deleted_before > 0)
+        why = ended_early(u, why);
     u->done(u, why);
 }
 
@@ -380,6 +404,7 @@ err tables_update(struct tables *ts, struct table_update *u, bool now)
     }
     u->tables = ts;
     u->deleted_before = 0;
+    u->delete_rows = TABLE_DELETE_ROWS_MAX;
     u->update = (struct engine_update){ .decide = update_decide, .done = update_done, .ctx = u,
                                         .deadline = u->deadline, .frees = true };
     u->steps = arena_calloc(u->arena, u->writes_count, sizeof *u->steps);
