@@ -50,6 +50,7 @@ struct loop {
     struct post *posts, **posts_end;
     struct request *jobs;
     size_t timers_count, watches_count;
+    const struct loop_timer *firing;
     bool ending;
     atomic_bool stopping, running;
     _Atomic pthread_t thread; /* the creator's until loop_run */
@@ -244,7 +245,9 @@ static void on_timer(uv_timer_t *uv)
     MAGIC_CHECK(t, TIMER_MAGIC);
     struct loop *l = t->loop; /* fired may free the timer */
     uint64_t began = turn_begin();
+    l->firing = t;
     t->fired(t->ctx);
+    l->firing = NULL;
     turn_end(l, began);
 }
 
@@ -270,6 +273,8 @@ void loop_timer_start(struct loop_timer *t, int64_t first_ms, int64_t repeat_ms)
     MAGIC_CHECK(t, TIMER_MAGIC);
     loop_assert_here(t->loop);
     uv_update_time(&t->loop->uv); /* else it counts from the start of this turn */
+    if (first_ms <= 0 && t->loop->firing == t)
+        first_ms = 1; /* libuv would run it in this turn, and again, and look at nothing else */
     INVARIANT(uv_timer_start(&t->uv, on_timer, first_ms > 0 ? (uint64_t)first_ms : 0,
                              repeat_ms > 0 ? (uint64_t)repeat_ms : 0) == 0);
 }

@@ -30,7 +30,8 @@ void loop_post(struct loop *l, void (*fn)(void *ctx), void *ctx);
 
 /* A timer starts stopped. Thread: loop (timer_new also before loop_run). */
 struct loop_timer *loop_timer_new(struct loop *l, void (*fired)(void *ctx), void *ctx);
-void loop_timer_start(struct loop_timer *t, int64_t first_ms, int64_t repeat_ms); /* repeat 0: once */
+/* repeat 0: once. Started within its own firing it fires a millisecond later at least, so that others come first. */
+void loop_timer_start(struct loop_timer *t, int64_t first_ms, int64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *t);
 void loop_timer_free(struct loop_timer **tp);
 

@@ -427,6 +427,50 @@ static void signals_arrive_on_the_loop(void **state)
     loop_free(&seen.loop);
 }
 
+/* ---- a timer that is always due ---- */
+
+enum { HASTY_MAX = 100000 };
+struct hasty {
+    struct loop *loop;
+    struct loop_timer *timer;
+    unsigned fired;
+    bool heard;               /* what was posted at its first firing has run */
+};
+
+static void hasty_heard(void *ctx)
+{
+    struct hasty *h = ctx;
+    h->heard = true;
+    loop_stop(h->loop);
+}
+
+static void hasty_fired(void *ctx)
+{
+    struct hasty *h = ctx;
+    if (h->fired++ == 0)
+        loop_post(h->loop, hasty_heard, h);
+    if (h->fired < HASTY_MAX)
+        loop_timer_start(h->timer, 0, 0);
+    else
+        loop_stop(h->loop);
+}
+
+/* A peer that never stops sending has it started so: everybody else would wait for as long. */
+static void a_timer_started_in_its_own_firing_lets_others_run(void **state)
+{
+    (void)state;
+    struct hasty h = { .loop = loop_new(THREADS) };
+    h.timer = loop_timer_new(h.loop, hasty_fired, &h);
+    loop_timer_start(h.timer, 0, 0);
+    run_watched(h.loop);
+    assert_true(h.heard);
+    assert_true(h.fired < HASTY_MAX);
+    loop_timer_free(&h.timer);
+    loop_free(&h.loop);
+}
+
+/* ---- signals that do not end ---- */
+
 enum { LOOPS_SIGNALLED = 300 };
 
 static void *signal_without_end(void *ctx)
@@ -467,6 +511,7 @@ int main(void)
         cmocka_unit_test(who_waits_in_a_lane_is_taken_back_at_the_end),
         cmocka_unit_test(timers_repeat_until_stopped_and_may_be_freed_inside),
         cmocka_unit_test(a_slow_callback_is_counted),
+        cmocka_unit_test(a_timer_started_in_its_own_firing_lets_others_run),
         cmocka_unit_test(signals_arrive_on_the_loop),
         cmocka_unit_test(signals_at_the_end_do_not_kill),
     };
