@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 
-from harness import Server, check, eq, main, scene, wait_until
+from harness import EXIT_TIMEOUT, Server, check, eq, main, scene, wait_until
 
 
 def run(binary, *args, env=None, **more):
@@ -46,7 +46,7 @@ def file_environment_and_flags_are_read_in_this_order(binary):
             put = server.request('PUT', '/en.example.test/v1/mobile/lead/A/1', {'Content-Type': 'text/html'}, b'x')
             eq(put.status, 201, str(put.body))
             check('PALIMPSEST_NO_SUCH: there is no such option; ignored' in server.stderr(), server.stderr())
-            check('serve.ready' in server.stderr(), 'log.level info of the environment')
+            wait_until(lambda: 'serve.ready' in server.stderr(), 'log.level info of the environment')
 
 
 @scene
@@ -163,7 +163,7 @@ def few_files_mean_few_connections_and_a_word(binary):
             check(line.startswith('listening on '), line)
         finally:
             process.send_signal(signal.SIGTERM)
-            _, stderr = process.communicate(timeout=30)
+            _, stderr = process.communicate(timeout=EXIT_TIMEOUT)
         eq(process.returncode, 0)
         check('serve.connections_cut' in stderr, stderr)
 
