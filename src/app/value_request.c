@@ -41,7 +41,8 @@ static bool parse_bucket(struct value_request *r)
 {
     str name = http_param(r->x, "bucket");
     const char *kind = r->kind == BUCKET_PLAIN ? "key_value" : "key_rev_value";
-    if (name.n == 0 || name.n > TABLE_NAME_BYTES_MAX - 16 || str_find(name, '/') < name.n)
+    bool dots = str_eq(name, STR(".")) || str_eq(name, STR("..")); /* clients take them out of a path */
+    if (name.n == 0 || name.n > TABLE_NAME_BYTES_MAX - 16 || str_find(name, '/') < name.n || dots)
         return refuse(r->x, 404, "unknown_bucket", "No bucket can have this name.");
     r->table = arena_printf(http_arena(r->x), TABLE_OWN_PREFIX "%s.%.*s", kind, STR_ARG(name));
     if (r->table.p == NULL)

@@ -46,6 +46,7 @@ static bool reads_back(double v, bool single, int digits, char out[40])
 static void put_shortest(struct buf *b, double v, bool single)
 {
     INVARIANT(isfinite(v));
+    v = v == 0 ? 0 : v; /* without a sign: -0 would come back as a whole number, which has none */
     char text[40];
     int most = single ? 9 : 17;
     int digits = single ? 6 : 15;

@@ -1,6 +1,7 @@
 /* jsontext.h - writing JSON text into a buf, and base64 into it. Reading JSON is codec/json.h's.
  *
- * Pure. Doubles and floats are written as the shortest decimal that reads back as the same number. */
+ * Pure. Doubles and floats are written as the shortest decimal that reads back as the same number;
+ * zero has no sign. */
 #ifndef TABLE_JSONTEXT_H
 #define TABLE_JSONTEXT_H
 

@@ -554,7 +554,7 @@ static bool json_row(void *ctx, const struct table_row *row)
     if (row->with_ttl && row->ttl_s > 0)
         buf_printf(&j->out, "%s\"_ttl\":%lld", row->count > 0 ? "," : "", (long long)row->ttl_s);
     buf_put_c(&j->out, '}');
-    return j->status == ERR_OK && j->out.n < TABLE_ANSWER_BYTES_MAX / 4;
+    return j->status == ERR_OK && j->out.n < TABLE_ANSWER_BYTES_FULL;
 }
 
 static err json_finish(struct json_answer *j, str next, struct arena *a, struct table_answer *out)

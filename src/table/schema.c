@@ -11,7 +11,7 @@ enum { SCHEMA_TEXT_BYTES_MAX = 32768 };
 
 bool schema_name_valid(str table)
 {
-    if (table.n == 0 || table.n > TABLE_NAME_BYTES_MAX)
+    if (table.n == 0 || table.n > TABLE_NAME_BYTES_MAX || str_eq(table, STR(".")) || str_eq(table, STR("..")))
         return false;
     for (size_t i = 0; i < table.n; i++)
         if ((unsigned char)table.p[i] < 0x20 || table.p[i] == 0x7f || table.p[i] == '/')
@@ -323,7 +323,7 @@ static err schema_read(struct arena *a, json_t *json, struct schema *s, struct e
 err schema_parse(struct arena *a, str table, str json, struct schema **out, struct err_note *note)
 {
     if (!schema_name_valid(table)) {
-        err_note_set(note, "a table name must have 1 to %d bytes, none of them / or control bytes",
+        err_note_set(note, "a table name must have 1 to %d bytes, none of them / or control bytes, and not be . or ..",
                      TABLE_NAME_BYTES_MAX);
         return ERR_BAD;
     }

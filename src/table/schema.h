@@ -67,6 +67,7 @@ const struct schema_index *schema_index_numbered(const struct schema *s, uint16_
  * arena; NULL: full. */
 const struct schema *schema_through(struct arena *a, const struct schema *s, const struct schema_index *ix);
 const struct schema_attr *schema_numbered(const struct schema *s, uint16_t number);
+/* Not . and .. either: clients take them out of a path before they send it. */
 bool schema_name_valid(str table);
 
 /* ---- schema_index.c, for schema.c and schema_store.c ---- */

@@ -35,7 +35,8 @@ enum {
     TABLE_INDEXES_MAX = 8,             /* secondary indexes of one table */
     TABLE_KEY_BYTES_MAX = ENGINE_KEY_BYTES_MAX - 8, /* of a row, encoded; the expiry entry needs the rest */
     TABLE_LIMIT_MAX = 10000,           /* rows of one answer */
-    TABLE_ANSWER_BYTES_MAX = 48 << 20, /* of one answer; more rows come with `next` */
+    TABLE_ANSWER_BYTES_FULL = 12 << 20, /* an answer ends with the row that reaches them; more rows come with `next` */
+    TABLE_ANSWER_BYTES_MAX = 48 << 20, /* of one answer, the last row included; else ERR_LIMIT */
     TABLE_SCAN_ROWS_MAX = 100000,      /* rows one get looks at before it answers with `next` */
     TABLE_NOW_ROWS_MAX = 512,          /* rows one get looks at without blocking; then ERR_AGAIN */
     TABLE_OPS_MAX = 256,               /* of one batch */

@@ -20,6 +20,8 @@ def key_value_keeps_what_the_writer_named(binary):
     with page_server(binary) as server:
         problem(server.request('GET', KV + '/b/k'), 404, 'unknown_bucket')
         problem(server.request('PUT', KV + '/b/k', body=b'x'), 404, 'unknown_bucket')
+        for dots in ('%2E', '%2E%2E'):
+            problem(server.request('PUT', f'{KV}/{dots}'), 404, 'unknown_bucket')
         create(server, KV + '/b')
         create(server, KV + '/b')
         problem(server.request('GET', KV + '/b/k'), 404, 'not_found')

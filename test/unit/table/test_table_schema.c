@@ -93,6 +93,16 @@ static void wrong_schemas_are_named(void **state)
     }
 }
 
+static void names_that_no_path_can_have_are_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = { ".", "..", "", "a/b", "a\nb" };
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        assert_false(schema_name_valid(str_of(names[i])));
+    assert_true(schema_name_valid(STR("...")));
+    assert_true(schema_name_valid(STR("a.b")));
+}
+
 static void a_schema_is_read_and_stored(void **state)
 {
     (void)state;
@@ -213,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_schemas_are_named),
+        cmocka_unit_test(names_that_no_path_can_have_are_refused),
         cmocka_unit_test(a_schema_is_read_and_stored),
         cmocka_unit_test(options_and_secondary_indexes_need_a_version_to_change),
         cmocka_unit_test(migrations_keep_the_key),
