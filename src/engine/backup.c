@@ -425,7 +425,7 @@ static struct vlog_tail acknowledged(struct engine *e)
     return tail;
 }
 
-/* Are there segments behind the tail? Then the folder goes on where this store, restored from something older, has taken
+/* Are there segments behind the tail? Then the folder goes on where this store, restored from an older one, has taken
  * another way: not to be overwritten, nor to be mixed with. */
 static bool target_is_ahead(const struct backup *b)
 {
