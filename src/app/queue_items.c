@@ -86,11 +86,15 @@ static void produce_item(const Wire__QueueProduceItem *from, struct queue_item_n
                                    .enqueue_at = wire_time_read(from->enqueue_at) };
 }
 
-/* A key in a header: at most so long, UTF-8. False: answered. */
+/* A key in a header: one, at most so long, UTF-8. False: answered. */
 static bool header_key(struct queue_call *c, const char *name, str *out)
 {
     if (!http_header(c->x, name, out))
         return true;
+    if (http_header_count(c->x, name) > 1) {
+        queue_call_refuse(c, "%s is invalid; one is wanted, not several", name);
+        return false;
+    }
     if (out->n > 0 && out->n <= HEADER_KEY_BYTES_MAX && utf8_valid(*out))
         return true;
     queue_call_refuse(c, "%s is invalid; 1 to %d bytes of UTF-8 are wanted", name, HEADER_KEY_BYTES_MAX);

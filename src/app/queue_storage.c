@@ -230,8 +230,6 @@ static bool import_check(struct queue_call *c, const Wire__StorageItem *item)
         wrong = "attempts is invalid; cannot be negative number";
     else if (item->max_attempts < 0)
         wrong = "max attempts is invalid; cannot be negative number";
-    else if (!wire_time_writable(item->lease_deadline))
-        wrong = "lease deadline is invalid; it is not between the years 1 and 9999";
     if (wrong != NULL)
         queue_call_refuse(c, "%s", wrong);
     else if (item->attempts > IMPORT_ATTEMPTS_MAX)

@@ -48,6 +48,13 @@ static bool text_is_valid(const ProtobufCBinaryData *b)
     return utf8_valid((str){ .p = (const char *)b->data, .n = b->len });
 }
 
+/* Of the years that JSON can say. */
+static bool time_is_valid(const Wire__Timestamp *t)
+{
+    char text[WIRE_TIME_BYTES + 1];
+    return wire_time_format(t->seconds, t->nanos, text) > 0;
+}
+
 static const struct wire_field *settle(const struct wire_message *m, ProtobufCMessage *message);
 
 /* count values of one field: NULL, or the field in them that is wrong. */
@@ -61,14 +68,17 @@ static const struct wire_field *settle_values(const struct wire_field *f, void *
         else if (f->kind == WIRE_MESSAGE && inner != NULL)
             wrong = settle(f->of, inner);
         else if (inner != NULL)
-            inner->n_unknown_fields = 0; /* an instant */
+            wrong = time_is_valid((const Wire__Timestamp *)inner) ? NULL : f;
+        if (inner != NULL)
+            inner->n_unknown_fields = 0;
         if (wrong != NULL)
             return wrong;
     }
     return NULL;
 }
 
-/* Forgets unknown fields; NULL, or the first field with a text that is no UTF-8. Nests as deep as the types do. */
+/* Forgets unknown fields; NULL, or the first field with a text that is no UTF-8 or an instant that is none. Nests as
+ * deep as the types do. */
 static const struct wire_field *settle(const struct wire_message *m, ProtobufCMessage *message)
 {
     const struct wire_field *wrong = NULL;
@@ -101,7 +111,8 @@ static err protobuf_decode(struct arena *a, const struct wire_message *m, str by
     }
     const struct wire_field *wrong = settle(m, message);
     if (wrong != NULL) {
-        err_note_set(note, "protobuf: field %.*s is not UTF-8", STR_ARG(wrong->name));
+        err_note_set(note, "protobuf: field %.*s is %s", STR_ARG(wrong->name),
+                     wrong->kind == WIRE_TEXT ? "not UTF-8" : "no instant of the years 1 to 9999");
         return ERR_BAD;
     }
     *out = message;
@@ -163,10 +174,4 @@ store_time wire_time_read(const Wire__Timestamp *t)
     if (__builtin_mul_overflow(t->seconds, NS_PER_S, &ns) || __builtin_add_overflow(ns, (int64_t)t->nanos, &ns))
         return (store_time){ .ns = t->seconds < 0 ? INT64_MIN : INT64_MAX - 1 };
     return (store_time){ .ns = ns == INT64_MAX ? ns - 1 : ns };
-}
-
-bool wire_time_writable(const Wire__Timestamp *t)
-{
-    char text[WIRE_TIME_BYTES + 1];
-    return t == NULL || wire_time_format(t->seconds, t->nanos, text) > 0;
 }

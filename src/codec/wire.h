@@ -5,7 +5,7 @@
  * that or its other one. Texts are bytes in C (protobuf-c would cut them at a NUL); those that were read are UTF-8.
  *   JSON as Go's protojson: fields that are zero are not written; null is as absent; a field twice or unknown is
  * refused; whole numbers also as 1.0, 1e2 and quoted; base64 of either alphabet, padded or not; instants RFC 3339 with
- * 0, 3, 6 or 9 digits. Unknown fields of protobuf are passed over.
+ * 0, 3, 6 or 9 digits, of the years 1 to 9999 in either encoding. Unknown fields of protobuf are passed over.
  *   Everything lives in the caller's arena; what was read may also point into the bytes it was read from.
  * Thread: any. */
 #ifndef CODEC_WIRE_H
@@ -41,7 +41,5 @@ MUST_CHECK Wire__Timestamp *wire_time(struct arena *a, store_time at);
 /* The instant of a field: absent and the zero time of Go are STORE_TIME_ZERO; what store_time cannot hold is cut to its
  * ends (never STORE_TIME_NEVER). */
 store_time wire_time_read(const Wire__Timestamp *t);
-/* Absent, or of the years that JSON can say: to be asked before writing one that was read from protobuf. */
-bool wire_time_writable(const Wire__Timestamp *t);
 
 #endif

@@ -174,6 +174,14 @@ bool http_header(const struct http_exchange *x, const char *name, str *out)
     return true;
 }
 
+unsigned http_header_count(const struct http_exchange *x, const char *name)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < x->headers_count; i++)
+        count += str_eq_nocase(x->headers[i].name, str_of(name));
+    return count;
+}
+
 unsigned http_headers_all(const struct http_exchange *x, struct http_pair *out, unsigned max)
 {
     unsigned count = x->headers_count < max ? x->headers_count : max;

@@ -121,6 +121,8 @@ struct http_pair { str name, value; };
 unsigned http_query_all(struct http_exchange *x, struct http_pair *out, unsigned max);
 /* Name in any letter case; repeated fields of list type are joined with ", ". */
 bool http_header(const struct http_exchange *x, const char *name, str *out);
+/* How many fields have this name. */
+unsigned http_header_count(const struct http_exchange *x, const char *name);
 unsigned http_headers_all(const struct http_exchange *x, struct http_pair *out, unsigned max);
 str http_body(const struct http_exchange *x);
 struct arena *http_arena(struct http_exchange *x);

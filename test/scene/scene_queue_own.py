@@ -99,6 +99,20 @@ def a_produce_with_a_key_is_stored_once(binary):
 
 
 @scene
+def several_keys_of_a_kind_are_refused(binary):
+    """A proxy that adds one would else make of two keys a third, which nobody else ever sends."""
+    with queue_server(binary) as server:
+        create(server, 'q', 1)
+        for name in ('Idempotency-Key', 'Order-Key'):
+            for second in ('k1', 'k2'):
+                got = server.request('POST', '/v1/queue.produce',
+                                     [('Content-Type', 'application/json'), (name, 'k1'), (name, second)],
+                                     b'{"queue_name":"q","request_timeout":"1m","items":[{}]}')
+                eq(got.status, 400, got.body)
+        eq(sum(totals(server, 'q')), 0)
+
+
+@scene
 def a_key_of_another_produce_is_refused_and_nothing_stored(binary):
     with queue_server(binary) as server:
         create(server, 'q', 3)

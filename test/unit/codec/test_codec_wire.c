@@ -168,6 +168,37 @@ static void protobuf_is_checked_for_utf8_and_keeps_nul(void **state)
     assert_int_equal(m->n_unknown_fields, 0);
 }
 
+static void protobuf_is_checked_for_instants_that_json_can_say(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        int64_t seconds;
+        int32_t nanos;
+        err want;
+    } cases[] = {
+        { INT64_C(-62135596800), 0, ERR_OK }, { INT64_C(253402300799), 999999999, ERR_OK }, { 0, 0, ERR_OK },
+        { INT64_C(-62135596801), 0, ERR_BAD }, { INT64_C(253402300800), 0, ERR_BAD }, { INT64_MAX, 0, ERR_BAD },
+        { INT64_MIN, 0, ERR_BAD }, { 0, -1, ERR_BAD }, { 0, 1000000000, ERR_BAD },
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        Wire__Timestamp at = WIRE__TIMESTAMP__INIT;
+        Wire__QueueProduceItem item = WIRE__QUEUE_PRODUCE_ITEM__INIT, *items = &item;
+        Wire__QueueProduceRequest produce = WIRE__QUEUE_PRODUCE_REQUEST__INIT;
+        ProtobufCMessage *m = NULL;
+        str bytes;
+        at.seconds = cases[i].seconds;
+        at.nanos = cases[i].nanos;
+        item.enqueue_at = &at;
+        produce.items = &items;
+        produce.n_items = 1;
+        assert_int_equal(wire_encode(&f->a, &produce.base, WIRE_PROTOBUF, &bytes), ERR_OK);
+        err why = wire_decode(&f->a, produce.base.descriptor, WIRE_PROTOBUF, bytes, &m, &f->note);
+        assert_int_equal(why, cases[i].want);
+        if (why != ERR_OK)
+            assert_string_equal(f->note.text, "protobuf: field enqueue_at is no instant of the years 1 to 9999");
+    }
+}
+
 static void zero_is_not_written(void **state)
 {
     struct fixture *f = *state;
@@ -207,6 +238,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_deadline_of_what_is_not_leased_is_the_zero_time_of_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(instants_outside_of_store_time_are_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(protobuf_is_checked_for_utf8_and_keeps_nul, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(protobuf_is_checked_for_instants_that_json_can_say, set_up, tear_down),
         cmocka_unit_test_setup_teardown(zero_is_not_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_arena_is_a_limit_not_an_error_of_the_body, set_up, tear_down),
     };
