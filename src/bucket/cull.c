@@ -20,11 +20,12 @@ struct cull {
     struct due *dues;            /* PAGE_CULL_BATCH */
     bool *culled;                /* which of them removed a render */
     unsigned count;
+    unsigned count_max;          /* of this update: PAGE_CULL_BATCH, and less where there is little room */
     unsigned looked;             /* at traces, in this update */
     int64_t overdue_ns_max;
 };
 /* A batch takes no more due rows beyond: it writes at most two rows for each trace, and blocks the committer. */
-enum { TRACES_LOOKED_MAX = 4096 };
+enum { TRACES_LOOKED_MAX = 4096, CULL_SHRINK = 4 };
 
 /* Does what the cursor found lie where its key says, so that it can be deleted? */
 static bool lies_there(struct engine_view *v, err found, str key)
@@ -78,7 +79,7 @@ static err collect(struct cull *u, struct engine_txn *t)
     struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &all);
     err e = ERR_OK;
     u->count = 0;
-    while (u->count < PAGE_CULL_BATCH && (e = next_due_row(engine_txn_view(t), c, &u->dues[u->count])) == ERR_OK) {
+    while (u->count < u->count_max && (e = next_due_row(engine_txn_view(t), c, &u->dues[u->count])) == ERR_OK) {
         if (store_time_before(engine_txn_now(t), u->dues[u->count].at))
             break;
         u->count++;
@@ -207,12 +208,17 @@ static void cull_told(struct cull *u)
 
 static err cull_batch(struct pages *p)
 {
-    struct cull u = { .pages = p };
+    struct cull u = { .pages = p, .count_max = PAGE_CULL_BATCH };
+    const struct engine_update update = { .decide = cull_decide, .ctx = &u, .frees = true };
     u.dues = calloc(PAGE_CULL_BATCH, sizeof(*u.dues));
     u.culled = calloc(PAGE_CULL_BATCH, sizeof(*u.culled));
     INVARIANT(u.dues != NULL);
     INVARIANT(u.culled != NULL);
-    err e = engine_submit_wait(p->engine, &(struct engine_update){ .decide = cull_decide, .ctx = &u, .frees = true });
+    err e = engine_submit_wait(p->engine, &update);
+    while (e == ERR_FULL && u.count_max > 1) {
+        u.count_max /= CULL_SHRINK;
+        e = engine_submit_wait(p->engine, &update);
+    }
     if (e == ERR_OK)
         cull_told(&u);
     free(u.culled);

@@ -1,6 +1,6 @@
 /* Goal: an index that reaches store.index_bytes_max refuses what grows, and only that, and goes on as soon as pages
  * are free again, whoever held them; what was acknowledged is there and the engine never fails, whatever the sizes.
- * Method: an index of 4 MiB, filled and emptied, against a reference in memory; also reopened, and with a reader. */
+ * Method: an index of 3 MiB, filled and emptied, against a reference in memory; also reopened, and with a reader. */
 #include "base/rng.h"
 #include "model.h"
 
@@ -15,9 +15,9 @@
 #include <cmocka.h>
 
 enum {
-    KEYS = 4096,
+    KEYS = 3072,
     ROWS_PER_UPDATE_MAX = 48,
-    INDEX_BYTES = 4 << 20,
+    INDEX_BYTES = 3 << 20,
     VALUE_BYTES_MAX = ENGINE_VALUE_BYTES_MAX,
     BLOB_BYTES_MAX = 3000,
 };
@@ -176,14 +176,14 @@ static void puts_go_on_when_half_was_deleted(void **state)
     struct store *s = *state;
     store_open(s);
     unsigned count = fill(s, 0);
-    assert_true(count > 1000); /* most of the map is used, not only the start of it */
-    for (int round = 0; round < 3; round++) {
+    assert_true(count > 700); /* most of the map is used, not only the start of it */
+    for (int round = 0; round < 2; round++) {
         if (round > 0)
             store_reopen(s);
         count = fill(s, count);
         for (unsigned i = 0; i + STEP <= count; i += 2 * STEP)
             assert_int_equal(change_range(s, i, STEP, true), ERR_OK);
-        if (round > 1)
+        if (round > 0)
             store_reopen(s);
         unsigned tried = 0, done = 0;
         for (unsigned i = 0; i + STEP <= count; i += 2 * STEP, tried++)
@@ -225,7 +225,7 @@ static void a_reader_keeps_freed_pages_until_it_ends(void **state)
     expect_sound(s->scratch.engine);
 }
 
-enum { AT_ONCE = 32, ROUNDS = 60 };
+enum { AT_ONCE = 32, ROUNDS = 50 };
 
 static void change_random(struct store *s, struct rng *rng, struct change *c, bool deletes)
 {
