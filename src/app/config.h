@@ -2,6 +2,7 @@
 #ifndef APP_CONFIG_H
 #define APP_CONFIG_H
 
+#include "base/address.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "bucket/page.h"
@@ -68,6 +69,8 @@ struct config_queue {
     unsigned stores_count;
 };
 
+enum { CONFIG_PROXIES_MAX = 64 };
+
 struct config {
     struct http_listen listens[CONFIG_LISTENS_MAX]; /* the first is the main one */
     unsigned listens_count;
@@ -79,6 +82,9 @@ struct config {
     unsigned buckets_count;
     enum config_auth auth;
     struct http_limits http;
+    const char *proxies_text;
+    struct network proxies[CONFIG_PROXIES_MAX]; /* whose word for where a request comes from is believed */
+    unsigned proxies_count;
     struct config_queue queue;
     size_t page_body_bytes_max;
     size_t page_transform_bytes_max;  /* of the bodies of all transforms under way */

@@ -1,15 +1,15 @@
 #include "app/pace.h"
 
+#include "base/address.h"
 #include "base/check.h"
 
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
 #define PACE_MAGIC 0x9ace9aceu
-enum { ADDRESS_BYTES = 16, MAPPED_BYTES = 12, NETWORK_BYTES = 8 }; /* v4 is ::ffff:a.b.c.d */
+enum { NETWORK_BYTES = 8 };
 
 struct slot {
     uint64_t hash;      /* 0: free */
@@ -59,27 +59,11 @@ static struct slot *slot_of(struct pace *p, uint64_t hash)
     return oldest;
 }
 
-static const unsigned char mapped[MAPPED_BYTES] = { [10] = 0xff, [11] = 0xff };
-
-static bool address_parse(str address, unsigned char out[ADDRESS_BYTES])
-{
-    char text[INET6_ADDRSTRLEN];
-    if (!str_to_cstr(address, text, sizeof text))
-        return false;
-    memcpy(out, mapped, sizeof mapped);
-    return inet_pton(AF_INET, text, out + MAPPED_BYTES) == 1 || inet_pton(AF_INET6, text, out) == 1;
-}
-
-static bool is_v4(const unsigned char a[ADDRESS_BYTES])
-{
-    return memcmp(a, mapped, sizeof mapped) == 0;
-}
-
 static uint64_t client_hash(const struct pace *p, str address)
 {
-    unsigned char a[ADDRESS_BYTES];
-    size_t n = !address_parse(address, a) ? 0 : is_v4(a) ? ADDRESS_BYTES : NETWORK_BYTES;
-    return XXH3_64bits_withSeed(a, n, p->seed) | 1;
+    struct address a = { { 0 } };
+    size_t n = !address_parse(address, &a) ? 0 : address_is_v4(&a) ? ADDRESS_BYTES : NETWORK_BYTES;
+    return XXH3_64bits_withSeed(a.at, n, p->seed) | 1;
 }
 
 bool pace_take(struct pace *p, str address, unsigned per_s, mono now)
@@ -124,22 +108,4 @@ void pace_give(struct pace *p, uint64_t n)
     INVARIANT(pthread_mutex_lock(&p->lock) == 0);
     p->kept -= n < p->kept ? n : p->kept;
     INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
-}
-
-static bool is_private_v4(const unsigned char *a)
-{
-    return a[0] == 127 || a[0] == 10 || (a[0] == 172 && (a[1] & 0xf0) == 16) || (a[0] == 192 && a[1] == 168) ||
-           (a[0] == 169 && a[1] == 254);
-}
-
-bool pace_is_private(str address)
-{
-    static const unsigned char loopback[ADDRESS_BYTES] = { [15] = 1 };
-    unsigned char a[ADDRESS_BYTES];
-    if (!address_parse(address, a))
-        return false;
-    if (is_v4(a))
-        return is_private_v4(a + MAPPED_BYTES);
-    bool unique_local = (a[0] & 0xfe) == 0xfc, link_local = a[0] == 0xfe && (a[1] & 0xc0) == 0x80;
-    return memcmp(a, loopback, sizeof loopback) == 0 || unique_local || link_local;
 }

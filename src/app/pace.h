@@ -22,7 +22,5 @@ bool pace_take(struct pace *p, str address, unsigned per_s, mono now);
 bool pace_keep(struct pace *p, uint64_t n, uint64_t bytes_max, int64_t ttl_ns, store_time now);
 /* n bytes that were taken are kept no longer. */
 void pace_give(struct pace *p, uint64_t n);
-/* Loopback, link-local or private (RFC 1918, 4193), as number; false for what is no address. */
-bool pace_is_private(str address);
 
 #endif

@@ -5,22 +5,60 @@
 #include "app/pace.h"
 #include "app/title.h"
 #include "app/token.h"
+#include "base/address.h"
 #include "base/log.h"
 #include "loop/loop.h"
 
 #include <string.h>
 
+static bool is_proxy(const struct config *c, str address)
+{
+    struct address a;
+    if (c->proxies_count == 0 || !address_parse(address, &a))
+        return false;
+    for (unsigned i = 0; i < c->proxies_count; i++)
+        if (network_holds(&c->proxies[i], &a))
+            return true;
+    return false;
+}
+
+/* The last of X-Forwarded-For that is no proxy of ours: those before it anybody may have written. */
+static str forwarded_for(const struct config *c, str field)
+{
+    for (;;) {
+        size_t from = field.n;
+        while (from > 0 && field.p[from - 1] != ',')
+            from--;
+        str last = str_trim(str_skip(field, from));
+        if (from == 0 || !is_proxy(c, last))
+            return last;
+        field = str_take(field, from - 1);
+    }
+}
+
+/* Where the request comes from, as far as who says it is believed. *own: from our own network, through no proxy. */
+static str client_of(const struct http_exchange *x, const struct config *c, bool *own)
+{
+    struct address a;
+    str peer = http_peer(x), said, path;
+    bool is_said = http_header(x, "x-client-ip", &said), is_path = http_header(x, "x-forwarded-for", &path);
+    *own = !is_said && !is_path && address_parse(peer, &a) && address_is_private(&a);
+    if (!is_proxy(c, peer) || (!is_said && !is_path))
+        return peer;
+    return is_said ? str_trim(said) : forwarded_for(c, path);
+}
+
 bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct config_bucket *config)
 {
-    str address = http_peer(x), said;
-    bool own = pace_is_private(address), told = own && http_header(x, "x-client-ip", &said);
-    if (told)
-        address = said;
-    if ((own && !told) || pace_take(app->pace, address, config->stash_per_s_max, clock_mono(app->clock)))
+    bool own;
+    str address = client_of(x, app->config, &own);
+    if (own || pace_take(app->pace, address, config->stash_per_s_max, clock_mono(app->clock)))
         return true;
     http_reply_header(x, STR("retry-after"), STR("1"));
     app_problem(x, 429, "request_rate_exceeded", NULL,
-                STR("Too many requests with stash=true from this address (stash_per_s_max)."), STR_NONE);
+                STR("Too many requests with stash=true from this address (stash_per_s_max; the clients of a proxy "
+                    "count as one unless http.trusted_proxies names it)."),
+                STR_NONE);
     return false;
 }
 

@@ -17,8 +17,9 @@
 
 enum { STASH_STEPS_MAX = 10000, STASH_REMOVE_MAX = 100 };
 
-/* May this client pin one more render now? The own network is not paced; what a proxy in it says of where a request
- * came from (x-client-ip) is, whatever it says. False: answered 429. */
+/* May this client pin one more render now? The own network is not paced, unless the fields of a proxy say that a
+ * request only came through it: then whom a trusted proxy names is, whoever that is, and all clients of another as one.
+ * False: answered 429. */
 MUST_CHECK bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct config_bucket *config);
 /* Is there room for n bytes more? Then they are taken. Thread: any. */
 MUST_CHECK bool stash_take(const struct app *app, uint64_t n);

@@ -9,8 +9,8 @@ static err refuse(struct err_note *note, const char *why)
 
 static err too_long(struct err_note *note, size_t bytes)
 {
-    err_note_set(note, "the title takes %zu bytes in UTF-8, in which a character takes 1 to 4; at most %d can be stored",
-                 bytes, PAGE_TITLE_BYTES_MAX);
+    err_note_set(note, "the title takes %zu bytes in UTF-8 (a character takes 1 to 4); at most %d can be stored", bytes,
+                 PAGE_TITLE_BYTES_MAX);
     return ERR_BAD;
 }
 

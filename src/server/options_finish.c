@@ -151,6 +151,22 @@ static err finish_flights(struct options *o, struct err_note *note)
                        "flight.error_base (%s) is longer than flight.error_max (%s)", base, most);
 }
 
+static err finish_proxies(struct options *o, struct err_note *note)
+{
+    static const char name[] = "http.trusted_proxies";
+    struct config *c = &o->config;
+    str rest = str_of(c->proxies_text);
+    while (rest.n > 0) {
+        str one = str_trim(str_split(&rest, ','));
+        if (c->proxies_count == CONFIG_PROXIES_MAX)
+            return option_fail(from_of(o, name), str_of(name), note, "has more than %d of them", CONFIG_PROXIES_MAX);
+        if (!network_parse(one, &c->proxies[c->proxies_count++]))
+            return option_fail(from_of(o, name), str_of(name), note,
+                               "\"%.*s\" is no numeric address or network such as 192.0.2.0/24", STR_ARG(one));
+    }
+    return ERR_OK;
+}
+
 err options_finish(struct options *o, struct err_note *note)
 {
     INVARIANT(!o->finished);
@@ -165,6 +181,8 @@ err options_finish(struct options *o, struct err_note *note)
         why = finish_memory(o, note);
     if (why == ERR_OK)
         why = finish_flights(o, note);
+    if (why == ERR_OK)
+        why = finish_proxies(o, note);
     if (why == ERR_OK)
         why = options_finish_stores(o, from_of(o, "queue.stores"), note);
     if (why == ERR_OK)

@@ -186,9 +186,10 @@ def a_stash_pins_what_was_made(binary):
 def stashing_from_one_public_address_is_paced(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
-        with origin_server(binary, origin, '--set', 'page.stash_per_s_max=2') as server:
-            def ask(address):
-                headers = {'X-Client-IP': address} if address else None
+        with origin_server(binary, origin, '--set', 'page.stash_per_s_max=2',
+                           '--set', 'http.trusted_proxies=192.0.2.0/24,127.0.0.1') as server:
+            def ask(address, field='X-Client-IP'):
+                headers = {field: address} if address else None
                 return server.request('GET', path('html', 'A') + '?stash=true', headers)
             answers = [ask('203.0.113.9') for _ in range(50)]
             eq([a.status for a in answers[:2]], [200, 200])
@@ -201,6 +202,22 @@ def stashing_from_one_public_address_is_paced(binary):
             for others in (('10.1.2.3',), ('127.0.0.1', '::ffff:127.0.0.1'), ('2001:db8::1', '2001:db8::2'), ('none', 'such')):
                 statuses = {ask(others[i % len(others)]).status for i in range(50)}
                 eq(statuses, {200, 429}, f'{others}')
+            path_of = 'X-Forwarded-For'
+            statuses = {ask(f'10.0.0.{i}, 203.0.113.20, 192.0.2.9', path_of).status for i in range(50)}
+            eq(statuses, {200, 429}, 'what stands before the last that is no proxy of ours anybody may have written')
+            eq({ask(f'203.0.113.{i}, 192.0.2.9', path_of).status for i in range(30, 50)}, {200})
+
+
+@scene
+def a_proxy_that_is_not_trusted_is_one_client(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        for trusted in ((), ('--set', 'http.trusted_proxies=192.0.2.7')):
+            with origin_server(binary, origin, '--set', 'page.stash_per_s_max=2', *trusted) as server:
+                for field in ('X-Client-IP', 'X-Forwarded-For'):
+                    statuses = {server.request('GET', path('html', 'A') + '?stash=true', {field: f'203.0.113.{i}'}).status
+                                for i in range(50)}
+                    check(429 in statuses, f'{trusted} {field}: {statuses}')
 
 
 @scene

@@ -309,7 +309,8 @@ class Wiki:
     def config(self, **more):
         """A server's configuration with this wiki as origin of DOMAIN, as JSON, which YAML includes."""
         origin = {'kind': 'parsoid', 'url': f'{self.base}/w/rest.php', 'domain': ORIGIN_DOMAIN}
-        return json.dumps({'domains': {DOMAIN: {'origin': origin}}, **more}, indent=2) + '\n'
+        return json.dumps({'domains': {DOMAIN: {'origin': origin}}, 'http': {'trusted_proxies': '127.0.0.1'}, **more},
+                          indent=2) + '\n'
 
     def wire(self, url, domain=DOMAIN):
         """VisualEditor loads and saves through the server at url, where the wiki is domain."""

@@ -237,6 +237,10 @@ static void wrong_domains_and_buckets_are_named(void **state)
                "f.yaml:4: domains.a.origin.api: wanted is a URL that begins with http:// or https://");
     yaml_wrong("domains:\n  a:\n    origin: { url: http://h/w }\n",
                "f.yaml:3: domains.a.origin.url: the URL does not end in rest.php, so api must say where api.php is");
+    yaml_wrong("http: { trusted_proxies: [10.0.0.7, proxy.test] }\n",
+               "f.yaml:1: http.trusted_proxies: \"proxy.test\" is no numeric address or network such as 192.0.2.0/24");
+    yaml_wrong("http:\n  trusted_proxies: 10.0.0.7/8\n",
+               "f.yaml:2: http.trusted_proxies: \"10.0.0.7/8\" is no numeric address or network such as 192.0.2.0/24");
     yaml_wrong("flight:\n  error_base: 2s\n  error_max: 1s\n",
                "f.yaml:2: flight.error_base: flight.error_base (2s) is longer than flight.error_max (1s)");
     yaml_wrong("flight: { error_max: 100ms }\n",
