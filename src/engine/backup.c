@@ -4,7 +4,7 @@
  *   index          LMDB's own consistent copy, to index/data.mdb.new
  *   tail           where the log ends now; not before the index's position. A folder with segments behind it is refused
  *   segments       up to the tail, in order, beside those that are there: each complete as .next, or not at all; one
- *                  that is there in full is kept
+ *                  that is there in full is kept, and none replaced by one that is damaged in the store
  *   switch         STORE goes, the new segments and the new index replace the old, segments the source no longer has
  *                  go, STORE comes back
  *   verify         the copy is opened for reading and checked; if segments are damaged that were kept, all of this runs
@@ -291,30 +291,57 @@ static bool is_suspect(const struct backup *b, uint32_t number)
     return b->suspect_count == SUSPECTS_MAX;
 }
 
+static void note_first(void *ctx, const char *what)
+{
+    struct backup *b = ctx;
+    if (b->note.text[0] == '\0')
+        err_note_set(&b->note, "%s", what);
+}
+
+/* Before it replaces the one in the folder, which may be the last whole one. */
+static err source_is_whole(struct backup *b, uint32_t number)
+{
+    struct engine_check_opts opts = { .found = note_first, .ctx = b, .segment = number };
+    err why = engine_check(b->engine, &opts);
+    struct err_note first = b->note;
+    if (why == ERR_CORRUPT)
+        err_note_set(&b->note, "%s, in the store itself. It does not replace the one in %s: back up to another folder",
+                     first.text, b->dir);
+    return why;
+}
+
+/* ERR_NOT_FOUND: it was empty and went meanwhile. */
+static err copy_anew(struct backup *b, uint32_t number, uint64_t end)
+{
+    char name[PART_NAME_BYTES];
+    bool replaces = faccessat(b->log_fd, part_name(number, "", name), F_OK, 0) == 0;
+    err why = replaces ? source_is_whole(b, number) : ERR_OK;
+    if (why != ERR_OK)
+        return why;
+    int failed = copy_file(b, number, end);
+    return failed == 0 || failed == ENOENT ? file_err(failed) : refuse(b, "cannot copy a log segment in", failed);
+}
+
 static err copy_segment(struct backup *b, const struct vlog_segment *s)
 {
-    bool suspect = is_suspect(b, s->number);
     uint64_t end = s->number == b->tail.segment ? b->tail.offset : s->end;
     char name[PART_NAME_BYTES], next[PART_NAME_BYTES];
-    int why = 0;
-    if (suspect) {
-        why = copy_file(b, s->number, end);
+    err why = ERR_OK;
+    if (is_suspect(b, s->number)) {
+        why = copy_anew(b, s->number, end);
         b->result.segments_replaced++;
         b->bytes_replaced += end;
     } else if (is_kept(b, part_name(s->number, "", name), s->number, end)) {
         b->result.bytes_kept += end;
-        why = unlink_part(b, s->number, ".next");
+        int failed = unlink_part(b, s->number, ".next");
+        why = failed == 0 ? ERR_OK : refuse(b, "cannot remove a log segment in", failed);
     } else if (is_kept(b, part_name(s->number, ".next", next), s->number, end)) {
         b->result.bytes_kept += end;
     } else {
-        why = copy_file(b, s->number, end);
+        why = copy_anew(b, s->number, end);
     }
-    if (why == ENOENT)
-        return ERR_OK; /* it was empty and went meanwhile */
-    if (why != 0)
-        return refuse(b, "cannot copy a log segment in", why);
-    b->result.segments++;
-    return ERR_OK;
+    b->result.segments += why == ERR_OK;
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
 static err copy_segments(struct backup *b)
@@ -382,13 +409,6 @@ static void fd_close(int *fd)
 }
 
 /* ---- verifying ---- */
-
-static void note_first(void *ctx, const char *what)
-{
-    struct backup *b = ctx;
-    if (b->note.text[0] == '\0')
-        err_note_set(&b->note, "%s", what);
-}
 
 static void suspect_add(void *ctx, uint32_t segment)
 {
@@ -481,6 +501,7 @@ static void clear_up(struct backup *b, err why)
     const char *what = first.text[0] != '\0' ? first.text : err_name(why);
     err_note_set(&b->note, "%s%s%s", what, emptied ? "; what was copied is removed again" : "",
                  b->switching ? "; the folder holds no whole backup until backup has run there again"
+                 : b->suspect_count > 0 ? "; the copy there is damaged, too"
                  : b->had_store ? "; the backup that was there before is whole"
                                 : "; there is no backup there yet");
 }

@@ -306,10 +306,17 @@ static void check_all(struct check *c)
     progress(c, c->total - (c->done < c->total ? c->done : c->total));
 }
 
+static void check_one(struct check *c, uint32_t segment)
+{
+    struct index_segment s;
+    if (index_segment_next(c->engine, c->view->txn, segment, &s) == ERR_OK && s.number == segment)
+        check_segment(c, &s);
+}
+
 err engine_check(struct engine *e, const struct engine_check_opts *opts)
 {
     MAGIC_CHECK(e, ENGINE_MAGIC);
-    err why = engine_flush(e);
+    err why = opts->segment == 0 ? engine_flush(e) : ERR_OK;
     if (why != ERR_OK)
         return why;
     struct check *c = calloc(1, sizeof(*c));
@@ -319,6 +326,8 @@ err engine_check(struct engine *e, const struct engine_check_opts *opts)
     c->view = engine_view_begin(e);
     if (c->view->broken)
         why = ERR_IO;
+    else if (opts->segment != 0)
+        check_one(c, opts->segment);
     else
         check_all(c);
     engine_view_end(&c->view);

@@ -112,6 +112,24 @@ static void expect_whole(struct pair *p)
     scratch_close(&p->copy);
 }
 
+static unsigned left_overs_in(const struct pair *p, const char *folder)
+{
+    char path[2 * SCRATCH_PATH_BYTES];
+    scratch_path(&p->copy, folder, path);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    unsigned count = 0;
+    for (struct dirent *d = readdir(dir); d != NULL; d = readdir(dir))
+        count += strstr(d->d_name, ".new") != NULL || strstr(d->d_name, ".next") != NULL;
+    closedir(dir);
+    return count;
+}
+
+static unsigned left_overs(const struct pair *p)
+{
+    return left_overs_in(p, "log") + left_overs_in(p, "index") + left_overs_in(p, ".");
+}
+
 static void a_damaged_copy_is_made_whole_by_the_next_backup(void **state)
 {
     struct pair *p = *state;
@@ -147,6 +165,37 @@ static void a_good_copy_is_not_replaced_from_a_damaged_store(void **state)
     backed_up(p);
     assert_int_equal(p->r.segments_replaced, 0);
     expect_whole(p);
+}
+
+static void a_damaged_store_does_not_overwrite_its_last_good_copy(void **state)
+{
+    struct pair *p = *state;
+    static const char last[] = "log/00000004.seg";
+    char path[2 * SCRATCH_PATH_BYTES];
+    backed_up(p);
+    scratch_path(&p->copy, "log/00000005.seg", path);
+    assert_int_not_equal(access(path, F_OK), 0);
+    put(p, ROWS, 1);            /* the last segment grows, so it is copied again */
+    flip(&p->store, last, 10000);
+    assert_int_equal(back_up(p), ERR_CORRUPT);
+    expect_says(p, last);
+    expect_says(p, "in the store itself");
+    expect_says(p, p->copy.dir);
+    expect_whole(p);
+    assert_int_equal(left_overs(p), 0);
+    flip(&p->store, last, 10000);
+    backed_up(p);
+}
+
+static void damage_on_both_sides_is_told(void **state)
+{
+    struct pair *p = *state;
+    backed_up(p);
+    flip(&p->store, "log/00000001.seg", 50000);
+    flip(&p->copy, "log/00000001.seg", 90000);
+    assert_int_equal(back_up(p), ERR_CORRUPT);
+    expect_says(p, "in the store itself");
+    expect_says(p, "the copy there is damaged, too");
 }
 
 struct told {
@@ -191,24 +240,6 @@ static void lay(const struct pair *p, const char *name)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "half", 4), 4);
     close(fd);
-}
-
-static unsigned left_overs_in(const struct pair *p, const char *folder)
-{
-    char path[2 * SCRATCH_PATH_BYTES];
-    scratch_path(&p->copy, folder, path);
-    DIR *dir = opendir(path);
-    assert_non_null(dir);
-    unsigned count = 0;
-    for (struct dirent *d = readdir(dir); d != NULL; d = readdir(dir))
-        count += strstr(d->d_name, ".new") != NULL || strstr(d->d_name, ".next") != NULL;
-    closedir(dir);
-    return count;
-}
-
-static unsigned left_overs(const struct pair *p)
-{
-    return left_overs_in(p, "log") + left_overs_in(p, "index") + left_overs_in(p, ".");
 }
 
 static void a_full_disk_keeps_the_backup_before_and_nothing_else(void **state)
@@ -309,6 +340,8 @@ int main(void)
         FACT(a_damaged_copy_is_made_whole_by_the_next_backup),
         FACT(damage_of_the_store_is_told_as_such),
         FACT(a_good_copy_is_not_replaced_from_a_damaged_store),
+        FACT(a_damaged_store_does_not_overwrite_its_last_good_copy),
+        FACT(damage_on_both_sides_is_told),
         FACT(check_names_the_file),
         FACT(a_full_disk_keeps_the_backup_before_and_nothing_else),
         FACT(a_first_backup_to_a_full_disk_leaves_nothing),
