@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NODES = 4, WAITERS_MAX = 400, WAIT_S = 60, LEASE_MS = 300, KEY_BYTES = 64 };
+enum { NODES = 4, WAITERS_MAX = 400, WAIT_S = 120, LEASE_MS = 1000, KEY_BYTES = 64 };
 
 struct value {
     struct flight_value v;

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { NODES = 2, ASKED_MAX = 64, WAIT_S = 60, TTL_MS = 3600000, STALE_MS = 7200000 };
+enum { NODES = 2, ASKED_MAX = 64, WAIT_S = 120, TTL_MS = 3600000, STALE_MS = 7200000 };
 #define FOREVER_MS ((int64_t)1000 * 3600 * 1000)
 
 struct shifted { struct clock clock; struct clock *real; _Atomic int64_t ns; };
