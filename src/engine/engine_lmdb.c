@@ -189,10 +189,11 @@ static err open_parts(struct engine *e, const struct engine_opts *opts, struct e
     err why = store_open(e, note);
     if (why == ERR_OK)
         why = index_open(e, opts->index_bytes_max == 0 ? INDEX_BYTES_DEFAULT : opts->index_bytes_max, note);
-    if (why == ERR_OK)
+    if (why == ERR_OK) {
         why = log_open(e, opts->segment_bytes, note);
-    if (why == ERR_CORRUPT && opts->despite_damage)
-        why = ERR_OK;
+        if (why == ERR_CORRUPT && opts->despite_damage)
+            why = ERR_OK;
+    }
     if (why == ERR_OK && !opts->despite_damage)
         why = index_check_segments(e, note);
     if (why == ERR_OK && !e->read_only) {

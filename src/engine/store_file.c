@@ -199,7 +199,9 @@ err store_open(struct engine *e, struct err_note *note)
     if (why == ERR_OK && format < STORE_FORMAT && !e->read_only)
         why = store_write_id(e->faults, e->dir_fd, e->id);
     if (why == ERR_NOT_FOUND && e->read_only)
-        err_note_set(note, "there is no store at %s", e->dir);
+        err_note_set(note, store_has_segments(e) ? "the file STORE is missing in %s beside a log: run the backup there"
+                                                   " again, or put it back from one"
+                                                 : "there is no store at %s", e->dir);
     if (why == ERR_NOT_FOUND && !e->read_only)
         why = create_id(e, note);
     if (why == ERR_OK)

@@ -289,6 +289,50 @@ static void missing_file_is_told(void **state)
     }
 }
 
+/* What opening despite damage gives, and then a check. *note: what opening said. */
+static err checked_despite(struct scratch *s, struct err_note *note, err *found)
+{
+    struct engine_opts opts = { .dir = s->dir, .read_only = true, .despite_damage = true };
+    struct engine *e = NULL;
+    store_time greatest;
+    *found = ERR_OK;
+    err why = engine_open(&opts, &e, &greatest, note);
+    struct engine_check_opts check = { .found = NULL };
+    if (why == ERR_OK)
+        *found = engine_check(e, &check);
+    engine_close(&e);
+    return why;
+}
+
+static void a_check_goes_on_over_a_damaged_log_alone(void **state)
+{
+    struct scratch *s = *state;
+    struct image im;
+    struct err_note note;
+    err found;
+    static const char *const names[] = { "log/00000001.seg", "index/data.mdb", "STORE" };
+    assert_int_equal(checked_despite(s, &note, &found), ERR_OK);
+    assert_true(note.text[0] == '\0' && found == ERR_OK);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        load(s, names[i], &im);
+        assert_int_equal(truncate(im.path, (off_t)(im.n / 2)), 0);
+        assert_int_equal(checked_despite(s, &note, &found), i == 0 ? ERR_OK : ERR_CORRUPT);
+        assert_true(note.text[0] != '\0');
+        assert_int_equal(found, i == 0 ? ERR_CORRUPT : ERR_OK);
+        int fd = open(im.path, O_WRONLY);
+        assert_int_equal(pwrite(fd, im.bytes, im.n, 0), (ssize_t)im.n);
+        close(fd);
+        free(im.bytes);
+    }
+    load(s, "log/00000001.seg", &im);
+    patch(&im, 3, (char)(im.bytes[3] ^ 1)); /* the header: no replay over it */
+    assert_int_equal(scratch_try(s, true, &note), ERR_CORRUPT);
+    assert_int_equal(checked_despite(s, &note, &found), ERR_OK);
+    assert_non_null(strstr(note.text, "log/00000001.seg is damaged at offset "));
+    assert_int_equal(found, ERR_CORRUPT);
+    free(im.bytes);
+}
+
 static void another_format_is_told(void **state)
 {
     struct scratch *s = *state;
@@ -329,6 +373,7 @@ int main(void)
         FACT(flipped_bit_in_store_is_told),
         FACT(cut_off_file_is_told),
         FACT(missing_file_is_told),
+        FACT(a_check_goes_on_over_a_damaged_log_alone),
         FACT(another_format_is_told),
         FACT(older_format_is_read_and_marked_when_written),
         FACT(flipped_bit_in_the_index_is_told),
