@@ -1,5 +1,7 @@
 #include "app/page_ask.h"
 
+#include "app/purge_all.h"
+
 /* What the answer says. Pure but for a->marks. */
 static void collect(struct page_ask *a)
 {
@@ -34,9 +36,18 @@ static void collect(struct page_ask *a)
     }
 }
 
+static void tell(const struct page_ask *a)
+{
+    for (unsigned i = 0; i < a->marks.count; i++)
+        app_mark_tell(a->app, a->target, &a->marks.marks[i]);
+}
+
+/* Of what is fine others are told when it was news to us. */
 static void marked(struct page_marks *m)
 {
     struct page_ask *a = CONTAINER_OF(m, struct page_ask, marks);
+    if (a->why == RENDER_FINE)
+        tell(a);
     a->done(a);
 }
 
@@ -49,6 +60,8 @@ static void asked(struct render_request *r, enum render_why why)
     a->marks = (struct page_marks){ .app = a->app, .bucket = a->target->bucket, .domain = a->target->domain->number,
                                     .title = a->target->title, .done = marked };
     collect(a);
+    if (why != RENDER_FINE)
+        tell(a); /* they may have stored what we have not */
     page_marks_start(&a->marks);
 }
 

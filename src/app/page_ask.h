@@ -8,7 +8,7 @@
  *
  * Reads of latest and of a revision that find such a mark ask the wiki again, and its word takes the mark away; an
  * exact render is answered from the mark alone. An origin without api.php may answer from a cache of its own, so it is
- * not believed that its newest revision went down. */
+ * not believed that its newest revision went down. Servers that share our Redis are told (purge_all.h). */
 #ifndef APP_PAGE_ASK_H
 #define APP_PAGE_ASK_H
 

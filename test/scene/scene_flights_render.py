@@ -3,6 +3,7 @@ bytes under the same name, and keep them.
 Method: four server processes, a real redis-server, a scripted wiki that counts renders and can be held."""
 import concurrent.futures
 import contextlib
+import re
 import signal
 
 from harness import eq, main, scene, wait_until
@@ -114,6 +115,25 @@ def a_purge_goes_to_all(binary):
             return answer.headers['ETag'] != tag
         for server in c.servers:
             wait_until(lambda server=server: anew(server), 'purged here, and made anew')
+
+
+@scene
+def what_the_wiki_says_of_a_render_goes_to_all(binary):
+    with _wiki(binary, 3) as (origin, c):
+        c.wait_redis()
+        _, rev, tid = re.split('["/]', _same([_get(server, 'A/1') for server in c.servers]))[:3]
+
+        def all_say(status, ask, by):
+            """Of the exact render, for which no server asks the wiki, once one has asked about its page."""
+            eq(c.servers[by].request('GET', *ask).status, status)
+            for server in c.servers:
+                wait_until(lambda server=server: _get(server, f'A/{rev}/{tid}').status == status, f'{status} here, too')
+        origin.hide('A', 1)
+        all_say(410, ('/localhost/v1/page/html/A/1', {'Cache-Control': 'no-cache'}), by=0)
+        origin.page('A', (1, 'first'), (2, 'second'))
+        all_say(200, ('/localhost/v1/page/title/A/1',), by=1)
+        origin.delete('A')
+        all_say(404, ('/localhost/v1/page/title/A',), by=2)
 
 
 @scene
