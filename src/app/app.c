@@ -204,7 +204,7 @@ void app_refuse(struct http_exchange *x, int status, const char *type, str detai
 
 void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t bytes_sent, void *app)
 {
-    const struct app *a = app;
+    struct app *a = app;
     const struct http_route *route = http_route(x);
     const char *label = route == NULL ? NULL : route->label;
     if (route == NULL && (status == 200 || status == 304))
@@ -214,6 +214,8 @@ void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t byte
         log_event(a->log, LOG_ERROR, "http.failed", LOG_CSTR("method", http_method_name(x)),
                   LOG_STR("path", http_target(x)), LOG_INT("status", status),
                   LOG_CSTR("why", http_state(x)), LOG_STR("request_id", http_request_id(x)));
+    if (http_body(x).n >= APP_BIG_BODY_BYTES)
+        atomic_store(&a->trims, APP_TRIMS);
     if (!a->config->access_log)
         return;
     log_event(a->log, LOG_INFO, "http.request", LOG_CSTR("method", http_method_name(x)),

@@ -7,6 +7,11 @@
 #include "base/metrics.h"
 #include "http/http.h"
 
+#include <stdatomic.h>
+
+/* Twice: the first may come before all that a body was taken apart into is freed. */
+enum { APP_BIG_BODY_BYTES = 1 << 20, APP_TRIMS = 2 };
+
 struct app_counters; /* counters.h: requests by route */
 struct app_hot;   /* hot.h: ready answers */
 struct pace;      /* pace.h: requests with stash=true by client */
@@ -49,6 +54,7 @@ struct app {
     const struct app_domain *domains; /* sorted by name */
     unsigned domains_count;
     _Atomic size_t transform_bytes; /* of the bodies of transforms under way */
+    atomic_uint trims;              /* how often yet the timer gives memory back, since a big body came */
     struct http_server *http;
     /* Runs all that is due now and returns when it is done; for the clock hook and the timer. Pool thread. */
     void (*upkeep_all)(struct app *app);

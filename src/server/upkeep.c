@@ -6,6 +6,7 @@
 #include "loop/loop.h"
 #include "table/table.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -91,6 +92,13 @@ static void reclaim_run(struct loop_job *j)
 {
     struct upkeep *u = CONTAINER_OF(j, struct upkeep, reclaim);
     u->reclaim_more = false;
+    /* What a big body was taken apart into lies scattered over the workers' heaps: free() alone keeps all of it. */
+    unsigned trims = atomic_load(&u->app->trims);
+    if (trims > 0) {
+        (void)malloc_trim(0); /* says only whether there was any */
+        /* Another body meanwhile: its rounds are all to come. */
+        (void)atomic_compare_exchange_strong(&u->app->trims, &trims, trims - 1);
+    }
     err why = engine_reclaim(u->app->engine, &u->reclaim_more);
     if (why == ERR_OK || why == ERR_SHUTDOWN)
         return;
