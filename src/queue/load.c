@@ -258,7 +258,7 @@ static void merge_scheduled(struct part *p, struct part_job *j)
             continue;
         it->due_at = e->enqueue_at;
         it->state = QITEM_SCHEDULED;
-        if (it->key != NULL && part_okey_may(it->key, it) && it->key->marked)
+        if (it->key != NULL && okey_marks(it->key, it))
             it->key->active = it; /* put off, and still first of its key */
         p->scheduled_items++;
         due_add(it, it->due_at);

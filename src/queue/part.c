@@ -147,6 +147,7 @@ void part_key_of(struct part *p, struct qitem *it)
         return;
     part_okey_hash(it->batch->order_key, hash);
     it->key = part_okey(p, hash, true);
+    it->key->items++;
 }
 
 static struct ksuid place_id(const struct qitem *it)
@@ -154,31 +155,44 @@ static struct ksuid place_id(const struct qitem *it)
     return ksuid_add(it->batch->first, it->index);
 }
 
-bool part_okey_may(const struct okey *k, const struct qitem *it)
+bool okey_marks(const struct okey *k, const struct qitem *it)
+{
+    return k->marked && ksuid_cmp(k->marked_id, place_id(it)) == 0;
+}
+
+bool okey_may(const struct okey *k, const struct qitem *it)
 {
     if (k->active != NULL)
         return k->active == it;
-    return !k->marked || ksuid_cmp(k->marked_id, place_id(it)) == 0;
+    return !k->marked || okey_marks(k, it);
 }
 
 void part_okey_end(struct part *p, struct qitem *it)
 {
     struct okey *k = it->key;
+    if (k == NULL || (k->active != it && !okey_marks(k, it)))
+        return;
+    k->active = NULL;
+    k->marked = false;
+    struct list *next = list_first(&k->behind);
+    if (next != NULL) {
+        struct qitem *follower = CONTAINER_OF(next, struct qitem, link);
+        part_unlist(p, follower);
+        follower->state = QITEM_READY;
+        part_ready_put(p, follower);
+    }
+}
+
+/* it leaves memory. Others that are in a write or a move are in no list of the key: it goes with the last of all. */
+static void okey_leave(struct part *p, struct qitem *it)
+{
+    struct okey *k = it->key;
+    it->key = NULL;
     if (k == NULL)
         return;
-    if (k->active == it) {
-        k->active = NULL;
-        k->marked = false;
-        struct list *next = list_first(&k->behind);
-        if (next != NULL) {
-            struct qitem *follower = CONTAINER_OF(next, struct qitem, link);
-            part_unlist(p, follower);
-            follower->state = QITEM_READY;
-            part_ready_put(p, follower);
-        }
-    }
-    it->key = NULL;
-    if (k->active == NULL && !k->marked && list_empty(&k->behind)) {
+    INVARIANT(k->active != it);
+    INVARIANT(k->items > 0);
+    if (--k->items == 0 && !k->marked) {
         hash_remove(&p->okeys, &k->node);
         free(k);
     }
@@ -250,7 +264,7 @@ void part_item_free(struct part *p, struct qitem *it)
 {
     INVARIANT(it->state != QITEM_FREE);
     INVARIANT(it->due.place == 0);
-    part_okey_end(p, it);
+    okey_leave(p, it);
     hash_remove(&p->items, &it->by_id);
     batch_unref(p, it->batch);
     list_remove(&it->link);
@@ -293,7 +307,7 @@ void part_expire_set(struct part *p, store_time at)
 void part_ready_put(struct part *p, struct qitem *it)
 {
     INVARIANT(it->state == QITEM_READY);
-    if (it->key != NULL && !part_okey_may(it->key, it)) {
+    if (it->key != NULL && !okey_may(it->key, it)) {
         qitem_move(it, QITEM_BEHIND);
         put_sorted(&it->key->behind, it);
         p->behind_items++;

@@ -10,7 +10,7 @@
  *  1. Ready items are in order of ids; every ready item up to edge is in memory, whole: all are.
  *  2. Counts are those of the store: they change when a write was answered, by what it changed.
  *  3. An item ENDING or GRANTING belongs to exactly one write, MOVING to one move.
- *  4. Of an order key at most one item is READY, GRANTING, LEASED, ENDING, MOVING or put off; others wait BEHIND.
+ *  4. Of an order key at most one item is READY, GRANTING, LEASED or put off; others wait BEHIND, or end with it.
  *  5. A batch in memory has the states the store has; while dirty, those of the write on its way.
  * Thread: under the lock of the queue. */
 #ifndef QUEUE_PART_H
@@ -81,9 +81,10 @@ struct qitem {
 struct okey {
     struct hash_node node;
     unsigned char hash[16];
-    struct qitem *active;
+    uint32_t items;               /* in memory, wherever they are: it stands as long as one does, or is marked */
+    struct qitem *active;         /* the first, in memory */
     struct list behind;           /* by id */
-    bool marked;                  /* a row says: this one first */
+    bool marked;                  /* a row says: this one first, in memory or not */
     struct ksuid marked_id;       /* the place of that one */
 };
 
@@ -178,12 +179,13 @@ void part_tail_end(struct part *p, bool all_read);
 void part_unlist(struct part *p, struct qitem *it);
 void part_expire_set(struct part *p, store_time at);
 struct qitem *part_head(const struct part *p);
-/* it came to an end, or its id is no more first of its key. */
+/* it came to an end: the next of its key has its turn. */
 void part_okey_end(struct part *p, struct qitem *it);
 void part_key_of(struct part *p, struct qitem *it); /* finds the order key of its batch, if it has one */
 void part_okey_hash(str key, unsigned char out[16]);
 struct okey *part_okey(struct part *p, const unsigned char hash[16], bool make);
-bool part_okey_may(const struct okey *k, const struct qitem *it);
+bool okey_may(const struct okey *k, const struct qitem *it);   /* it is first, or nobody is */
+bool okey_marks(const struct okey *k, const struct qitem *it); /* the row says: it */
 
 /* The lease of it, should it turn out to stand when the partition is read, was given to nobody. One with another
  * deadline is not that one: another server owned the partition meanwhile, and gave the item to somebody. All of them

@@ -60,7 +60,7 @@ static void mark_order(struct slot *s, struct qitem *it)
 
 static void unmark_order(struct slot *s, struct qitem *it)
 {
-    if (it->key == NULL || it->key->active != it || it->in_place)
+    if (it->key == NULL || it->in_place || (it->key->active != it && !okey_marks(it->key, it)))
         return;
     memcpy(slot_op(s, OP_KEY_DELETE)->u.key.hash, it->key->hash, sizeof it->key->hash);
 }
@@ -157,9 +157,9 @@ static void rehash(struct part *p, struct qitem *it, struct ksuid id)
 /* Memory holds what is near the head; what lies behind its edge is read again when its turn comes. */
 static bool is_near(const struct part *p, struct ksuid id)
 {
-    if (!p->whole)
-        return ksuid_cmp(id, p->edge) <= 0;
-    return p->ready_items + p->behind_items < PART_WINDOW_ITEMS;
+    if (ksuid_cmp(id, p->edge) <= 0)
+        return true; /* nobody reads there again */
+    return p->whole && p->ready_items + p->behind_items < PART_WINDOW_ITEMS;
 }
 
 static void to_ready(struct part *p, struct qitem *it)
@@ -176,10 +176,8 @@ static void to_ready(struct part *p, struct qitem *it)
         return;
     }
     p->whole = false;
-    if (it->key != NULL && it->key->active == it && it->key->marked) { /* the mark keeps its place */
-        it->key->active = NULL;
-        it->key = NULL;
-    }
+    if (it->key != NULL && it->key->active == it)
+        it->key->active = NULL; /* the mark keeps its place */
     part_tail_put(p, it);
 }
 
@@ -215,6 +213,7 @@ static void gone(struct part *p, struct qitem *it)
 {
     if (it->from == QITEM_SCHEDULED)
         p->scheduled_items--;
+    part_okey_end(p, it);
     part_item_free(p, it);
 }
 

@@ -171,6 +171,34 @@ static void window_is_smaller_than_the_backlog(void **state)
     queue_unref(&q);
 }
 
+/* Who asked for some of a full window left: they go back to its beginning, whatever came meanwhile at its end. */
+static void items_go_back_to_the_beginning_of_a_full_window(void **state)
+{
+    enum { LEFT = 10, ROUNDS = 5 };
+    (void)state;
+    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("full"), .lease_timeout_ns = 3600 * NS_PER_S });
+    unsigned all = PART_WINDOW_ITEMS;
+    for (unsigned n = 0; n < all; n += 512)
+        (void)rig_produce(&rig, q, "f", 512);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct ask *a = rig_lease_begin(&rig, q, "", LEFT, RIG_WAIT_MS);
+        queue_lease_cancel(&a->u.lease);
+        struct ask *b = rig_produce_begin(&rig, q, "g", LEFT);
+        if (ask_wait(a) == ERR_OK)
+            all -= a->u.lease.items_count; /* it was quicker */
+        assert_int_equal(ask_wait(b), ERR_OK);
+        all += LEFT;
+        ask_free(a), ask_free(b);
+    }
+    while (all > 0) {
+        struct ask *a = rig_lease(&rig, q, 1000);
+        assert_true(a->u.lease.items_count <= all);
+        all -= a->u.lease.items_count;
+        ask_free(a);
+    }
+    queue_unref(&q);
+}
+
 static void imported_items_keep_attempts_and_leases(void **state)
 {
     (void)state;
@@ -373,6 +401,7 @@ int main(void)
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(clear_removes_what_it_was_told_to, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(window_is_smaller_than_the_backlog, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(items_go_back_to_the_beginning_of_a_full_window, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(imported_items_keep_attempts_and_leases, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, rig_setup_two,
                                         rig_teardown),
