@@ -31,6 +31,8 @@ void table_fail(struct http_exchange *x, err why, const struct err_note *note, c
         app_fail_told(x, why, note); /* of a long delete a part may be done */
     else if (why == ERR_LIMIT && told)
         app_problem(x, 413, "content_too_large", NULL, str_of(note->text), STR_NONE);
+    else if (why == ERR_GONE && told)
+        app_problem(x, 410, "expired", NULL, str_of(note->text), STR_NONE);
     else
         app_fail(x, why, note);
 }

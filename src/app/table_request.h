@@ -20,7 +20,8 @@ enum {
 mono table_deadline(const struct app *app);
 /* Refuses with 503 when the server drains: for requests that would have to wait. False: answered. */
 MUST_CHECK bool table_may_wait(struct http_exchange *x);
-/* Answers what a function of tables gave: 404 unknown_table (or missing, when not NULL), 400, 413, else as app_fail. */
+/* Answers what a function of tables gave: 404 unknown_table (or missing, when not NULL), 400, 410
+ * expired, 413, else as app_fail. */
 void table_fail(struct http_exchange *x, err why, const struct err_note *note, const char *missing);
 
 /* Logs that an answer went past rows of a table that cannot be read. Thread: loop. */

@@ -3,6 +3,7 @@
 #include "table/key.h"
 #include "table/row.h"
 #include "table/store.h"
+#include "table/trim.h"
 
 #include <string.h>
 
@@ -67,6 +68,8 @@ static err create_decide(struct engine_txn *t, void *ctx)
         e = schema_migrate(old, &next, &c->changed, &c->note);
         if (e == ERR_OK && c->changed)
             e = index_migrate(t, c->domain, old, &next, &c->note);
+        if (e == ERR_OK && c->changed)
+            e = trim_migrate(t, c->domain, old, &next);
     }
     return e == ERR_OK && c->changed ? schema_write(t, c, &next) : e;
 }
@@ -246,50 +249,62 @@ static err upkeep_decide(struct engine_txn *t, void *ctx)
     return e == ERR_OK ? dropped_remove(t, k) : e;
 }
 
-/* When the next row expires; is there anything to do now? */
-static err look_ahead(struct tables *ts, bool *any, bool *indexes, store_time *next)
+/* What there is to do now, and when the next row expires. */
+struct ahead { bool rows, indexes, policies; store_time next; };
+
+static err look_at(struct engine_view *v, struct ahead *out)
 {
     char dropped[DROPPED_KEY_BYTES];
     struct engine_row row;
     struct key_buf key;
-    struct engine_view *v = engine_view_begin(ts->engine);
     struct engine_range range = { .space = SPACE_ROW, .from = STR("\2"), .until = STR("\3") };
-    *next = STORE_TIME_NEVER;
+    *out = (struct ahead){ .next = STORE_TIME_NEVER };
     err e = first_dropped(v, dropped);
-    *any = e == ERR_OK;
-    if (e == ERR_OK || e == ERR_NOT_FOUND) {
-        struct engine_cursor *c = engine_cursor_open(v, &range);
-        e = engine_cursor_next(c, &row);
-        if (e == ERR_CORRUPT || (e == ERR_OK && row_expiry_split(row.key, next, &key) != ERR_OK)) {
-            *next = STORE_TIME_ZERO; /* what cannot be read is removed at once */
-            e = ERR_OK;
-        }
-        engine_cursor_close(&c);
+    out->rows = e == ERR_OK;
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    struct engine_cursor *c = engine_cursor_open(v, &range);
+    e = engine_cursor_next(c, &row);
+    if (e == ERR_CORRUPT || (e == ERR_OK && row_expiry_split(row.key, &out->next, &key) != ERR_OK)) {
+        out->next = STORE_TIME_ZERO; /* what cannot be read is removed at once */
+        e = ERR_OK;
     }
+    engine_cursor_close(&c);
     if (e == ERR_OK || e == ERR_NOT_FOUND)
-        e = index_due(v, indexes);
+        e = index_due(v, &out->indexes);
+    return e == ERR_OK ? trim_due(v, &out->policies) : e;
+}
+
+static err look_ahead(struct tables *ts, struct ahead *out)
+{
+    struct engine_view *v = engine_view_begin(ts->engine);
+    err e = look_at(v, out);
     engine_view_end(&v);
-    *any |= !store_time_before(clock_store(ts->clock), *next);
-    return e == ERR_NOT_FOUND ? ERR_OK : e;
+    out->rows |= !store_time_before(clock_store(ts->clock), out->next);
+    return e;
 }
 
 err tables_upkeep(struct tables *ts, bool *more, store_time *next)
 {
     MAGIC_CHECK(ts, TABLES_MAGIC);
     struct upkeep k = { .tables = ts };
-    bool any, indexes = false;
+    struct ahead ahead;
     *more = false;
-    err e = look_ahead(ts, &any, &indexes, next);
+    err e = look_ahead(ts, &ahead);
+    *next = ahead.next;
     const struct engine_update removal = { .decide = upkeep_decide, .ctx = &k, .frees = true };
-    if (e == ERR_OK && any)
+    if (e == ERR_OK && ahead.rows)
         e = engine_submit_wait(ts->engine, &removal);
-    if (e == ERR_OK && indexes)
+    if (e == ERR_OK && ahead.indexes)
         e = index_upkeep(ts);
-    if (e != ERR_OK || (!any && !indexes))
+    if (e == ERR_OK && ahead.policies)
+        e = trim_upkeep(ts);
+    if (e != ERR_OK || (!ahead.rows && !ahead.indexes && !ahead.policies))
         return e;
     atomic_fetch_add_explicit(&ts->expired, k.expired, memory_order_relaxed);
     atomic_fetch_add_explicit(&ts->dropped_rows, k.dropped, memory_order_relaxed);
-    e = look_ahead(ts, &any, &indexes, next);
-    *more = k.more || indexes;
+    e = look_ahead(ts, &ahead);
+    *next = ahead.next;
+    *more = k.more || ahead.indexes || ahead.policies;
     return e;
 }

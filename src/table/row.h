@@ -3,7 +3,8 @@
  * Value of a row: version 01, flags, expiry as be64 ns (never: all ones but the first), written_at as be64, then the
  * attributes, or with ROW_IN_BLOB in the blob. Attributes: be16 count, then each be16 number, be32 size, bytes;
  * nulls are left out. ROW_INDEXED: the row has entries in secondary indexes (index.h). Expiry entries in SPACE_ROW:
- * KEY_EXPIRY, be64 expiry, key of the row without its KEY_ROW. */
+ * KEY_EXPIRY, be64 expiry, key of the row without its KEY_ROW; the value is empty, or, when a retention policy made the
+ * expiry, the one that the row had of its own, in the same form (trim.h). */
 #ifndef TABLE_ROW_H
 #define TABLE_ROW_H
 
@@ -11,7 +12,8 @@
 #include "table/store.h"
 
 enum { ROW_VERSION = 1, ROW_IN_BLOB = 1, ROW_INDEXED = 2, /* flags */
-       ROW_HEAD_BYTES = 18, ROW_FLAGS_AT = 1, ROW_EXPIRY_AT = 2, ROW_WRITTEN_AT = 10, ROW_ATTR_HEAD_BYTES = 6 };
+       ROW_HEAD_BYTES = 18, ROW_FLAGS_AT = 1, ROW_EXPIRY_AT = 2, ROW_WRITTEN_AT = 10, ROW_ATTR_HEAD_BYTES = 6,
+       ROW_OWN_END_BYTES = 8 }; /* of an expiry entry */
 
 struct row_head {
     store_time expiry;         /* NEVER: none */

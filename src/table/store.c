@@ -119,7 +119,7 @@ enum { DOOMED_WRITES_MAX = ENGINE_UPDATE_ROWS_MAX - 384 }; /* the last row may p
 
 void store_doomed_init(struct store_doomed *d)
 {
-    *d = (struct store_doomed){ .count = 0 };
+    *d = (struct store_doomed){ .writes_max = DOOMED_WRITES_MAX };
     buf_init(&d->keys, (size_t)ENGINE_UPDATE_ROWS_MAX * (ENGINE_KEY_BYTES_MAX + 2));
 }
 
@@ -147,7 +147,9 @@ static err doom(struct store_doomed *d, struct engine_view *v, const struct engi
         return ERR_CORRUPT;
     if (row->value.p == NULL || row_head_read(row->value, &head) != ERR_OK)
         head = (struct row_head){ .expiry = STORE_TIME_NEVER, .indexed = true };
-    d->count++;
+    if (d->count++ == 0)
+        d->first = key;
+    d->last = key;
     d->alive += store_time_before(now, head.expiry) ? 1 : 0;
     if (head.expiry.ns != INT64_MAX) {
         row_expiry_key(&due, head.expiry, key_buf_str(&key));
@@ -169,7 +171,7 @@ err store_collect(struct engine_view *v, const struct engine_range *range, unsig
             row.value = STR_NONE;
             e = ERR_OK;
         }
-        if (e == ERR_OK && (rows++ == max || out->writes > DOOMED_WRITES_MAX)) {
+        if (e == ERR_OK && (rows++ == max || out->writes > out->writes_max)) {
             out->more = true;
             break;
         }

@@ -8,7 +8,8 @@
 #include <stdatomic.h>
 
 enum { SPACE_KEY_NUMBER = 'N', SPACE_KEY_DROPPED = 'D', SPACE_KEY_SCHEMA = 'S',
-       SPACE_KEY_FILL = 'F', SPACE_KEY_UNINDEX = 'X' }; /* first byte in SPACE_SCHEMA; the latter: index_fill.c */
+       SPACE_KEY_FILL = 'F', SPACE_KEY_UNINDEX = 'X', SPACE_KEY_TRIM = 'T' }; /* first byte in SPACE_SCHEMA; the
+                            latter: index_fill.c, trim_upkeep.c */
 
 struct tables {
     uint32_t magic;
@@ -39,7 +40,12 @@ MUST_CHECK err store_schema_same(struct engine_view *v, uint32_t domain, const s
 
 /* Rows of a range, collected for deletion with their expiry entries and what they have in indexes: at most max, and as
  * many as one update may write; *more tells of others. May be collected into again. */
-struct store_doomed { struct buf keys; unsigned count, alive, writes; bool more; };
+struct store_doomed {
+    struct buf keys;
+    unsigned count, alive, writes, writes_max;
+    struct key_buf first, last; /* rows; with count */
+    bool more;
+};
 void store_doomed_init(struct store_doomed *d);
 void store_doomed_fini(struct store_doomed *d);
 MUST_CHECK err store_collect(struct engine_view *v, const struct engine_range *range, unsigned max, store_time now,

@@ -186,7 +186,8 @@ struct table_update {
 /* Prepares on the calling thread and submits. Not ERR_OK: done is not called (ERR_NOT_FOUND no such table,
  * ERR_BAD with a note, ERR_LIMIT, ERR_AGAIN only with now: a cold schema, then again on the pool).
  * done gets ERR_AGAIN when a row to be changed is cold: call tables_update_warm on the pool, then
- * tables_update_again; ERR_CONFLICT when the table was changed meanwhile.
+ * tables_update_again; ERR_CONFLICT when the table was changed meanwhile;
+ * ERR_GONE with a note when its revisionRetentionPolicy would not keep what is put (trim.h): nothing is written.
  * A delete (no batch) of more than TABLE_DELETE_ROWS_MAX rows, or of fewer with much in indexes, runs as several
  * updates in the order of the key, each atomic; readers and writers may come between. One that finds no room is tried
  * with fewer rows. When it ends early the note says how much is done; the same delete again does the rest. */
@@ -202,8 +203,9 @@ MUST_CHECK err tables_parse(struct tables *ts, uint32_t domain, const struct tab
                             struct table_update *out, struct err_note *note);
 
 /* ---- upkeep ---- */
-/* Removes rows that expired and rows of dropped tables, fills and removes indexes: one batch of each. *more: there is
- * more to do now; *next: when the next row expires (NEVER: none). Blocks until on disk: a pool job. */
+/* Removes rows that expired and rows of dropped tables, fills and removes indexes, applies policies that migrations
+ * brought: one batch of each. *more: there is more to do now; *next: when the next row expires (NEVER: none). Blocks
+ * until on disk: a pool job. */
 MUST_CHECK err tables_upkeep(struct tables *ts, bool *more, store_time *next);
 struct tables_stats { uint64_t puts, deletes, gets, expired, dropped_rows, damaged; };
 void tables_stats_get(struct tables *ts, struct tables_stats *out);

@@ -8,8 +8,13 @@
  *   latest_hash  in a partition what comes first in the order of the index stays: rows with another first range
  *                attribute are deleted, of the others the newest version stays and the rest expire after grace_ttl
  * The version is the last range attribute, a timeuuid, descending. Decided in the update of the put, over rows that are
- * alive. A put lets TABLE_TRIM_ROWS go at most, besides the one written: after a migration what is stored follows with
- * the next puts. A row that is to expire sooner does. */
+ * alive. A put changes TABLE_TRIM_ROWS at most, besides the one written; after a migration the upkeep goes through what
+ * is stored, table by table (trim_upkeep.c).
+ *   An end that a policy made is taken back when the row is among the newest again: after a delete, or a migration. Its
+ * expiry entry (row.h) knows the row's own. A row that ends by itself no later than one that falls out now would is not
+ * counted, so that it takes no other with it.
+ *   What cannot be kept at all is refused: with latest_hash a row that is not in front, and one that falls out at once
+ * where grace_ttl is 0. */
 #ifndef TABLE_TRIM_H
 #define TABLE_TRIM_H
 
@@ -20,7 +25,25 @@
 MUST_CHECK err trim_read(const json_t *json, struct schema *s, struct err_note *note);
 void trim_pack(struct buf *b, const struct schema *s);
 MUST_CHECK bool trim_unpack(struct cursor *c, struct schema *s);
-/* key: of the row just written; partition_size: bytes of it without the mark. */
-MUST_CHECK err trim_apply(struct engine_txn *t, const struct schema *s, str key, size_t partition_size);
+/* key: of the row just written; partition_size: bytes of it without the mark. ERR_GONE with a note: the policy does not
+ * keep it, the update must not go on. */
+MUST_CHECK err trim_written(struct engine_txn *t, const struct schema *s, str key, size_t partition_size,
+                            struct err_note *note);
+/* key: of a row just deleted, the first or last of a range. What counts in its place comes back. */
+enum { TRIM_BACK_WRITES_MAX = 3 * TABLE_KEEP_MAX }; /* of one call */
+MUST_CHECK err trim_deleted(struct engine_txn *t, const struct schema *s, str key);
+
+/* Sees to stored rows of a table from key on, of one group, and moves key behind them. over: there are no more before
+ * until. May pass looks_max by what stays of a group. */
+struct trim_stored { struct key_buf key; unsigned looks_max, looks; bool over; };
+MUST_CHECK err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct trim_stored *at);
+
+/* ---- trim_upkeep.c ---- */
+/* What a migration leaves to the upkeep. */
+MUST_CHECK err trim_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old, const struct schema *next);
+/* Is there anything for trim_upkeep? */
+MUST_CHECK err trim_due(struct engine_view *v, bool *any);
+/* Some rows' worth. Blocks: a pool thread. */
+MUST_CHECK err trim_upkeep(struct tables *ts);
 
 #endif

@@ -241,8 +241,6 @@ static err expiry_move(struct engine_txn *t, str key, const struct old_row *old,
 {
     struct key_buf due;
     err e = ERR_OK;
-    if (old->there && old->expiry.ns == expiry.ns)
-        return ERR_OK;
     if (old->there && old->expiry.ns != INT64_MAX) {
         row_expiry_key(&due, old->expiry, key);
         e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&due));
@@ -285,11 +283,20 @@ static err put_apply(struct engine_txn *t, struct table_update *u, const struct 
 {
     err e = row_write(t, u, st, key_buf_str(&st->key), ROLE_PLAIN);
     if (e == ERR_OK)
-        e = trim_apply(t, st->schema, key_buf_str(&st->key), st->partition_size);
+        e = trim_written(t, st->schema, key_buf_str(&st->key), st->partition_size, &u->note);
     if (e != ERR_OK || !st->names_static)
         return e;
     struct key_buf key = static_key(st);
     return row_write(t, u, st, key_buf_str(&key), ROLE_STATIC);
+}
+
+/* Of rows of one group, or of one in the midst of a range, some may be left: those at its ends. */
+static err delete_trim(struct engine_txn *t, const struct table_step *st, const struct store_doomed *doomed)
+{
+    if (doomed->count == 0 || st->plan.whole_partition)
+        return ERR_OK;
+    err e = trim_deleted(t, st->schema, key_buf_str(&doomed->first));
+    return e == ERR_OK ? trim_deleted(t, st->schema, key_buf_str(&doomed->last)) : e;
 }
 
 static err delete_apply(struct engine_txn *t, struct table_update *u, const struct table_step *st)
@@ -300,6 +307,8 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
                                   .until = key_buf_str(&st->plan.until) };
     struct store_doomed doomed;
     store_doomed_init(&doomed);
+    if (st->schema->policy.kind != POLICY_ALL)
+        doomed.writes_max -= 2 * TRIM_BACK_WRITES_MAX;
     err e = store_collect(engine_txn_view(t), &range, u->delete_rows, engine_txn_now(t), &doomed);
     if (e == ERR_OK && doomed.more && u->writes_count > 1) {
         err_note_set(&u->note, "a delete in a batch may take %d rows at most, and fewer of a table with indexes",
@@ -308,6 +317,8 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
     }
     if (e == ERR_OK)
         e = store_delete(t, &doomed);
+    if (e == ERR_OK)
+        e = delete_trim(t, st, &doomed);
     u->rows_deleted += doomed.alive;
     u->more = doomed.more;
     store_doomed_fini(&doomed);

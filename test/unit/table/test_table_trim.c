@@ -26,14 +26,41 @@ static struct tabletest *const t = &tabletest;
 enum { AT_2015 = 1427846400 }; /* 2015-04-01T00:00:00Z */
 
 /* A version 1 UUID of that second of April 2015. */
-static void put_at(int rev, int second, const char *comment, const char *more)
+static const char *tid_at(int second, char text[TID_TEXT_BYTES + 1])
 {
-    char json[512], text[TID_TEXT_BYTES + 1];
     store_time at = { .ns = (AT_2015 + (int64_t)second) * NS_PER_S };
     tid_format(tid_make(tid_ticks(at), 7), text);
-    (void)snprintf(json, sizeof json, "{'attributes':{'title':'R','rev':%d,'tid':'%s','comment':'%s'%s}}", rev, text,
-                   comment, more);
-    must_put(t, "r", json);
+    return text;
+}
+
+enum { PUT_BYTES = 512 };
+static const char *put_text(char json[PUT_BYTES], int rev, int second, const char *comment, const char *more)
+{
+    char text[TID_TEXT_BYTES + 1];
+    (void)snprintf(json, PUT_BYTES, "{'attributes':{'title':'R','rev':%d,'tid':'%s','comment':'%s'%s}}", rev,
+                   tid_at(second, text), comment, more);
+    return json;
+}
+
+static void put_at(int rev, int second, const char *comment, const char *more)
+{
+    char json[PUT_BYTES];
+    must_put(t, "r", put_text(json, rev, second, comment, more));
+}
+
+/* op: of the versions of that revision. */
+static void delete_at(int rev, const char *op, int second)
+{
+    char json[PUT_BYTES], text[TID_TEXT_BYTES + 1];
+    (void)snprintf(json, sizeof json, "{'attributes':{'title':'R','rev':%d,'tid':{'%s':'%s'}}}", rev, op,
+                   tid_at(second, text));
+    must_delete(t, "r", json);
+}
+
+static void refused_at(int rev, int second, const char *more, const char *says)
+{
+    char json[PUT_BYTES];
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "r", put_text(json, rev, second, "x", more)), ERR_GONE, says);
 }
 
 static void comments(int rev, const char *want)
@@ -176,8 +203,6 @@ static void latest_hash_keeps_one_row_of_a_partition(void **state)
     comments(5, "ba");
     tabletest_advance(t, 1);
     comments(5, "b");
-    put_at(4, 9, "l", ",'_ttl':50");   /* an older revision comes late */
-    comments(4, "");
     put_at(6, 1, "c", "");
     comments(5, "");
     comments(6, "c");
@@ -187,11 +212,68 @@ static void latest_hash_keeps_one_row_of_a_partition(void **state)
     must_get(t, "r", "{'proj':['title','rev']}", "[{'title':'R','rev':6},{'title':'S','rev':1}]");
 }
 
+static void what_cannot_be_kept_is_refused(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'latest_hash'")));
+    put_at(5, 1, "a", "");
+    refused_at(4, 9, "", "latest_hash");        /* an older revision comes late */
+    refused_at(4, 9, ",'_ttl':50", "nothing is stored");
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "r", "{'if':'not exists','attributes':{'title':'R','rev':4,'tid':"
+                "'c931ec94-6c31-11e4-b6d0-0f67e29867e0'}}"), ERR_GONE, "latest_hash");
+    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[{'op':'put','table':'r','attributes':{'title':'R','rev':6,"
+                "'tid':'c931ec94-6c31-11e4-b6d0-0f67e29867e0'}},{'op':'put','table':'r','attributes':{'title':'R',"
+                "'rev':4,'tid':'c931ec94-6c31-11e4-b6d0-0f67e29867e0'}}]"), ERR_GONE, "latest_hash");
+    must_get(t, "r", "{'proj':['rev','comment']}", "[{'rev':5,'comment':'a'}]");
+    delete_at(5, "eq", 1);
+    put_at(4, 9, "l", "");
+    comments(4, "l");
+    assert_int_equal(tabletest_drop(t, 1, "r"), ERR_OK);
+    must_create(t, "r", SCHEMA("1", POLICY("'type':'latest','count':1,'grace_ttl':0")));
+    put_at(1, 9, "b", "");
+    refused_at(1, 8, "", "grace_ttl is 0");
+    comments(1, "b");
+    put_at(1, 10, "c", "");
+    comments(1, "c");
+}
+
+/* What the newest superseded comes back in its place, with the end it had of its own. */
+static void the_one_before_comes_back_when_the_newest_goes(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", BY_REV POLICY("'type':'latest','count':1,'grace_ttl':60")));
+    put_at(1, 1, "a", "");
+    put_at(1, 2, "b", ",'_ttl':500");
+    put_at(1, 3, "c", "");
+    must_get(t, "r", "{'withTTL':true,'proj':'comment'}",
+             "[{'comment':'c'},{'comment':'b','_ttl':60},{'comment':'a','_ttl':60}]");
+    delete_at(1, "eq", 3);
+    must_get(t, "r", "{'withTTL':true,'proj':'comment'}", "[{'comment':'b','_ttl':500},{'comment':'a','_ttl':60}]");
+    tabletest_advance(t, 61);
+    upkeep();
+    comments(1, "b");
+    put_at(1, 4, "d", "");
+    delete_at(1, "ge", 2);
+    comments(1, "");
+    put_at(1, 1, "e", "");
+    put_at(1, 2, "f", ",'_ttl':30"); /* ends before what it let fall out would, so lets nothing fall out */
+    tabletest_advance(t, 1000);
+    upkeep();
+    comments(1, "e");
+    must_get(t, "r", "{'index':'by_rev','attributes':{'rev':1},'proj':'comment'}", "[{'comment':'e'}]");
+}
+
 /* ---- random histories of one revision, beside a reference that goes through all its rows ---- */
 
-enum { VERSIONS = 12, KEEP = 3, GRACE_S = 6, INTERVAL_S = 4, STEPS = 500 };
-/* Seconds; INT64_MAX: no end. */
-struct history { struct rng rng; bool there[VERSIONS]; int64_t until[VERSIONS], now; };
+enum { VERSIONS = 12, STEPS = 500 };
+/* Seconds; INT64_MAX: no end. own: what a row was put with, fall: what the policy made of it. */
+struct history {
+    struct rng rng;
+    bool interval, there[VERSIONS];
+    int64_t own[VERSIONS], fall[VERSIONS], now;
+    int schema, keep, grace_s;
+};
+enum { INTERVAL_S = 4 };
 
 static int pick(struct history *h, unsigned below)
 {
@@ -200,46 +282,107 @@ static int pick(struct history *h, unsigned below)
 
 static bool lives(const struct history *h, int version)
 {
-    return h->there[version] && h->now < h->until[version];
+    return h->there[version] && h->now < h->own[version] && h->now < h->fall[version];
 }
 
-/* Of the rows of low <= version < high all but the newest KEEP expire GRACE_S from now, or sooner. */
-static void let_go(struct history *h, int low, int high)
+/* Of the rows counted with that one the newest stay; others end a grace from now, or sooner. One that ends by itself by
+ * then is not counted. */
+static void settle(struct history *h, int version)
 {
-    int kept = 0;
-    for (int version = high - 1; version >= low; version--)
-        if (lives(h, version) && kept++ >= KEEP && h->until[version] > h->now + GRACE_S)
-            h->until[version] = h->now + GRACE_S;
-}
-
-static void random_step(struct history *h, bool interval)
-{
-    int version = pick(h, VERSIONS), start = interval ? version / INTERVAL_S * INTERVAL_S : 0;
-    int end = interval ? start + INTERVAL_S : VERSIONS, what = pick(h, 10);
-    char text[2] = { (char)('a' + version), 0 };
-    if (what < 6) {
-        bool ttl = pick(h, 4) == 0;
-        h->there[version] = true;
-        h->until[version] = ttl ? h->now + 3 : INT64_MAX;
-        put_at(1, version, text, ttl ? ",'_ttl':3" : "");
-        let_go(h, start, end);
-    } else if (what < 9) {
-        h->now += what - 5;
-        tabletest_advance(t, what - 5);
-    } else {
-        upkeep();
+    int low = h->interval ? version / INTERVAL_S * INTERVAL_S : 0, high = h->interval ? low + INTERVAL_S : VERSIONS;
+    int64_t end = h->now + h->grace_s;
+    for (int v = high - 1, kept = 0; v >= low; v--) {
+        if (!lives(h, v) || h->own[v] <= end)
+            continue;
+        if (kept++ < h->keep)
+            h->fall[v] = INT64_MAX;
+        else if (h->fall[v] > end)
+            h->fall[v] = end;
     }
 }
 
-static void random_run(const char *policy, bool interval, uint64_t seed)
+static void random_schema(struct history *h)
 {
-    struct history h = { .now = 0 };
+    char json[1024];
+    h->keep = 1 + pick(h, 4);
+    h->grace_s = 1 + pick(h, 9);
+    (void)snprintf(json, sizeof json, "{'version':%d,'attributes':{'title':'string','rev':'int','tid':'timeuuid',"
+                   "'comment':'string'},'index':[{'attribute':'title','type':'hash'},"
+                   "{'attribute':'rev','type':'range','order':'desc'},"
+                   "{'attribute':'tid','type':'range','order':'desc'}],"
+                   "'revisionRetentionPolicy':{'type':'%s'%s,'count':%d,'grace_ttl':%d}%s}", ++h->schema,
+                   h->interval ? "interval" : "latest", h->interval ? ",'interval':4" : "", h->keep, h->grace_s,
+                   h->interval ? BY_REV : "");
+    must_create(t, "r", json);
+}
+
+static void random_upkeep(struct history *h)
+{
+    upkeep();
+    for (int v = 0; v < VERSIONS; v++)
+        h->there[v] = lives(h, v);
+}
+
+static void random_delete(struct history *h)
+{
+    static const char *const ops[] = { "eq", "lt", "ge" };
+    int version = pick(h, VERSIONS), op = pick(h, COUNT_OF(ops)), first = -1, last = -1;
+    for (int v = VERSIONS - 1; v >= 0; v--)
+        if (h->there[v] && (op == 0 ? v == version : op == 1 ? v < version : v >= version)) {
+            h->there[v] = false;
+            first = first < 0 ? v : first;
+            last = v;
+        }
+    delete_at(1, ops[op], version);
+    if (first >= 0) {
+        settle(h, first);
+        settle(h, last);
+    }
+}
+
+static void random_put(struct history *h)
+{
+    int version = pick(h, VERSIONS), ttl = pick(h, 4) > 0 ? 0 : 1 + pick(h, 15);
+    char text[2] = { (char)('a' + version), 0 }, more[32] = "";
+    if (ttl > 0)
+        (void)snprintf(more, sizeof more, ",'_ttl':%d", ttl);
+    h->there[version] = true;
+    h->own[version] = ttl > 0 ? h->now + ttl : INT64_MAX;
+    h->fall[version] = INT64_MAX;
+    put_at(1, version, text, more);
+    settle(h, version);
+}
+
+static void random_step(struct history *h)
+{
+    int what = pick(h, 40);
+    if (what < 20) {
+        random_put(h);
+    } else if (what < 25) {
+        random_delete(h);
+    } else if (what < 35) {
+        int seconds = 1 + pick(h, 3);
+        h->now += seconds;
+        tabletest_advance(t, seconds);
+    } else if (what < 39) {
+        random_upkeep(h);
+    } else {
+        random_schema(h);
+        random_upkeep(h);
+        for (int v = VERSIONS - 1; v >= 0; v -= h->interval ? INTERVAL_S : VERSIONS)
+            settle(h, v);
+    }
+}
+
+static void random_run(bool interval, uint64_t seed)
+{
+    struct history h = { .interval = interval };
     rng_init(&h.rng, seed);
-    must_create(t, "r", policy);
+    random_schema(&h);
     for (int i = 0; i < STEPS; i++) {
         char want[VERSIONS + 1];
         unsigned n = 0;
-        random_step(&h, interval);
+        random_step(&h);
         for (int version = VERSIONS - 1; version >= 0; version--)
             if (lives(&h, version))
                 want[n++] = (char)('a' + version);
@@ -248,16 +391,95 @@ static void random_run(const char *policy, bool interval, uint64_t seed)
     }
 }
 
-static void random_puts_keep_what_latest_says(void **state)
+static void random_histories_keep_what_latest_says(void **state)
 {
     (void)state;
-    random_run(SCHEMA("1", POLICY("'type':'latest','count':3,'grace_ttl':6")), false, 7);
+    random_run(false, 7);
 }
 
-static void random_puts_keep_what_interval_says(void **state)
+static void random_histories_keep_what_interval_says(void **state)
 {
     (void)state;
-    random_run(SCHEMA("1", BY_REV POLICY("'type':'interval','interval':4,'count':3,'grace_ttl':6")), true, 8);
+    random_run(true, 8);
+}
+
+/* ---- what was stored before ---- */
+
+enum { MANY = TABLE_UPKEEP_BATCH + 60 };
+
+/* Versions of revision 1, and one each of MANY others. */
+static void many_put(void)
+{
+    static char json[PUT_BYTES * TABLE_OPS_MAX];
+    for (int row = 0; row < 2 * MANY;) {
+        size_t n = 0;
+        for (int i = 0; i < TABLE_OPS_MAX && row < 2 * MANY; i++, row++) {
+            char one[PUT_BYTES];
+            (void)put_text(one, row < MANY ? 1 : row, row, "s", "");
+            n += (size_t)snprintf(json + n, sizeof json - n, "%s{'op':'put','table':'r',%s", i == 0 ? "[" : ",",
+                                  one + 1);
+        }
+        (void)snprintf(json + n, sizeof json - n, "]");
+        assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", json), ERR_OK);
+    }
+}
+
+static unsigned rows_alive(const char *query)
+{
+    unsigned count = 0;
+    assert_int_equal(tabletest_get(t, 1, "r", query), ERR_OK);
+    for (const char *at = t->answer; (at = strstr(at, "'comment'")) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* No put is needed, however many rows of a group are on their way out. */
+static void the_upkeep_applies_a_new_policy_to_all_rows(void **state)
+{
+    (void)state;
+    static const char *const all = "{'proj':'comment'}", *const first = "{'attributes':{'title':'R','rev':1},"
+                                                                        "'proj':'comment'}";
+    must_create(t, "r", SCHEMA("1", ""));
+    many_put();
+    must_create(t, "r", SCHEMA("2", POLICY("'type':'latest','count':2,'grace_ttl':1000000")));
+    upkeep();
+    must_create(t, "r", SCHEMA("3", POLICY("'type':'latest','count':1,'grace_ttl':60")));
+    tabletest_reopen(t);
+    upkeep();
+    tabletest_advance(t, 59);
+    assert_int_equal(rows_alive(first), MANY);
+    must_create(t, "r", SCHEMA("4", POLICY("'type':'latest','count':3,'grace_ttl':60")));
+    upkeep();
+    tabletest_advance(t, 1);
+    upkeep();
+    assert_int_equal(rows_alive(first), 3);
+    assert_int_equal(rows_alive(all), MANY + 3);
+    must_create(t, "r", SCHEMA("5", POLICY("'type':'latest','count':1,'grace_ttl':60")));
+    upkeep();
+    must_create(t, "r", SCHEMA("6", ""));
+    upkeep();
+    tabletest_advance(t, 1000);
+    upkeep();
+    assert_int_equal(rows_alive(first), 3); /* no policy lets them go any more */
+    must_create(t, "r", SCHEMA("7", POLICY("'type':'latest_hash'")));
+    upkeep();
+    assert_int_equal(rows_alive(all), 1);
+    char left[64];
+    (void)snprintf(left, sizeof left, "[{'rev':%d}]", 2 * MANY - 1);
+    must_get(t, "r", "{'proj':'rev'}", left);
+}
+
+static void a_busy_group_loses_all_that_a_new_policy_lets_go(void **state)
+{
+    (void)state;
+    must_create(t, "r", SCHEMA("1", ""));
+    many_put();
+    must_create(t, "r", SCHEMA("2", POLICY("'type':'interval','count':1,'interval':31536000,'grace_ttl':60")));
+    for (int i = 0; i < 80; i++)
+        put_at(1, 2 * MANY + i, "n", "");
+    upkeep();
+    tabletest_advance(t, 60);
+    comments(1, "n");
 }
 
 static void what_is_stored_follows_a_new_policy(void **state)
@@ -329,8 +551,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(interval_does_not_slide, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(ttl_is_the_life_of_every_row, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(latest_hash_keeps_one_row_of_a_partition, tabletest_setup, tabletest_teardown),
-        cmocka_unit_test_setup_teardown(random_puts_keep_what_latest_says, tabletest_setup, tabletest_teardown),
-        cmocka_unit_test_setup_teardown(random_puts_keep_what_interval_says, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_kept_is_refused, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(the_one_before_comes_back_when_the_newest_goes, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(random_histories_keep_what_latest_says, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(random_histories_keep_what_interval_says, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(the_upkeep_applies_a_new_policy_to_all_rows, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_busy_group_loses_all_that_a_new_policy_lets_go, tabletest_setup,
+                                        tabletest_teardown),
         cmocka_unit_test_setup_teardown(what_is_stored_follows_a_new_policy, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(policies_that_cannot_be_kept_are_refused, tabletest_setup, tabletest_teardown),
     };

@@ -1,0 +1,110 @@
+/* Retention policies that migrations bring, applied to what is stored, some rows at a time.
+ *
+ * Job in SPACE_SCHEMA: SPACE_KEY_TRIM, domain, table number. Value: be16 size and bytes of the table's name, and the
+ * key to go on at. A migration begins the job anew; it goes in the update that did the last of it. Puts need not wait
+ * for it: what they themselves let fall out is never more than a few rows. */
+#include "table/trim.h"
+
+#include "table/key.h"
+
+#include <string.h>
+
+enum { JOB_KEY_BYTES = 9 };
+
+static err job_put(struct engine_txn *t, str job, str name, str at)
+{
+    struct buf b;
+    buf_init(&b, ENGINE_VALUE_BYTES_MAX);
+    buf_put_str16(&b, name);
+    buf_put(&b, at);
+    err e = buf_status(&b);
+    if (e == ERR_OK)
+        e = engine_txn_put(t, SPACE_SCHEMA, job, buf_str(&b), STR_NONE);
+    buf_fini(&b);
+    return e;
+}
+
+err trim_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old, const struct schema *next)
+{
+    char job[JOB_KEY_BYTES];
+    if (old->policy.kind == POLICY_ALL && next->policy.kind == POLICY_ALL)
+        return ERR_OK;
+    job[0] = SPACE_KEY_TRIM;
+    put_be32(job + 1, domain);
+    put_be32(job + 5, next->number);
+    return job_put(t, (str){ .p = job, .n = sizeof job }, next->name, STR_NONE);
+}
+
+/* The first job; one that cannot be read is gone past. ERR_NOT_FOUND. Borrowed as rows are. */
+static err job_first(struct engine_view *v, struct engine_row *out)
+{
+    struct engine_range range = { .space = SPACE_SCHEMA, .from = STR("T"), .until = STR("U") };
+    struct engine_cursor *c = engine_cursor_open(v, &range);
+    err e;
+    do {
+        e = engine_cursor_next(c, out);
+    } while ((e == ERR_CORRUPT && out->key.n > 0) || (e == ERR_OK && out->key.n != JOB_KEY_BYTES));
+    engine_cursor_close(&c);
+    return e;
+}
+
+err trim_due(struct engine_view *v, bool *any)
+{
+    struct engine_row row;
+    err e = job_first(v, &row);
+    *any = e == ERR_OK;
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* One batch under way. */
+struct trimming { struct tables *tables; struct arena arena; };
+
+/* Goes through the table for a while. */
+static err table_trim(struct engine_txn *t, str job, const struct schema *s, str from)
+{
+    char head[KEY_HEAD_BYTES], end[KEY_HEAD_BYTES];
+    struct trim_stored at = { .looks_max = TABLE_UPKEEP_BATCH };
+    head[0] = KEY_ROW;
+    memcpy(head + 1, job.p + 1, sizeof head - 1);
+    str prefix = { .p = head, .n = sizeof head }, until = engine_prefix_end(prefix, end);
+    if (!key_buf_set(&at.key, from.n > 0 ? from : prefix))
+        return ERR_CORRUPT;
+    err e = ERR_OK;
+    while (e == ERR_OK && !at.over && at.looks < at.looks_max)
+        e = trim_stored(t, s, until, &at);
+    if (e != ERR_OK)
+        return e;
+    return at.over ? engine_txn_delete(t, SPACE_SCHEMA, job) : job_put(t, job, s->name, key_buf_str(&at.key));
+}
+
+/* A job whose table is no more, or cannot be read, is dropped. */
+static err trim_decide(struct engine_txn *t, void *ctx)
+{
+    struct trimming *k = ctx;
+    struct engine_row row;
+    struct schema *s;
+    char key[JOB_KEY_BYTES];
+    arena_reset(&k->arena);
+    err e = job_first(engine_txn_view(t), &row);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    memcpy(key, row.key.p, sizeof key);
+    str job = { .p = key, .n = sizeof key }, value = arena_copy(&k->arena, row.value);
+    struct cursor c = { .rest = value };
+    str name = cursor_bytes(&c, cursor_be16(&c));
+    if (value.p == NULL || c.failed)
+        return engine_txn_delete(t, SPACE_SCHEMA, job);
+    e = store_schema(k->tables, engine_txn_view(t), get_be32(key + 1), name, &k->arena, false, &s, NULL);
+    if (e == ERR_NOT_FOUND || e == ERR_CORRUPT || (e == ERR_OK && s->number != get_be32(key + 5)))
+        return engine_txn_delete(t, SPACE_SCHEMA, job);
+    return e == ERR_OK ? table_trim(t, job, s, c.rest) : e;
+}
+
+err trim_upkeep(struct tables *ts)
+{
+    struct trimming k = { .tables = ts };
+    arena_init(&k.arena, 1 << 20);
+    err e = engine_update_wait(ts->engine, trim_decide, &k);
+    arena_fini(&k.arena);
+    return e;
+}
