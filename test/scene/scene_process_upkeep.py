@@ -20,18 +20,6 @@ def state(server, title, rev, tid):
     return server.json('GET', f'{PAGE}/explain/{title}/{rev}/{tid}').body['state']
 
 
-def resident_bytes(server):
-    with open(f'/proc/{server.pid}/status', encoding='ascii') as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith('VmRSS:'))
-
-
-def is_sanitized(binary):
-    """Their allocators keep what is freed."""
-    with open(binary, 'rb') as file:
-        program = file.read()
-    return b'__asan_init' in program or b'__tsan_init' in program
-
-
 def figure(server, name):
     for line in server.request('GET', '/metrics').body.decode().splitlines():
         if line.startswith(name + ' '):
@@ -118,20 +106,6 @@ def a_machine_clock_behind_the_store_is_told_and_the_store_goes_on(binary):
         check('clock.behind' in server.stderr(), 'told')
         put(server, 'A', 2)
         eq(server.request('GET', f'{PAGE}/html/A').body, b'A 2')
-
-
-@scene
-def memory_of_big_bodies_is_given_back(binary):
-    if is_sanitized(binary):
-        return
-    with Server(binary) as server:
-        schema = {'attributes': {'k': 'string', 'v': 'json'}, 'index': [{'attribute': 'k', 'type': 'hash'}]}
-        eq(server.json('PUT', '/localhost/v1/table/t', body=schema).status, 201)
-        before = resident_bytes(server)
-        row = {'table': 't', 'attributes': {'k': 'a', 'v': [[n, f'x{n}'] for n in range(80000)]}}
-        for _ in range(4):
-            eq(server.json('POST', '/localhost/v1/table/t/put', body=row).status, 201)
-        wait_until(lambda: resident_bytes(server) < before + (16 << 20), 'what four bodies of 1.5 MB took is back', 60)
 
 
 @scene
