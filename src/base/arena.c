@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_CHUNK_BYTES = 8192, ARENA_ALIGN = 16 };
+enum { ARENA_CHUNK_BYTES = 8192, ARENA_ALIGN = 16, ARENA_SHORT_TEXT_BYTES = 512 };
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -129,14 +129,17 @@ str arena_copy(struct arena *a, str s)
 
 str arena_printf(struct arena *a, const char *format, ...)
 {
+    char text[ARENA_SHORT_TEXT_BYTES]; /* what fits is formatted once */
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     INVARIANT(n >= 0);
     char *at = arena_alloc(a, (size_t)n + 1);
-    if (at != NULL)
+    if (at != NULL && (size_t)n < sizeof text)
+        memcpy(at, text, (size_t)n + 1);
+    else if (at != NULL)
         (void)vsnprintf(at, (size_t)n + 1, format, again); /* measured just above */
     va_end(again);
     return at == NULL ? STR_NONE : (str){ .p = at, .n = (size_t)n };

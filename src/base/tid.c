@@ -2,8 +2,6 @@
 
 #include "base/buf.h"
 
-#include <stdio.h>
-
 #define TID_EPOCH_TICKS 0x01b21dd213814000ull /* 1582-10-15 to 1970-01-01 in 100 ns */
 #define TID_VARIANT 0x8000000000000000ull
 #define TID_VARIANT_MASK 0xc000000000000000ull
@@ -54,12 +52,27 @@ bool tid_parse(str text, struct tid *out)
     return true;
 }
 
+/* The lowest digits of v; returns what is behind them. */
+static char *hex_put(char *at, uint64_t v, unsigned digits)
+{
+    for (unsigned i = digits; i > 0; v >>= 4)
+        at[--i] = "0123456789abcdef"[v & 15];
+    return at + digits;
+}
+
 void tid_format(struct tid t, char out[TID_TEXT_BYTES + 1])
 {
     INVARIANT(t.ticks <= TID_TICKS_MAX);
-    (void)snprintf(out, TID_TEXT_BYTES + 1, "%08x-%04x-1%03x-%04x-%012llx", (unsigned)(t.ticks & 0xffffffffu),
-                   (unsigned)(t.ticks >> 32 & 0xffffu), (unsigned)(t.ticks >> 48 & 0xfffu),
-                   (unsigned)(t.low >> 48), (unsigned long long)(t.low & 0xffffffffffffull));
+    char *at = hex_put(out, t.ticks, 8);
+    *at++ = '-';
+    at = hex_put(at, t.ticks >> 32, 4);
+    *at++ = '-';
+    *at++ = '1'; /* the version */
+    at = hex_put(at, t.ticks >> 48, 3);
+    *at++ = '-';
+    at = hex_put(at, t.low >> 48, 4);
+    *at++ = '-';
+    *hex_put(at, t.low, 12) = 0;
 }
 
 int tid_cmp(struct tid a, struct tid b)

@@ -3,6 +3,7 @@
 
 #include "../cmocka_all.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Read by AddressSanitizer: impossible sizes are what malloc is asked for here. */
@@ -125,6 +126,24 @@ static void copies_and_texts_end_with_nul(void **state)
     arena_fini(&a);
 }
 
+static void texts_of_any_length_are_whole(void **state)
+{
+    (void)state;
+    char wanted[2000];
+    for (int n = 0; n < (int)sizeof wanted; n += n >= 500 && n < 520 ? 1 : 20) {
+        struct arena a;
+        (void)snprintf(wanted, sizeof wanted, "%0*d", n, 1);
+        arena_init(&a, CEILING);
+        str text = arena_printf(&a, "%0*d", n, 1);
+        assert_true(str_eq(text, str_of(wanted)));
+        assert_int_equal(text.p[text.n], 0);
+        arena_fini(&a);
+        arena_init(&a, text.n); /* and a byte for its end */
+        assert_null(arena_printf(&a, "%0*d", n, 1).p);
+        arena_fini(&a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +153,7 @@ int main(void)
         cmocka_unit_test(impossible_sizes_give_null),
         cmocka_unit_test(calloc_is_zero_also_on_used_memory),
         cmocka_unit_test(copies_and_texts_end_with_nul),
+        cmocka_unit_test(texts_of_any_length_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
