@@ -37,8 +37,8 @@ static bool is_token(const char *p, size_t n)
     return n > 0;
 }
 
-/* Is there a byte below least, or DEL? Eight at a time (Mycroft's zero-byte test). */
-static bool has_control(const char *p, size_t n, unsigned char least)
+/* Eight at a time (Mycroft's zero-byte test). */
+bool head_has_control(const char *p, size_t n, unsigned char least)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
     for (; n >= 8; p += 8, n -= 8) {
@@ -235,7 +235,7 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
         fault_set(pass, 400, "a header name holds what no name may hold");
         return MHD_NO;
     }
-    if (has_control(value, value_n, ' ')) {
+    if (head_has_control(value, value_n, ' ')) {
         fault_set(pass, 400, "a header value holds a control byte");
         return MHD_NO;
     }
@@ -279,7 +279,7 @@ static const char *line_fault(struct http_exchange *x, const char *version, str 
         return "the method is not a token";
     if (x->line_target != x->method_name + method_n + 1 || version != x->line_target + x->line_target_bytes + 1)
         return "the request line has more than two blanks";
-    if (has_control(x->line_target, x->target.n, '!') || has_control(x->query.p, x->query.n, '!'))
+    if (head_has_control(x->line_target, x->target.n, '!') || head_has_control(x->query.p, x->query.n, '!'))
         return "the target holds a blank or a control byte";
     return x->line_target[0] == '/' ? NULL : target_fault(x, authority);
 }
@@ -372,7 +372,7 @@ static bool plain_line(struct http_exchange *x, str line)
     if (line.n <= version.n || !str_eq(str_skip(line, line.n - version.n), version))
         return false;
     str target = str_take(line, line.n - version.n);
-    if (has_control(target.p, target.n, '!'))
+    if (head_has_control(target.p, target.n, '!'))
         return false;
     size_t mark = str_find(target, '?');
     x->target = str_take(target, mark);
@@ -399,7 +399,7 @@ static bool plain_field(struct head_pass *pass, str line)
     while (raw.n > 0 && (raw.p[0] == ' ' || raw.p[0] == '\t'))
         raw = str_skip(raw, 1);
     str value = str_trim(raw);
-    if (has_control(raw.p, raw.n, ' ') || !is_plain_field(name, value) || !header_keep(pass, name, value))
+    if (head_has_control(raw.p, raw.n, ' ') || !is_plain_field(name, value) || !header_keep(pass, name, value))
         return false;
     take_common(pass, name, value, raw);
     return pass->fault.status == 0;

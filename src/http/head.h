@@ -28,6 +28,8 @@ struct head_fault {
     const char *detail;  /* static */
 };
 
+/* Is there a byte below least, or DEL? TAB is none when least is a blank. */
+bool head_has_control(const char *p, size_t n, unsigned char least);
 /* Name of a field that we put before those that were sent; known by its address. */
 extern const char head_not_sent[];
 
