@@ -57,7 +57,7 @@ static void asked(struct render_request *r, enum render_why why)
     a->asking = false;
     a->why = why;
     app_page_heed(a->app, a->target, why, r->retry_after_s);
-    a->marks = (struct page_marks){ .app = a->app, .bucket = a->target->bucket, .domain = a->target->domain->number,
+    a->marks = (struct page_marks){ .app = a->app, .bucket = a->target->bucket, .domain = a->target->domain,
                                     .title = a->target->title, .done = marked };
     collect(a);
     if (why != RENDER_FINE)

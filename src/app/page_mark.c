@@ -3,7 +3,7 @@
 void page_marks_add(struct page_marks *m, enum page_state state, uint64_t first, uint64_t last, store_time said_at)
 {
     INVARIANT(m->count < PAGE_MARKS_MAX);
-    m->marks[m->count++] = (struct page_order){ .kind = ORDER_MARK, .domain = m->domain, .title = m->title,
+    m->marks[m->count++] = (struct page_order){ .kind = ORDER_MARK, .domain = m->domain->number, .title = m->title,
                                                 .name = { .rev = first }, .rev_last = last, .mark = state,
                                                 .said_at = said_at };
 }
@@ -32,8 +32,8 @@ static void marked(struct page_order *o, err why)
 {
     struct page_marks *m = o->ctx;
     if (why != ERR_OK)
-        log_event(m->app->log, LOG_WARN, "page.mark_failed", LOG_STR("title", m->title),
-                  LOG_CSTR("why", err_name(why)));
+        log_event(m->app->log, LOG_WARN, "page.mark_failed", LOG_STR("domain", m->domain->name),
+                  LOG_STR("title", m->title), LOG_CSTR("why", err_name(why)));
     m->job = (struct loop_job){ .run = nothing_run, .done = go_on };
     loop_job_start(m->app->loop, &m->job);
 }

@@ -12,7 +12,7 @@ struct page_marks {
     /* in; borrowed until done */
     const struct app *app;
     struct page_bucket *bucket;
-    uint32_t domain;
+    const struct app_domain *domain;
     str title;
     unsigned count;             /* out: how many would have changed something */
     struct page_order marks[PAGE_MARKS_MAX];

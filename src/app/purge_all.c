@@ -155,7 +155,7 @@ static void told_mark(const struct app *app, const struct word *w)
 {
     struct told_mark *t = calloc(1, sizeof *t);
     INVARIANT(t != NULL);
-    t->marks = (struct page_marks){ .app = app, .bucket = w->bucket, .domain = w->domain->number, .done = marked };
+    t->marks = (struct page_marks){ .app = app, .bucket = w->bucket, .domain = w->domain, .done = marked };
     if (parse_mark(t, w->rest, clock_store(app->clock)))
         page_marks_start(&t->marks);
     else

@@ -16,18 +16,19 @@ static const struct prose rows[] = {
       "the revision|"
       "409 Other bytes are stored under this revision and tid|410 Purged, or what the policy "
       "cannot keep|"
-      "412 A condition does not hold" },
+      "412 A condition does not hold|507 stash=true: as much is kept for edits as may be" },
     { "page.put_content", "Store one render of a single content, given as the raw body", "stash",
       "201 Stored; ETag names the render|200 Nothing new|409 Other bytes are stored under this "
       "revision and tid|"
-      "410 Purged, or what the policy cannot keep|412 A condition does not hold" },
+      "410 Purged, or what the policy cannot keep|412 A condition does not hold|"
+      "507 stash=true: as much is kept for edits as may be" },
     { "page.get",
       "One content of the latest render, of a revision, of an exact render, or of an instant",
       "at stash",
       "200 The content, with the headers it was stored with|206 A range of it|304 The client has "
       "it|"
       "404 It never was|410 It was, and is gone: reason, at, policy|412 A condition does not hold|"
-      "416 The range lies outside" },
+      "416 The range lies outside|507 stash=true: as much is kept for edits as may be" },
     { "page.history", "Renders of a title, newest first", "limit page",
       "200 items and, when there is more, next" },
     { "page.explain", "What keeps a render, until when, or why it is gone", NULL, "200 One item" },
