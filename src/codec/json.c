@@ -47,8 +47,9 @@ err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_no
     json_t *root = json_loadb(text.n == 0 ? "" : text.p, text.n,
                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (root == NULL) {
-        err_note_set(note, "not JSON: %s, line %d, column %d", error.text, error.line,
-                     error.column);
+        bool large = json_error_code(&error) == json_error_numeric_overflow;
+        err_note_set(note, "not JSON: %s, line %d, column %d%s", error.text, error.line, error.column,
+                     large ? "; a number beyond 64 bits is written as a string, where one is taken" : "");
         return ERR_BAD;
     }
     *out = root;
@@ -107,6 +108,12 @@ str json_body_text(const json_t *value)
     if (!json_is_string(value))
         return STR_NONE;
     return (str){ .p = json_string_value(value), .n = json_string_length(value) };
+}
+
+const char *json_body_word(const json_t *value)
+{
+    str text = json_body_text(value);
+    return text.p != NULL && str_find(text, '\0') == text.n ? text.p : NULL;
 }
 
 err json_body_str(const json_t *object, const char *key, str *out, struct err_note *note)

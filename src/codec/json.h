@@ -32,5 +32,7 @@ MUST_CHECK err json_body_array(const json_t *object, const char *key, const json
 MUST_CHECK err json_body_only(const json_t *object, const char *const *known, struct err_note *note);
 /* The text of a string value; STR_NONE for any other. */
 str json_body_text(const json_t *value);
+/* The same as a C string; NULL for any other, and for a text with NUL in it. For names and words. */
+const char *json_body_word(const json_t *value);
 
 #endif

@@ -19,7 +19,7 @@ static err read_exponent(str text, int64_t *exponent, struct err_note *note)
         text = str_skip(text, 1);
     uint64_t value;
     if (!str_to_u64(text, &value) || value > 2 * DECIMAL_EXPONENT_MAX) {
-        err_note_set(note, "exponent is not a number up to %d", DECIMAL_EXPONENT_MAX);
+        err_note_set(note, "exponent is not a number up to %d (DECIMAL_EXPONENT_MAX)", DECIMAL_EXPONENT_MAX);
         return ERR_BAD;
     }
     *exponent = negative ? -(int64_t)value : (int64_t)value;
@@ -46,8 +46,8 @@ static err read_digits(str mantissa, bool whole, struct number *n, int64_t *frac
         if (c == '0' && n->count == 0)
             continue;
         if (n->count == DECIMAL_DIGITS_MAX) {
-            err_note_set(note, "number has more than %d digits", DECIMAL_DIGITS_MAX);
-            return ERR_LIMIT;
+            err_note_set(note, "number has more than %d digits (DECIMAL_DIGITS_MAX)", DECIMAL_DIGITS_MAX);
+            return ERR_BAD;
         }
         n->digits[n->count++] = (char)(c - '0');
     }
@@ -93,7 +93,7 @@ static err number_read(str text, bool whole, struct number *n, struct err_note *
     }
     int64_t places = (int64_t)n->count - scale;
     if (places > DECIMAL_EXPONENT_MAX || places < -DECIMAL_EXPONENT_MAX) {
-        err_note_set(note, "number has an exponent of more than %d", DECIMAL_EXPONENT_MAX);
+        err_note_set(note, "number has an exponent of more than %d (DECIMAL_EXPONENT_MAX)", DECIMAL_EXPONENT_MAX);
         return ERR_BAD;
     }
     n->exponent = (int32_t)places;

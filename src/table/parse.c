@@ -1,4 +1,5 @@
 /* JSON writes as struct table_write: one query, or a batch. */
+#include "codec/json.h"
 #include "table/query.h"
 #include "table/store.h"
 
@@ -27,14 +28,14 @@ static err write_read(const struct parsing *p, str table, const json_t *json, bo
 
 static err op_read(const struct parsing *p, const json_t *json, struct table_write *out)
 {
-    const char *op = json_string_value(json_object_get(json, "op"));
-    const char *table = json_string_value(json_object_get(json, "table"));
+    const char *op = json_body_word(json_object_get(json, "op"));
+    const char *table = json_body_word(json_object_get(json, "table"));
     if (op == NULL || (strcmp(op, "put") != 0 && strcmp(op, "delete") != 0)) {
         err_note_set(p->note, "each operation of a batch needs op: put or delete");
         return ERR_BAD;
     }
     if (table == NULL) {
-        err_note_set(p->note, "each operation of a batch needs a table");
+        err_note_set(p->note, "each operation of a batch needs a table, a name without U+0000");
         return ERR_BAD;
     }
     str name = arena_copy(p->arena, str_of(table));

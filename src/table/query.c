@@ -197,7 +197,7 @@ static err predicates_read(const struct reading *r, const json_t *json, const st
 
 static err proj_add(const struct reading *r, str *names, unsigned *count, const json_t *json)
 {
-    const char *name = json_string_value(json);
+    const char *name = json_body_word(json);
     if (name == NULL) {
         err_note_set(r->note, "proj must be a name or an array of names");
         return ERR_BAD;
@@ -248,9 +248,9 @@ static err order_read(const struct reading *r, const json_t *json, struct table_
         err e = attr_find(r, name, &at);
         if (e != ERR_OK)
             return e;
-        const char *word = json_is_string(value) ? json_string_value(value) : "";
-        bool desc = strcmp(word, "desc") == 0;
-        if (at->role != ROLE_RANGE || (!desc && strcmp(word, "asc") != 0)) {
+        const char *word = json_body_word(value);
+        bool desc = word != NULL && strcmp(word, "desc") == 0;
+        if (at->role != ROLE_RANGE || word == NULL || (!desc && strcmp(word, "asc") != 0)) {
             err_note_set(r->note, "order of %s: it must be a range attribute, and asc or desc", name);
             return ERR_BAD;
         }
@@ -288,7 +288,7 @@ static err page_read(const struct reading *r, const json_t *json, struct table_g
     }
     if (next == NULL || json_is_null(next))
         return ERR_OK;
-    g->next = arena_copy(r->arena, (str){ .p = json_string_value(next), .n = json_string_length(next) });
+    g->next = arena_copy(r->arena, json_body_text(next));
     if (json_is_string(next) && g->next.n > 0)
         return ERR_OK;
     err_note_set(r->note, "next must be the token of an earlier answer");
@@ -301,8 +301,9 @@ static err consistency_check(const struct reading *r, const json_t *json)
     const json_t *value = json_object_get(json, "consistency");
     if (value == NULL)
         return ERR_OK;
-    for (unsigned i = 0; json_is_string(value) && i < COUNT_OF(words); i++)
-        if (strcmp(json_string_value(value), words[i]) == 0)
+    const char *word = json_body_word(value);
+    for (unsigned i = 0; word != NULL && i < COUNT_OF(words); i++)
+        if (strcmp(word, words[i]) == 0)
             return ERR_OK; /* one store answers for all of them */
     err_note_set(r->note, "consistency must be all, localOne or localQuorum");
     return ERR_BAD;
@@ -311,7 +312,7 @@ static err consistency_check(const struct reading *r, const json_t *json)
 static err table_check(const struct reading *r, const json_t *json)
 {
     const json_t *table = json_object_get(json, "table");
-    if (table == NULL || (json_is_string(table) && str_eq(str_of(json_string_value(table)), r->schema->name)))
+    if (table == NULL || str_eq(json_body_text(table), r->schema->name))
         return ERR_OK;
     err_note_set(r->note, "the query's table is not %.*s", STR_ARG(r->schema->name));
     return ERR_BAD;
@@ -320,7 +321,7 @@ static err table_check(const struct reading *r, const json_t *json)
 /* From here on the query is one of the index. */
 static err index_read(struct reading *r, const json_t *json, struct table_get *g)
 {
-    const char *name = json_string_value(json);
+    const char *name = json_body_word(json);
     if (json == NULL || json_is_null(json))
         return ERR_OK;
     const struct schema_index *ix = name == NULL ? NULL : schema_index_find(r->schema, str_of(name));
@@ -451,7 +452,8 @@ static err condition_read(const struct reading *r, const json_t *json, struct ta
 {
     if (json == NULL || json_is_null(json))
         return ERR_OK;
-    if (json_is_string(json) && strcasecmp(json_string_value(json), "not exists") == 0) {
+    const char *word = json_body_word(json);
+    if (word != NULL && strcasecmp(word, "not exists") == 0) {
         w->condition = IF_NOT_EXISTS;
         return ERR_OK;
     }

@@ -47,9 +47,9 @@ static err attr_read(struct arena *a, const char *key, const json_t *json, struc
         return ERR_BAD;
     }
     struct table_kind kind;
-    if (!json_is_string(json) || !value_kind_parse(str_of(json_string_value(json)), &kind)) {
-        const char *type = json_is_string(json) ? json_string_value(json) : "not a string";
-        err_note_set(note, "attribute %s has an unknown type: %s", key, type);
+    const char *type = json_body_word(json);
+    if (type == NULL || !value_kind_parse(str_of(type), &kind)) {
+        err_note_set(note, "attribute %s has an unknown type: %s", key, type == NULL ? "not a word" : type);
         return ERR_BAD;
     }
     str copy = arena_copy(a, name);
@@ -81,7 +81,7 @@ static err attrs_read(struct arena *a, const json_t *json, struct schema *s, str
 
 static const char *member(const json_t *json, const char *name)
 {
-    const char *text = json_string_value(json_object_get(json, name));
+    const char *text = json_body_word(json_object_get(json, name));
     return text == NULL ? "" : text;
 }
 
@@ -171,8 +171,9 @@ static err index_read(const json_t *json, struct schema *s, struct err_note *not
 
 static bool one_of(const json_t *json, const char *const *words)
 {
-    for (; json_is_string(json) && *words != NULL; words++)
-        if (strcmp(json_string_value(json), *words) == 0)
+    const char *word = json_body_word(json);
+    for (; word != NULL && *words != NULL; words++)
+        if (strcmp(word, *words) == 0)
             return true;
     return false;
 }
@@ -278,7 +279,7 @@ static err head_read(const json_t *json, str table, struct schema *s, struct err
             return e;
     }
     const json_t *name = json_object_get(json, "table"), *version = json_object_get(json, "version");
-    if (name != NULL && !(json_is_string(name) && str_eq(str_of(json_string_value(name)), table))) {
+    if (name != NULL && !str_eq(json_body_text(name), table)) {
         err_note_set(note, "the schema's table is not the one in the path");
         return ERR_BAD;
     }

@@ -1,4 +1,5 @@
 /* Secondary indexes of a schema: read, given numbers, stored, seen as a table. */
+#include "codec/json.h"
 #include "table/schema.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ static err key_add(struct reading *r, unsigned attr, bool hash, bool desc)
 
 static const char *member(const json_t *json, const char *name)
 {
-    const char *text = json_string_value(json_object_get(json, name));
+    const char *text = json_body_word(json_object_get(json, name));
     return text == NULL ? "" : text;
 }
 

@@ -1,5 +1,6 @@
 #include "table/trim.h"
 
+#include "codec/json.h"
 #include "table/key.h"
 #include "table/row.h"
 
@@ -84,7 +85,7 @@ err trim_read(const json_t *json, struct schema *s, struct err_note *note)
     int64_t ttl_s = 0;
     if (json == NULL || json_is_null(json) || (json_is_object(json) && json_object_size(json) == 0))
         return ERR_OK;
-    const char *type = json_string_value(json_object_get(json, "type"));
+    const char *type = json_body_word(json_object_get(json, "type"));
     unsigned i = 0;
     while (type != NULL && i < COUNT_OF(kinds) && strcmp(kinds[i].name, type) != 0)
         i++;

@@ -3,6 +3,7 @@
 #include "base/date.h"
 #include "base/utf8.h"
 #include "codec/base64.h"
+#include "codec/json.h"
 #include "table/decimal.h"
 #include "table/jsontext.h"
 
@@ -60,11 +61,6 @@ static err bad_type(enum table_type type, struct err_note *note)
     };
     err_note_set(note, "a %s must be %s", types[type].name, wants[type]);
     return ERR_BAD;
-}
-
-static str json_text(const json_t *json)
-{
-    return (str){ .p = json_string_value(json), .n = json_string_length(json) };
 }
 
 static str keep(struct arena *a, const void *bytes, size_t n)
@@ -186,7 +182,7 @@ static bool timestamp_parse(str text, int64_t *ns)
 static err from_number(struct arena *a, enum table_type type, const json_t *json, str *out, struct err_note *note)
 {
     if (json_is_string(json))
-        return decimal_parse(a, json_text(json), type == TYPE_VARINT, out, note);
+        return decimal_parse(a, json_body_text(json), type == TYPE_VARINT, out, note);
     if (!json_is_integer(json) && !(json_is_real(json) && type == TYPE_DECIMAL))
         return bad_type(type, note);
     struct buf b;
@@ -204,14 +200,14 @@ static err from_blob(struct arena *a, const json_t *json, str *out, struct err_n
 {
     const json_t *base64 = json_object_get(json, "base64");
     if (json_is_string(base64) && json_object_size(json) == 1) {
-        err e = base64_decode(a, json_text(base64), out);
+        err e = base64_decode(a, json_body_text(base64), out);
         if (e == ERR_BAD)
             err_note_set(note, "a blob's base64 is malformed");
         return e;
     }
     if (!json_is_string(json))
         return bad_type(TYPE_BLOB, note);
-    *out = arena_copy(a, json_text(json));
+    *out = arena_copy(a, json_body_text(json));
     return ERR_OK;
 }
 
@@ -235,7 +231,7 @@ static err from_integer(struct arena *a, enum table_type type, const json_t *jso
     int64_t v;
     if (json_is_integer(json))
         v = json_integer_value(json);
-    else if (type != TYPE_LONG || !json_is_string(json) || !str_to_i64(json_text(json), &v))
+    else if (type != TYPE_LONG || !json_is_string(json) || !str_to_i64(json_body_text(json), &v))
         return bad_type(type, note);
     if (type == TYPE_LONG) {
         *out = table_value_long(a, v);
@@ -265,12 +261,12 @@ static err from_uuid(struct arena *a, enum table_type type, const json_t *json, 
     if (!json_is_string(json))
         return bad_type(type, note);
     if (type == TYPE_UUID) {
-        if (!uuid_parse(json_text(json), bytes))
+        if (!uuid_parse(json_body_text(json), bytes))
             return bad_type(type, note);
         *out = keep(a, bytes, sizeof bytes);
         return ERR_OK;
     }
-    if (!tid_parse(json_text(json), &tid))
+    if (!tid_parse(json_body_text(json), &tid))
         return bad_type(type, note);
     *out = table_value_tid(a, tid);
     return ERR_OK;
@@ -283,7 +279,7 @@ static err from_timestamp(struct arena *a, const json_t *json, str *out, struct 
         *out = table_value_long(a, json_integer_value(json));
         return ERR_OK;
     }
-    if (!json_is_string(json) || !timestamp_parse(json_text(json), &ns))
+    if (!json_is_string(json) || !timestamp_parse(json_body_text(json), &ns))
         return bad_type(TYPE_TIMESTAMP, note);
     int64_t ms = ns / NS_PER_MS - (ns % NS_PER_MS < 0 ? 1 : 0);
     *out = table_value_long(a, ms);
@@ -316,7 +312,7 @@ static err from_scalar(struct arena *a, enum table_type type, const json_t *json
     case TYPE_STRING:
         if (!json_is_string(json))
             return bad_type(type, note);
-        *out = arena_copy(a, json_text(json));
+        *out = arena_copy(a, json_body_text(json));
         return ERR_OK;
     case TYPE_TIMEUUID:
     case TYPE_UUID:

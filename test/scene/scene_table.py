@@ -3,7 +3,7 @@ frozen clock; the cases follow the behaviours of the peer's conformance suite, t
 import threading
 
 from harness import Server, check, eq, main, scene, wait_until
-from page_help import page_server, problem
+from page_help import page_server, problem, tid
 
 DOMAIN = '/localhost/v1'
 TYPES = {
@@ -156,6 +156,54 @@ def rows_live_as_long_as_they_were_given(binary):
         eq([row['rev'] for row in items(server, 'r')], [2])
         server.restart()
         eq([row['rev'] for row in items(server, 'r')], [2])
+
+
+VERSIONS = {
+    'attributes': {'key': 'string', 'rev': 'int', 'tid': 'timeuuid', 'body': 'string'},
+    'index': [{'attribute': 'key', 'type': 'hash'}, {'attribute': 'rev', 'type': 'range', 'order': 'desc'},
+              {'attribute': 'tid', 'type': 'range', 'order': 'desc'}],
+}
+
+
+@scene
+def a_policy_keeps_what_is_newest_and_says_what_it_cannot_keep(binary):
+    with page_server(binary) as server:
+        create(server, 'r', VERSIONS)
+        batch = lambda *ops: server.request('POST', DOMAIN + '/batch', body=[
+            {'op': 'put', 'table': 'r', 'attributes': {'key': 'a', **op}} for op in ops])
+        for first in range(0, 400, 200):
+            eq(batch(*({'rev': 1, 'tid': tid(n - 1000), 'body': str(n)} for n in range(first, first + 200))).status, 201)
+        latest = {'type': 'latest', 'count': 1, 'grace_ttl': 3600}
+        create(server, 'r', {**VERSIONS, 'version': 2, 'revisionRetentionPolicy': latest})
+        server.clock(advance='1s')  # answers when all upkeep is done
+        rows = items(server, 'r', withTTL=True)
+        eq([row.get('_ttl') is None for row in rows], [True] + 399 * [False])
+        eq(table(server, 'r', 'delete', {'attributes': {'key': 'a', 'rev': 1, 'tid': rows[0]['tid']}}).status, 204)
+        server.restart()
+        server.clock(advance='2h')
+        eq([row['body'] for row in items(server, 'r')], ['398'])
+        # what cannot be kept is not said to be
+        create(server, 'r', {**VERSIONS, 'version': 3, 'revisionRetentionPolicy': {'type': 'latest_hash'}})
+        late = {'key': 'a', 'rev': 0, 'tid': tid(5)}
+        for more in ({}, {'if': 'not exists'}):
+            problem(table(server, 'r', 'put', {'attributes': late, **more}), 410, 'expired')
+        problem(batch({'rev': 2, 'tid': tid(6)}, late), 410, 'expired')
+        eq([row['body'] for row in items(server, 'r')], ['398'])
+
+
+@scene
+def texts_and_numbers_are_taken_whole_or_refused(binary):
+    with page_server(binary) as server:
+        create(server, 't', {'attributes': {'k': 'string', 'v': 'varint'}, 'index': [{'attribute': 'k', 'type': 'hash'}]})
+        put(server, 't', k='a\0b', v='9' * 2048)
+        eq(items(server, 't'), [{'k': 'a\0b', 'v': '9' * 2048}])
+        says = lambda got, status, text: check(got.status == status and text in got.body.decode(), f'{got.status} {got.body}')
+        says(server.request('POST', DOMAIN + '/batch', body=[{'op': 'put', 'table': 't\0x', 'attributes': {'k': 'c'}}]),
+             400, 'U+0000')
+        says(table(server, 't', 'get', {'index': 'i\0x', 'attributes': {}}), 400, 'index')
+        says(table(server, 't', 'put', {'attributes': {'k': 'c', 'v': '9' * 3000}}), 400, 'DECIMAL_DIGITS_MAX')
+        says(table(server, 't', 'put', '{"attributes": {"k": "c", "v": ' + '9' * 30 + '}}'), 400, 'as a string')
+        eq(len(items(server, 't')), 1)
 
 
 @scene

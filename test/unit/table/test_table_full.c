@@ -1,5 +1,6 @@
-/* Goal: a long delete that meets a full disk does what there is room for, says how much that was, and goes on later.
- * Method: from some point on no more blocks can be reserved; what was reserved before is there. */
+/* Goal: a long delete that meets a full disk does what there is room for, says how much that was, and goes on later; so
+ * does one whose table is migrated meanwhile. Method: from some point on no more blocks can be reserved; what was
+ * reserved before is there. Or the committer is held while the delete and the migration stand behind each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include "vlog/file.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,10 +73,99 @@ static void a_long_delete_on_a_full_disk_says_what_is_done(void **state)
     assert_int_equal(t->rows_deleted, ROWS - deleted);
 }
 
+struct held { sem_t go, over; struct engine_update update; };
+
+static err held_decide(struct engine_txn *txn, void *ctx)
+{
+    (void)txn;
+    struct held *h = ctx;
+    return sem_wait(&h->go) == 0 ? ERR_OK : ERR_IO;
+}
+
+static void held_done(void *ctx, err why)
+{
+    struct held *h = ctx;
+    assert_int_equal(why, ERR_OK);
+    sem_post(&h->over);
+}
+
+struct ended { sem_t over; err why; };
+
+static void ended_set(struct ended *e, err why)
+{
+    e->why = why;
+    sem_post(&e->over);
+}
+
+static void delete_done(struct table_update *u, err why)
+{
+    ended_set(u->ctx, why);
+}
+
+static void change_done(struct table_schema_change *c, err why)
+{
+    ended_set(c->ctx, why);
+}
+
+static const mono never = { .ns = INT64_MAX };
+
+/* Behind an update that waits: a delete of the whole partition, then a migration. */
+static void delete_and_migrate(struct table_update *u, struct ended *deletion, str schema)
+{
+    struct arena a;
+    struct ended migration;
+    struct held h = { .update = { .decide = held_decide, .done = held_done, .ctx = &h, .deadline = never } };
+    struct table_predicate whole = { .name = STR("key"), .op = OP_EQ, .value = { .p = key, .n = KEY_BYTES } };
+    struct table_write w = { .is_delete = true, .table = STR("r"), .predicates = &whole, .predicates_count = 1 };
+    struct table_schema_change c = { .action = SCHEMA_CREATE, .domain = 1, .table = STR("r"), .json = schema,
+                                     .arena = &a, .deadline = never, .done = change_done, .ctx = &migration };
+    arena_init(&a, 1 << 20);
+    sem_init(&h.go, 0, 0);
+    sem_init(&h.over, 0, 0);
+    sem_init(&migration.over, 0, 0);
+    u->writes = &w;
+    u->writes_count = 1;
+    engine_submit(t->scratch.engine, &h.update);
+    assert_int_equal(tables_update(t->tables, u, false), ERR_OK);
+    assert_int_equal(tables_change(t->tables, &c), ERR_OK);
+    sem_post(&h.go);
+    assert_int_equal(sem_wait(&h.over), 0);
+    assert_int_equal(sem_wait(&deletion->over), 0);
+    assert_int_equal(sem_wait(&migration.over), 0);
+    assert_int_equal(migration.why, ERR_OK);
+    arena_fini(&a);
+}
+
+static void a_long_delete_whose_table_is_migrated_says_what_is_done(void **state)
+{
+    (void)state;
+    char query[KEY_BYTES + 100];
+    struct arena a;
+    struct ended deletion;
+    struct table_update u = { .domain = 1, .arena = &a, .deadline = never, .done = delete_done, .ctx = &deletion };
+    memset(key, 'k', KEY_BYTES);
+    rows_put();
+    arena_init(&a, 1 << 20);
+    sem_init(&deletion.over, 0, 0);
+    delete_and_migrate(&u, &deletion, STR("{\"version\":2,\"attributes\":{\"key\":\"string\",\"rev\":\"int\","
+                       "\"more\":\"int\"},\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"},"
+                       "{\"attribute\":\"rev\",\"type\":\"range\",\"order\":\"asc\"}]}"));
+    t->note = u.note;
+    must_refuse(t, deletion.why, ERR_CONFLICT, "8000 rows are deleted");
+    must_refuse(t, deletion.why, ERR_CONFLICT, "the same delete again");
+    assert_int_equal(u.rows_deleted, TABLE_DELETE_ROWS_MAX);
+    arena_fini(&a);
+    (void)snprintf(query, sizeof query, "{'attributes':{'key':'%s'}}", key);
+    must_delete(t, "r", query);
+    assert_int_equal(t->rows_deleted, ROWS - TABLE_DELETE_ROWS_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_long_delete_on_a_full_disk_says_what_is_done, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_long_delete_whose_table_is_migrated_says_what_is_done, tabletest_setup,
                                         tabletest_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,12 @@ static void bad_queries_are_named(void **state)
         { "{'distinct':true,'proj':['rev']}", "distinct" },
         { "{'consistency':'some'}", "consistency" },
         { "{'surprise':1}", "surprise" },
+        { "{'table':'r\\u0000x'}", "table" }, /* texts are not cut at a NUL */
+        { "{'proj':['body\\u0000x']}", "proj" },
+        { "{'index':'by_rev\\u0000'}", "index" },
+        { "{'order':{'rev':'asc\\u0000x'}}", "asc or desc" },
+        { "{'consistency':'all\\u0000'}", "consistency" },
+        { "{'limit':36893488147419103232}", "as a string" },
         { "[]", "object" },
         { "{'a'", "JSON" },
     };
@@ -480,6 +486,12 @@ static void batches_stay_on_one_partition(void **state)
     must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[]"), ERR_BAD, "operations");
     must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "{}"), ERR_BAD, "array");
     must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "", "[{'op':'get','table':'r'}]"), ERR_BAD, "operation 0");
+    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "",
+        "[{'op':'put','table':'r\\u0000x','attributes':{'key':'a','rev':5,'tid':1}}]"), ERR_BAD, "a table");
+    must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "",
+        "[{'op':'put\\u0000','table':'r','attributes':{'key':'a','rev':5,'tid':1}}]"), ERR_BAD, "put or delete");
+    must_refuse(t, tabletest_write(t, 1, QUERY_PUT, "r",
+        "{'attributes':{'key':'a','rev':5,'tid':1},'if':'not exists\\u0000'}"), ERR_BAD, "not exists");
     must_refuse(t, tabletest_write(t, 1, QUERY_BATCH, "",
         "[{'op':'put','table':'r','attributes':{'key':'a','rev':5,'tid':1}},"
         "{'op':'put','table':'o','attributes':{'title':'a'}}]"), ERR_BAD, "key is missing");

@@ -67,6 +67,13 @@ static const struct { const char *json, *says; } bad[] = {
     { "{" ATTRS ",\"index\":[" HASH "],\"colour\":1}", "colour" },
     { "{" ATTRS ",\"index\":[" HASH "],\"version\":0}", "version" },
     { "{" ATTRS ",\"index\":[" HASH "],\"table\":\"other\"}", "path" },
+    /* texts are not cut at a NUL */
+    { "{" ATTRS ",\"index\":[" HASH "],\"table\":\"t\\u0000x\"}", "path" },
+    { "{\"attributes\":{\"k\":\"string\\u0000\"},\"index\":[" HASH "]}", "unknown type" },
+    { "{" ATTRS ",\"index\":[{\"attribute\":\"k\",\"type\":\"hash\\u0000x\"}]}", "must be hash" },
+    { INDEXED("{\"i\":[{\"attribute\":\"k\\u0000\",\"type\":\"hash\"}]}"), "is not in attributes" },
+    { "{" ATTRS ",\"index\":[" HASH "],\"options\":{\"durability\":\"low\\u0000\"}}", "durability" },
+    { "{" ATTRS ",\"index\":[" HASH "],\"revisionRetentionPolicy\":{\"type\":\"all\\u0000\"}}", "type must be" },
 };
 
 static struct arena arena;

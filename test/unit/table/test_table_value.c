@@ -2,6 +2,8 @@
  * Method: rows of type, JSON in, JSON out (NULL: refused). */
 #include "table/value.h"
 
+#include "table/decimal.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -139,6 +141,25 @@ static void values_come_back_or_are_refused(void **state)
     arena_fini(&a);
 }
 
+static void a_number_of_too_many_digits_names_its_limit(void **state)
+{
+    (void)state;
+    struct arena a;
+    char digits[DECIMAL_DIGITS_MAX + 2];
+    memset(digits, '7', sizeof digits);
+    arena_init(&a, 1 << 20);
+    for (size_t n = DECIMAL_DIGITS_MAX; n <= DECIMAL_DIGITS_MAX + 1; n++) {
+        json_t *json = json_stringn(digits, n);
+        struct err_note note = { .text = "" };
+        str stored;
+        err e = value_from_json(&a, (struct table_kind){ .type = TYPE_VARINT }, json, &stored, &note);
+        assert_int_equal(e, n > DECIMAL_DIGITS_MAX ? ERR_BAD : ERR_OK);
+        assert_true((strstr(note.text, "2048 digits (DECIMAL_DIGITS_MAX)") != NULL) == (e != ERR_OK));
+        json_decref(json);
+    }
+    arena_fini(&a);
+}
+
 static void equal_decimals_are_one_element(void **state)
 {
     (void)state;
@@ -189,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_come_back_or_are_refused),
+        cmocka_unit_test(a_number_of_too_many_digits_names_its_limit),
         cmocka_unit_test(equal_decimals_are_one_element),
         cmocka_unit_test(kinds_have_names),
         cmocka_unit_test(damaged_values_are_told),
