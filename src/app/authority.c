@@ -52,7 +52,7 @@ static void refuse(struct authority_call *c)
         rpc_error(c->x, c->kind->run == apikey_delete_run ? CODE_UNAUTHORIZED : CODE_FAILED, str_of(c->note.text));
     else if (limit) /* one of ours; asking again does not help */
         rpc_error(c->x, CODE_BAD, str_of(c->note.text));
-    else if (c->why == ERR_BAD || c->why == ERR_CONFLICT)
+    else if (c->why == ERR_BAD || c->why == ERR_CONFLICT || c->why == ERR_DENIED)
         rpc_fail(c->x, c->why, &c->note);
     else
         rpc_fail(c->x, c->why, NULL);
@@ -160,4 +160,9 @@ err authority_rows(struct authority_call *c, const ProtobufCMessageDescriptor *t
 ProtobufCBinaryData authority_id(struct authority_call *c, const char *id)
 {
     return wire_bytes(arena_copy(c->arena, str_of(id)));
+}
+
+str authority_giver(const struct authority_call *c)
+{
+    return http_common(c->x)->authorization;
 }

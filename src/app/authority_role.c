@@ -65,12 +65,28 @@ err role_update_check(const void *m, struct err_note *note)
     return why != ERR_OK ? why : auth_role_check(&w.role, note);
 }
 
+static bool counts_everywhere(str space)
+{
+    return space.n == 0 || str_eq(space, STR(AUTH_SYSTEM));
+}
+
+/* In a namespace of its own its owner gives what he likes: it counts nowhere else. */
+static err may_hold(struct authority_call *c, const struct auth_role *r)
+{
+    if (!counts_everywhere(r->space))
+        return ERR_OK;
+    return auth_may_give_permissions(c->auth, authority_giver(c), STR(AUTH_SYSTEM), r->permissions,
+                                     r->permissions_count, &c->note);
+}
+
 err role_create_run(struct authority_call *c)
 {
     struct role_words w;
     char id[AUTH_ID_BYTES + 1];
     Wire__RoleCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
     err why = reply == NULL ? ERR_LIMIT : words_of_create(c->m, &w, &c->note);
+    if (why == ERR_OK)
+        why = may_hold(c, &w.role);
     if (why == ERR_OK)
         why = auth_role_create(c->auth, &w.role, id, &c->note);
     if (why != ERR_OK)
@@ -85,6 +101,8 @@ err role_update_run(struct authority_call *c)
 {
     struct role_words w;
     err why = words_of_update(c->m, &w, &c->note);
+    if (why == ERR_OK)
+        why = may_hold(c, &w.role);
     return why != ERR_OK ? why : auth_role_update(c->auth, &w.role, &c->note);
 }
 
@@ -176,7 +194,11 @@ err binding_create_run(struct authority_call *c)
     struct auth_binding_new n = new_of(c->m);
     char id[AUTH_ID_BYTES + 1];
     Wire__RoleBindingCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    err why = reply == NULL ? ERR_LIMIT : auth_binding_create(c->auth, &n, id, &c->note);
+    err why = reply == NULL ? ERR_LIMIT : ERR_OK;
+    if (why == ERR_OK && counts_everywhere(n.space))
+        why = auth_may_give_roles(c->auth, authority_giver(c), n.space, &n.role_name, 1, &c->note);
+    if (why == ERR_OK)
+        why = auth_binding_create(c->auth, &n, id, &c->note);
     if (why != ERR_OK)
         return why;
     *reply = (Wire__RoleBindingCreateResponse)WIRE__ROLE_BINDING_CREATE_RESPONSE__INIT;

@@ -91,7 +91,10 @@ err apikey_create_run(struct authority_call *c)
     struct auth_apikey k = key_of(c->m);
     struct auth_secret made;
     Wire__APIKeyCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    err why = reply == NULL ? ERR_LIMIT : auth_apikey_create(c->auth, &k, &made, &c->note);
+    err why = reply == NULL ? ERR_LIMIT
+                            : auth_may_give_key(c->auth, authority_giver(c), k.user_id, k.scope, &c->note);
+    if (why == ERR_OK)
+        why = auth_apikey_create(c->auth, &k, &made, &c->note);
     if (why != ERR_OK)
         return why;
     *reply = (Wire__APIKeyCreateResponse)WIRE__APIKEY_CREATE_RESPONSE__INIT;

@@ -56,13 +56,29 @@ static str key_json(struct arena *a, const struct auth_key *k)
 
 /* ---- on the pool ---- */
 
+static str giver(const struct key_call *c)
+{
+    str authorization = http_common(c->x)->authorization;
+    return auth_is_bearer(authorization) ? authorization : STR_NONE; /* as when its route was asked for */
+}
+
+static err may_create(struct key_call *c)
+{
+    const struct auth_key_new *n = &c->wanted;
+    unsigned count = n->roles_count < AUTH_ROLES_OF_KEY_MAX ? n->roles_count : AUTH_ROLES_OF_KEY_MAX;
+    return auth_may_give_roles(c->app->auth, giver(c), n->space.n > 0 ? n->space : STR(AUTH_SYSTEM), n->roles, count,
+                               &c->note);
+}
+
 static void create_run(struct loop_job *j)
 {
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
     struct arena *a = http_arena(c->x);
     struct auth_key k;
     char secret[AUTH_KEY_BYTES_MAX + 1];
-    c->why = auth_key_create(c->app->auth, &c->wanted, &k, secret, &c->note);
+    c->why = may_create(c);
+    if (c->why == ERR_OK)
+        c->why = auth_key_create(c->app->auth, &c->wanted, &k, secret, &c->note);
     if (c->why == ERR_OK) {
         str members = key_json(a, &k);
         c->answer = members.p == NULL ? STR_NONE
@@ -123,7 +139,11 @@ static void delete_run(struct loop_job *j)
 static void door_run(struct loop_job *j)
 {
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
-    c->why = auth_door_set(c->app->auth, c->open, &c->note);
+    static const str everything = STR_INIT("Admin");
+    c->why = !c->open ? ERR_OK
+                      : auth_may_give_roles(c->app->auth, giver(c), STR(AUTH_SYSTEM), &everything, 1, &c->note);
+    if (c->why == ERR_OK)
+        c->why = auth_door_set(c->app->auth, c->open, &c->note);
     if (c->why == ERR_OK)
         log_event(c->app->log, LOG_WARN, c->open ? "auth.door_opened" : "auth.door_closed",
                   LOG_CSTR("what", c->open ? "callers without a key may do everything now"
@@ -261,10 +281,6 @@ static void door_post(struct http_exchange *x, void *app)
     err why = json_body_parse(http_body(x), &c->body, &c->note);
     if (why == ERR_OK)
         why = json_body_bool(c->body, "open", &c->open, &c->note);
-    if (why == ERR_OK && c->open && c->app->config->exposed) {
-        err_note_set(&c->note, "a listener is not on loopback: everybody who reaches it could do everything");
-        why = ERR_CONFLICT;
-    }
     if (why == ERR_OK) {
         call_start(c);
         return;
@@ -272,7 +288,7 @@ static void door_post(struct http_exchange *x, void *app)
     if (why == ERR_NOT_FOUND)
         err_note_set(&c->note, "open: true or false is wanted");
     json_decref(c->body); /* NULL is fine */
-    app_fail(x, why == ERR_CONFLICT ? why : ERR_BAD, &c->note);
+    app_fail(x, ERR_BAD, &c->note);
 }
 
 const struct http_route app_key_routes[] = {

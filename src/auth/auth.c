@@ -15,7 +15,8 @@ err auth_new(const struct auth_opts *opts, struct auth **out, struct err_note *n
     uint64_t seed;
     opts->entropy(&seed, sizeof seed);
     *a = (struct auth){ .magic = AUTH_MAGIC, .engine = opts->engine, .clock = opts->clock,
-                        .entropy = opts->entropy, .enabled = opts->enabled, .cache = grants_cache_new(seed) };
+                        .entropy = opts->entropy, .enabled = opts->enabled, .exposed = opts->exposed,
+                        .cache = grants_cache_new(seed) };
     err why = auth_bootstrap(a);
     if (why != ERR_OK) {
         err_note_set(note, "the rows of users and keys cannot be made: %s", err_name(why));
@@ -53,7 +54,7 @@ const char *auth_reason_text(enum auth_reason r)
 }
 
 /* The scheme in any letter case, one space or more, then the key. */
-static bool bearer_key(str field, str *key)
+bool auth_bearer_key(str field, str *key)
 {
     str scheme = str_take(field, str_find(field, ' '));
     if (!str_eq_nocase(scheme, STR("Bearer")))
@@ -65,13 +66,13 @@ static bool bearer_key(str field, str *key)
 bool auth_is_bearer(str authorization)
 {
     str key;
-    return bearer_key(authorization, &key);
+    return auth_bearer_key(authorization, &key);
 }
 
 void auth_shown(str authorization, char out[AUTH_PREFIX_BYTES_MAX + 1])
 {
     str key;
-    if (bearer_key(authorization, &key) && secret_valid(key))
+    if (auth_bearer_key(authorization, &key) && secret_valid(key))
         secret_prefix(key, out);
     else
         INVARIANT(str_to_cstr(STR(AUTH_ANONYMOUS), out, AUTH_PREFIX_BYTES_MAX + 1));
@@ -105,7 +106,7 @@ err auth_check(struct auth *a, str authorization, const char *permission, str sp
     MAGIC_CHECK(a, AUTH_MAGIC);
     bool has_key = authorization.p != NULL;
     str key = STR_NONE;
-    if (has_key && !bearer_key(authorization, &key))
+    if (has_key && !auth_bearer_key(authorization, &key))
         return denied(AUTH_NOT_BEARER, why);
     if (!a->enabled)
         return ERR_OK;

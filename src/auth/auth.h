@@ -58,6 +58,7 @@ struct auth_opts {
     struct clock *clock;                      /* store_time: expiry */
     void (*entropy)(void *dst, size_t n);     /* unguessable bytes */
     bool enabled;                             /* false: every check passes */
+    bool exposed;                             /* others than this machine reach it: anonymous gets no rights */
 };
 /* Owner: caller; engine and clock outlive it. It writes what a new store lacks, so the engine must be started.
  * Fails: what the engine says, ERR_CORRUPT. */
@@ -89,6 +90,17 @@ const char *auth_reason_text(enum auth_reason r);
 MUST_CHECK err auth_check(struct auth *a, str authorization, const char *permission, str space,
                           enum auth_reason *why);
 bool auth_is_bearer(str authorization);
+
+/* ---- nobody gives what he has not: to be asked, on the pool, before what the sender of authorization gives ----
+ * ERR_DENIED with a sentence in note; what the engine says. What is not there is passed over: the change tells it. */
+/* Those roles, of space or else of `_system`, in space. */
+MUST_CHECK err auth_may_give_roles(struct auth *a, str authorization, str space, const str *roles, unsigned count,
+                                   struct err_note *note);
+MUST_CHECK err auth_may_give_permissions(struct auth *a, str authorization, str space, const str *permissions,
+                                         unsigned count, struct err_note *note);
+/* A key of that user with that scope (empty: none): it is as good as what the user may do there. */
+MUST_CHECK err auth_may_give_key(struct auth *a, str authorization, str user_id, str scope, struct err_note *note);
+
 /* Who sent it, as logs may say: what may be shown of the key, or "anonymous". Says nothing of whether it is good. */
 void auth_shown(str authorization, char out[AUTH_PREFIX_BYTES_MAX + 1]);
 
@@ -123,7 +135,7 @@ MUST_CHECK err auth_key_delete(struct auth *a, str id, struct err_note *note);
 /* ---- the open door ---- */
 /* Does anonymous hold any binding? true too on a store that was never opened with checks. */
 MUST_CHECK err auth_door_open(struct auth *a, bool *open);
-/* Takes every binding from anonymous (open false) or gives it Admin (true). */
+/* Takes every binding from anonymous (open false) or gives it Admin (true). ERR_CONFLICT: true, and exposed. */
 MUST_CHECK err auth_door_set(struct auth *a, bool open, struct err_note *note);
 
 /* ---- one by one: Querator's namespaces, users, keys, roles and bindings ----
@@ -192,6 +204,7 @@ struct auth_binding { str id, space, user_id, role_id; store_time created_at; };
 struct auth_binding_new { str space, role_name, user_id; };
 MUST_CHECK err auth_binding_check(const struct auth_binding_new *n, struct err_note *note);
 MUST_CHECK err auth_binding_user_check(str user_id, struct err_note *note);
+/* To anonymous while exposed: ERR_CONFLICT. */
 MUST_CHECK err auth_binding_create(struct auth *a, const struct auth_binding_new *n, char id[AUTH_ID_BYTES + 1],
                                    struct err_note *note);
 MUST_CHECK err auth_binding_delete(struct auth *a, const struct auth_binding_new *n, struct err_note *note);

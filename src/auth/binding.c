@@ -157,6 +157,8 @@ err auth_binding_create(struct auth *a, const struct auth_binding_new *n, char i
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct binding_change c = { .change = { .auth = a, .note = note }, .n = *n };
     err why = auth_binding_check(n, note);
+    if (why == ERR_OK && a->exposed && str_eq(n->user_id, STR(AUTH_ANONYMOUS)))
+        why = exposed(note);
     if (why != ERR_OK)
         return why;
     draw_id(a, c.id);

@@ -118,6 +118,12 @@ err auth_bootstrap(struct auth *a)
 
 /* ---- the open door ---- */
 
+err exposed(struct err_note *note)
+{
+    err_note_set(note, "a listener is not on loopback: everybody who reaches it could do what anonymous may");
+    return ERR_CONFLICT;
+}
+
 static err decide_door(struct engine_txn *t, void *ctx)
 {
     const struct bootstrap *b = ctx;
@@ -133,6 +139,8 @@ err auth_door_set(struct auth *a, bool open, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct bootstrap b = { .change = { .auth = a, .note = note, .removes = !open }, .open = open };
+    if (open && a->exposed)
+        return exposed(note);
     bootstrap_draw(a, &b.ids);
     err why = change_run(&b.change, decide_door, &b);
     if (why != ERR_OK)

@@ -92,14 +92,14 @@ static err load_key(struct engine_view *v, const struct secret_hash *h, struct a
     return user_id->p != NULL && str_to_cstr(secret.scope, g->scope, sizeof g->scope) ? ERR_OK : ERR_CORRUPT;
 }
 
-err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out)
+/* h NULL: of this user. */
+static err load(struct engine *e, const struct secret_hash *h, str user_id, struct grants **out)
 {
     struct grants *g = calloc(1, sizeof *g + AUTH_GRANTS_MAX * sizeof g->of[0]);
     INVARIANT(g != NULL);
     g->expires_at = STORE_TIME_NEVER;
     struct arena a;
     arena_init(&a, 1u << 20);
-    str user_id = STR(AUTH_ANONYMOUS);
     struct engine_view *v = engine_view_begin(e);
     err why = h == NULL ? ERR_OK : load_key(v, h, &a, g, &user_id);
     if (why == ERR_OK)
@@ -115,7 +115,17 @@ err grants_load(struct engine *e, const struct secret_hash *h, struct grants **o
     return ERR_OK;
 }
 
-bool grants_allow(const struct grants *g, uint64_t bit, str space)
+err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out)
+{
+    return load(e, h, STR(AUTH_ANONYMOUS), out);
+}
+
+err grants_load_user(struct engine *e, str user_id, struct grants **out)
+{
+    return load(e, NULL, user_id, out);
+}
+
+uint64_t grants_bits(const struct grants *g, str space)
 {
     const str all = STR(AUTH_SYSTEM), scope = str_of(g->scope);
     bool anywhere = str_eq(space, STR(AUTH_ANYWHERE));
@@ -123,14 +133,20 @@ bool grants_allow(const struct grants *g, uint64_t bit, str space)
         space = scope;
         anywhere = false;
     }
+    uint64_t bits = 0;
     if (scope.n > 0 && !str_eq(scope, space) && !str_eq(space, all))
-        return false;
+        return bits;
     for (unsigned i = 0; i < g->count; i++) {
         str where = str_of(g->of[i].space);
-        if ((g->of[i].bits & bit) != 0 && (anywhere || str_eq(where, all) || str_eq(where, space)))
-            return true;
+        if (anywhere || str_eq(where, all) || str_eq(where, space))
+            bits |= g->of[i].bits;
     }
-    return false;
+    return bits;
+}
+
+bool grants_allow(const struct grants *g, uint64_t bit, str space)
+{
+    return (grants_bits(g, space) & bit) != 0;
 }
 
 /* ---- the cache ---- */

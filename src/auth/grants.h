@@ -16,7 +16,10 @@ struct grants {
 /* Of the key with this hash; NULL: of anonymous. *out is the caller's, by free(). Fails: ERR_NOT_FOUND (no
  * such key), ERR_CORRUPT, ERR_IO. Thread: any. */
 MUST_CHECK err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out);
-/* Do they allow bit in space, expiry aside? */
+/* Of a user, by all keys it has. */
+MUST_CHECK err grants_load_user(struct engine *e, str user_id, struct grants **out);
+/* What they allow in space, expiry aside; and do they allow bit there? */
+uint64_t grants_bits(const struct grants *g, str space);
 bool grants_allow(const struct grants *g, uint64_t bit, str space);
 
 /* Remembers grants by hash until emptied or AUTH_CACHE_MAX. Thread: any. */

@@ -74,5 +74,7 @@ enum { BOOTSTRAP_IDS = STANDARD_ROLES + 1 };
 struct bootstrap_ids { char text[BOOTSTRAP_IDS][AUTH_ID_BYTES + 1]; };
 void bootstrap_draw(struct auth *a, struct bootstrap_ids *ids);
 MUST_CHECK err bootstrap_ensure(struct engine_txn *t, const struct bootstrap_ids *ids);
+/* Why anonymous gets no right while others reach the server: ERR_CONFLICT. */
+MUST_CHECK err exposed(struct err_note *note);
 
 #endif

@@ -111,7 +111,7 @@ static err open_domains(struct server *s, enum server_exit *status, struct err_n
 static err open_auth(struct server *s, enum server_exit *status, struct err_note *note)
 {
     struct auth_opts opts = { .engine = s->app.engine, .clock = s->app.clock, .entropy = entropy_bytes,
-                              .enabled = s->config->auth == AUTH_INTERNAL };
+                              .enabled = s->config->auth == AUTH_INTERNAL, .exposed = s->config->exposed };
     err why = auth_new(&opts, &s->app.auth, note);
     *status = server_exit_of(why);
     bool door_open = false;
@@ -122,8 +122,8 @@ static err open_auth(struct server *s, enum server_exit *status, struct err_note
     for (unsigned i = 0; i < s->config->listens_count; i++) {
         if (options_is_loopback(s->config->listens[i].address))
             continue;
-        err_note_set(note, "anonymous may still do everything here, so %s is refused as a listener; make a key and "
-                     "close that door: palimpsest token create --role admin --data %s; palimpsest token lock --data %s",
+        err_note_set(note, "anonymous still holds rights here, so %s is refused as a listener; make a key and take "
+                     "them away: palimpsest token create --role Admin --data %s; palimpsest token lock --data %s",
                      s->config->listens[i].address, s->config->data_dir, s->config->data_dir);
         *status = SERVER_USAGE;
         return ERR_DENIED;

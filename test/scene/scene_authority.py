@@ -437,4 +437,47 @@ def one_authority_guards_content_and_calls(binary):
         check('auth.changed' in server.stderr() and editor[17:] not in server.stderr(), 'the log of changes')
 
 
+@scene
+def nobody_gives_what_he_has_not(binary):
+    """Who may make keys is not thereby whoever he makes a key for."""
+    with Server(binary, *INTERNAL) as server:
+        root_user, root = user_with(server, None, 'root', 'Admin')
+        keys = user_with(server, root, 'keys', 'admin')[1]
+        owner_user, owner = user_with(server, root, 'owner')
+        call(server, 'namespaces.create', {'name': 'ta'}, root)
+        call(server, 'rolebindings.create', {'namespace': 'ta', 'role_name': 'NamespaceOwner', 'user_id': owner_user}, root)
+        _, makers = user_with(server, root, 'makers')
+        call(server, 'roles.create', {'namespace': '_system', 'name': 'maker', 'permissions': ['role.create', 'role.update',
+                                                                                             'rolebinding.create']}, root)
+        for user in call(server, 'users.list', {}, root)['items']:
+            if user['username'] == 'makers':
+                maker = user['id']
+        call(server, 'rolebindings.create', {'namespace': '_system', 'role_name': 'maker', 'user_id': maker}, root)
+        server.json('POST', '/v1/admin.door', {'Authorization': f'Bearer {root}'}, {'open': False})
+
+        def tokens(key, *roles, **more):
+            return server.request('POST', '/v1/admin.tokens', {'Authorization': f'Bearer {key}'},
+                                  {'roles': list(roles), **more}).status
+
+        eq([tokens(keys, role) for role in ('read', 'write', 'purge', 'admin')], [201] * 4)
+        eq([tokens(keys, *roles) for roles in (['Admin'], ['NamespaceOwner'], ['read', 'Admin'])], [403] * 3)
+        eq(tokens(keys, 'NamespaceOwner', domain='ta'), 403)
+        eq(tokens(root, 'Admin'), 201)
+        call(server, 'apikeys.create', {'user_id': root_user}, keys, 403, 'access denied; who has not namespace.create...')
+        call(server, 'apikeys.create', {'user_id': root_user, 'namespace_scope': 'ta'}, keys, 403)
+        call(server, 'apikeys.create', {'user_id': owner_user}, keys, 403)
+        call(server, 'apikeys.create', {'user_id': owner_user}, root)
+        eq(server.request('POST', '/v1/admin.door', {'Authorization': f'Bearer {keys}'}, {'open': True}).status, 403)
+        call(server, 'rolebindings.create', {'namespace': '_system', 'role_name': 'Admin', 'user_id': maker}, makers, 403)
+        call(server, 'roles.create', {'namespace': '_system', 'name': 'more', 'permissions': ['user.list']}, makers, 403)
+        call(server, 'roles.update', {'namespace': '_system', 'name': 'maker',
+                                      'permissions': ['role.update', 'user.list']}, makers, 403)
+        call(server, 'roles.update', {'namespace': '_system', 'name': 'maker', 'permissions': ['role.update']}, makers)
+        call(server, 'users.list', {}, makers, 403)
+        call(server, 'roles.create', {'namespace': 'ta', 'name': 'clerk', 'permissions': ['page.write']}, owner)
+        call(server, 'rolebindings.create', {'namespace': 'ta', 'role_name': 'clerk', 'user_id': owner_user}, owner)
+        call(server, 'rolebindings.create', {'namespace': '_system', 'role_name': 'clerk', 'user_id': owner_user}, owner, 403)
+        eq(server.json('POST', '/v1/admin.door', {'Authorization': f'Bearer {root}'}, {'open': True}).status, 200)
+
+
 main()

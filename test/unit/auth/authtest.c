@@ -31,7 +31,7 @@ void authtest_restart(struct authtest *f, bool enabled)
     struct err_note note;
     auth_free(&f->auth);
     struct auth_opts opts = { .engine = f->engine, .clock = &f->clock.clock, .entropy = fake_entropy,
-                              .enabled = enabled };
+                              .enabled = enabled, .exposed = f->exposed };
     assert_int_equal(auth_new(&opts, &f->auth, &note), ERR_OK);
 }
 

@@ -10,6 +10,7 @@ struct authtest {
     struct authtest_clock clock;
     struct engine *engine;
     struct auth *auth;
+    bool exposed;            /* from the next restart on */
 };
 /* cmocka's set up and tear down; *state is a struct authtest, with checks on. */
 int authtest_up(void **state);

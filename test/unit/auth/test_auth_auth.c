@@ -265,10 +265,38 @@ static void every_reason_has_its_words(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, authtest_up, authtest_down)
+static void anonymous_gets_no_right_while_others_reach_the_server(void **state)
+{
+    struct authtest *f = *state;
+    struct err_note note = { .text = "" };
+    char id[AUTH_ID_BYTES + 1];
+    struct auth_binding_new viewer = { .space = STR("ta"), .role_name = STR("PublicViewer"),
+                                       .user_id = STR(AUTH_ANONYMOUS) };
+    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("ta") }, &note), ERR_OK);
+    authtest_lock(f);
+    f->exposed = true;
+    authtest_restart(f, true);
+    assert_int_equal(auth_binding_create(f->auth, &viewer, id, &note), ERR_CONFLICT);
+    assert_non_null(strstr(note.text, "not on loopback"));
+    assert_int_equal(auth_door_set(f->auth, true, &note), ERR_CONFLICT);
+    bool open = true;
+    assert_int_equal(auth_door_open(f->auth, &open), ERR_OK);
+    assert_false(open);
+    f->exposed = false;
+    authtest_restart(f, true);
+    assert_int_equal(auth_binding_create(f->auth, &viewer, id, &note), ERR_OK);
+    assert_int_equal(auth_door_open(f->auth, &open), ERR_OK);
+    assert_true(open);
+    f->exposed = true;
+    authtest_restart(f, true);
+    assert_int_equal(auth_door_set(f->auth, false, &note), ERR_OK); /* it can still be taken away */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_new_store_is_an_open_door),
+        TEST(anonymous_gets_no_right_while_others_reach_the_server),
         TEST(a_closed_door_stays_closed_over_restarts),
         TEST(nothing_is_asked_when_everything_is_open),
         TEST(a_key_has_the_form_of_the_contract),
