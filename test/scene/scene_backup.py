@@ -83,6 +83,9 @@ def a_store_that_does_not_open_is_checked_as_far_as_it_goes(binary):
         done = subprocess.run([binary, 'serve', '--data', client.folder / 'b', '--listen', '127.0.0.1:0'],
                               capture_output=True, timeout=120, check=False)
         says(done, 3, f'log/{name} is damaged at offset ', 'check --data')
+        os.truncate(client.folder / 'b' / 'index' / 'data.mdb', 10000)
+        says(client('check', '--data', 'b'), 3, 'check: b: index/data.mdb is damaged')
+        says(client('restore', 'b', '--data', 'r'), 3, 'the backup in b is damaged', 'index/data.mdb is damaged')
 
 
 @scene
