@@ -2,28 +2,35 @@
 
 #include "app/purge_all.h"
 
-/* What the answer says. Pure but for a->marks. */
+static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
+{
+    a->marks[a->marks_count++] = (struct page_order){ .kind = ORDER_MARK, .domain = a->target->domain->number,
+                                                      .title = a->target->title, .name = { .rev = first },
+                                                      .rev_last = last, .mark = state, .said_at = a->began };
+}
+
+/* The marks there could be. Pure but for them. */
 static void collect(struct page_ask *a)
 {
     const struct render_request *r = &a->request;
-    struct page_marks *m = &a->marks;
     bool named = r->rev != 0;
     uint64_t rev = named ? r->rev : r->meta.rev;
+    a->marks_count = a->marks_next = 0;
     switch (a->why) {
     case RENDER_FINE:
-        page_marks_add(m, PAGE_CURRENT, rev, rev, a->began);
+        add(a, PAGE_CURRENT, rev, rev);
         if (origin_has_api(r->origin) && (!named || r->meta.latest) && rev < PAGE_REV_MAX)
-            page_marks_add(m, PAGE_DELETED, rev + 1, PAGE_REV_MAX, a->began);
+            add(a, PAGE_DELETED, rev + 1, PAGE_REV_MAX);
         return;
     case RENDER_NO_PAGE:
-        page_marks_add(m, PAGE_DELETED, 0, PAGE_REV_MAX, a->began);
+        add(a, PAGE_DELETED, 0, PAGE_REV_MAX);
         return;
     case RENDER_NO_REVISION:
         if (named)
-            page_marks_add(m, PAGE_DELETED, rev, rev, a->began);
+            add(a, PAGE_DELETED, rev, rev);
         return;
     case RENDER_SUPPRESSED:
-        page_marks_add(m, PAGE_SUPPRESSED, rev, rev, a->began);
+        add(a, PAGE_SUPPRESSED, rev, rev);
         return;
     case RENDER_REFUSED:
     case RENDER_BUSY:
@@ -36,19 +43,58 @@ static void collect(struct page_ask *a)
     }
 }
 
+/* Others may have stored what we have not, so a no is told always; what is fine, when it was news to us. */
 static void tell(const struct page_ask *a)
 {
-    for (unsigned i = 0; i < a->marks.count; i++)
-        app_mark_tell(a->app, a->target, &a->marks.marks[i]);
+    for (unsigned i = 0; i < a->marks_count; i++)
+        app_mark_tell(a->app, a->target, &a->marks[i]);
 }
 
-/* Of what is fine others are told when it was news to us. */
-static void marked(struct page_marks *m)
+/* Most answers say nothing against what is stored, and write nothing. */
+static void look_run(struct loop_job *j)
 {
-    struct page_ask *a = CONTAINER_OF(m, struct page_ask, marks);
-    if (a->why == RENDER_FINE)
-        tell(a);
-    a->done(a);
+    struct page_ask *a = CONTAINER_OF(j, struct page_ask, job);
+    unsigned wanted = 0;
+    struct engine_view *v = engine_view_begin(a->app->engine);
+    for (unsigned i = 0; i < a->marks_count; i++)
+        if (page_wants_mark(a->target->bucket, v, &a->marks[i]))
+            a->marks[wanted++] = a->marks[i];
+    engine_view_end(&v);
+    a->marks_count = wanted;
+}
+
+static void nothing_run(struct loop_job *j)
+{
+    (void)j; /* only to come back to the loop */
+}
+
+static void go_on(struct loop_job *j, bool canceled);
+
+static void marked(struct page_order *o, err why)
+{
+    struct page_ask *a = o->ctx;
+    if (why != ERR_OK)
+        log_event(a->app->log, LOG_WARN, "page.mark_failed", LOG_STR("domain", a->target->domain->name),
+                  LOG_STR("title", a->target->title), LOG_CSTR("why", err_name(why)));
+    a->job = (struct loop_job){ .run = nothing_run, .done = go_on };
+    loop_job_start(a->app->loop, &a->job);
+}
+
+/* The next mark; none is left: done. */
+static void go_on(struct loop_job *j, bool canceled)
+{
+    struct page_ask *a = CONTAINER_OF(j, struct page_ask, job);
+    if (canceled || a->marks_next == a->marks_count) {
+        if (a->why == RENDER_FINE && !canceled)
+            tell(a);
+        a->done(a);
+        return;
+    }
+    struct page_order *o = &a->marks[a->marks_next++];
+    o->deadline = app_page_deadline(a->app);
+    o->done = marked;
+    o->ctx = a;
+    page_order_start(a->target->bucket, o);
 }
 
 static void asked(struct render_request *r, enum render_why why)
@@ -57,12 +103,11 @@ static void asked(struct render_request *r, enum render_why why)
     a->asking = false;
     a->why = why;
     app_page_heed(a->app, a->target, why, r->retry_after_s);
-    a->marks = (struct page_marks){ .app = a->app, .bucket = a->target->bucket, .domain = a->target->domain,
-                                    .title = a->target->title, .done = marked };
     collect(a);
     if (why != RENDER_FINE)
-        tell(a); /* they may have stored what we have not */
-    page_marks_start(&a->marks);
+        tell(a);
+    a->job = (struct loop_job){ .run = look_run, .done = go_on };
+    loop_job_start(a->app->loop, &a->job);
 }
 
 void page_ask_start(struct page_ask *a)

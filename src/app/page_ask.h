@@ -12,8 +12,11 @@
 #ifndef APP_PAGE_ASK_H
 #define APP_PAGE_ASK_H
 
-#include "app/page_mark.h"
+#include "app/page_request.h"
+#include "loop/loop.h"
 #include "render/render.h"
+
+enum { PAGE_MARKS_MAX = 2 };
 
 struct page_ask {
     /* in; borrowed until done */
@@ -29,9 +32,11 @@ struct page_ask {
     struct render_request request;
     /* the module's */
     bool asking;
-    struct page_marks marks;
+    struct loop_job job;
+    struct page_order marks[PAGE_MARKS_MAX];
+    unsigned marks_count, marks_next;
 };
-/* done: once, later, when the marks are on disk. Thread: loop, done too. */
+/* done: once, later, when the marks are on disk; one that could not be written is logged. Thread: loop, done too. */
 void page_ask_start(struct page_ask *a);
 /* done comes soon; does nothing once the wiki has answered, or before it is asked. Thread: loop. */
 void page_ask_cancel(struct page_ask *a);

@@ -1,6 +1,5 @@
 #include "app/purge_all.h"
 
-#include "app/page_mark.h"
 #include "app/render_make.h"
 #include "flight/shared.h"
 
@@ -67,63 +66,31 @@ static bool word_open(const struct app *app, str text, struct word *w)
     return w->bucket != NULL && w->domain != NULL && !str_eq(node, str_of(flight_shared_node(app->shared)));
 }
 
-static bool keep_title(str rest, char title[PAGE_TITLE_BYTES_MAX], str *out)
-{
-    if (rest.n == 0 || rest.n > PAGE_TITLE_BYTES_MAX)
-        return false;
-    memcpy(title, rest.p, rest.n);
-    *out = (str){ .p = title, .n = rest.n };
-    return true;
-}
-
-struct told_purge {
+/* Words are followed in the order they came in: the loop hands them to the committer one after the other. */
+struct told {
     struct page_order op;
     char title[PAGE_TITLE_BYTES_MAX];
     const struct app *app;
 };
 
-static void purged(struct page_order *op, err why)
+static void followed(struct page_order *op, err why)
 {
-    struct told_purge *t = CONTAINER_OF(op, struct told_purge, op);
+    struct told *t = CONTAINER_OF(op, struct told, op);
     if (why != ERR_OK)
-        log_event(t->app->log, LOG_WARN, "purge.not_followed", LOG_STR("title", op->title),
-                  LOG_CSTR("why", err_name(why)));
+        log_event(t->app->log, LOG_WARN, op->kind == ORDER_PURGE ? "purge.not_followed" : "mark.not_followed",
+                  LOG_STR("title", op->title), LOG_CSTR("why", err_name(why)));
     free(t);
 }
 
-static bool parse_name(str *rest, struct page_order *op)
+static bool parse_purge(str *rest, struct page_order *op)
 {
     str rev = str_split(rest, ' '), tid = str_split(rest, ' ');
+    op->kind = ORDER_PURGE;
     if (!str_to_u64(rev, &op->name.rev) || op->name.rev > PAGE_REV_MAX)
         return false;
     op->has_rev = op->name.rev != 0;
     op->has_tid = !str_eq(tid, STR("-"));
     return !op->has_tid || (op->has_rev && tid_parse(tid, &op->name.tid));
-}
-
-static void told_purge(const struct app *app, const struct word *w)
-{
-    struct told_purge *t = calloc(1, sizeof *t);
-    INVARIANT(t != NULL);
-    str rest = w->rest;
-    t->app = app;
-    t->op = (struct page_order){ .kind = ORDER_PURGE, .domain = w->domain->number,
-                                 .elsewhere = w->domain->origin != NULL, .deadline = app_page_deadline(app),
-                                 .done = purged };
-    if (parse_name(&rest, &t->op) && keep_title(rest, t->title, &t->op.title))
-        page_order_start(w->bucket, &t->op);
-    else
-        free(t);
-}
-
-struct told_mark {
-    struct page_marks marks;
-    char title[PAGE_TITLE_BYTES_MAX];
-};
-
-static void marked(struct page_marks *m)
-{
-    free(CONTAINER_OF(m, struct told_mark, marks));
 }
 
 static bool parse_state(str name, enum page_state *out)
@@ -137,29 +104,29 @@ static bool parse_state(str name, enum page_state *out)
     return false;
 }
 
-static bool parse_mark(struct told_mark *t, str rest, store_time now)
+static bool parse_mark(str *rest, struct page_order *op, store_time now)
 {
-    enum page_state state;
-    uint64_t first, last;
-    store_time at;
-    if (!parse_state(str_split(&rest, ' '), &state) || !str_to_u64(str_split(&rest, ' '), &first) ||
-        !str_to_u64(str_split(&rest, ' '), &last) || !str_to_i64(str_split(&rest, ' '), &at.ns))
+    op->kind = ORDER_MARK;
+    if (!parse_state(str_split(rest, ' '), &op->mark) || !str_to_u64(str_split(rest, ' '), &op->name.rev) ||
+        !str_to_u64(str_split(rest, ' '), &op->rev_last) || !str_to_i64(str_split(rest, ' '), &op->said_at.ns))
         return false;
-    if (first > last || last > PAGE_REV_MAX || !keep_title(rest, t->title, &t->marks.title))
-        return false;
-    page_marks_add(&t->marks, state, first, last, store_time_before(now, at) ? now : at); /* whose clock is ahead */
-    return true;
+    if (store_time_before(now, op->said_at)) /* whose clock is ahead */
+        op->said_at = now;
+    return op->name.rev <= op->rev_last && op->rev_last <= PAGE_REV_MAX;
 }
 
-static void told_mark(const struct app *app, const struct word *w)
+static bool parse(const struct app *app, struct word *w, struct told *t)
 {
-    struct told_mark *t = calloc(1, sizeof *t);
-    INVARIANT(t != NULL);
-    t->marks = (struct page_marks){ .app = app, .bucket = w->bucket, .domain = w->domain, .done = marked };
-    if (parse_mark(t, w->rest, clock_store(app->clock)))
-        page_marks_start(&t->marks);
-    else
-        free(t);
+    bool fine = false;
+    if (str_eq(w->kind, STR("purge")))
+        fine = parse_purge(&w->rest, &t->op);
+    else if (str_eq(w->kind, STR("mark"))) /* other versions may say more */
+        fine = parse_mark(&w->rest, &t->op, clock_store(app->clock));
+    if (!fine || w->rest.n == 0 || w->rest.n > sizeof t->title)
+        return false;
+    memcpy(t->title, w->rest.p, w->rest.n);
+    t->op.title = (str){ .p = t->title, .n = w->rest.n };
+    return true;
 }
 
 void app_told(struct app *app, str text)
@@ -167,8 +134,12 @@ void app_told(struct app *app, str text)
     struct word w;
     if (!word_open(app, text, &w))
         return;
-    if (str_eq(w.kind, STR("purge")))
-        told_purge(app, &w);
-    else if (str_eq(w.kind, STR("mark"))) /* other versions may say more */
-        told_mark(app, &w);
+    struct told *t = calloc(1, sizeof *t);
+    INVARIANT(t != NULL);
+    *t = (struct told){ .app = app, .op = { .domain = w.domain->number, .elsewhere = w.domain->origin != NULL,
+                                            .deadline = app_page_deadline(app), .done = followed } };
+    if (parse(app, &w, t))
+        page_order_start(w.bucket, &t->op);
+    else
+        free(t);
 }
