@@ -256,13 +256,24 @@ static err settle_in(struct move *m, str encoded)
     return ERR_OK;
 }
 
+/* A dead queue that was deleted is none, though somebody else has a queue of its name now. */
+static bool find_target(struct move *m)
+{
+    struct queue *from = m->part->queue;
+    struct err_note note;
+    if (queues_find(from->all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) != ERR_OK)
+        return false;
+    if (!m->keeps && !str_eq(m->to->info.space, from->info.space)) /* who orders a move was asked for its rights */
+        queue_unref(&m->to);
+    return m->to != NULL;
+}
+
 static err prepare(struct move *m)
 {
     struct queues *all = m->part->queue->all;
     struct store_state *st = &all->stores[m->store_index];
-    struct err_note note;
     str encoded = STR_NONE;
-    if (queues_find(all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) != ERR_OK)
+    if (!find_target(m))
         return m->keeps ? ERR_NOT_FOUND : ERR_OK; /* without a dead queue the items are deleted */
     queue_enter(m->to);
     err why = find_there(m);

@@ -129,7 +129,7 @@ static err check_dead_queue(struct queues *qs, const struct queue_info *info, st
         return ERR_BAD;
     }
     struct queue *q = map_get(qs->names, dead);
-    if (q == NULL) {
+    if (q == NULL || !str_eq(q->info.space, info->space)) { /* nobody is told which queues others have */
         err_note_set(note, "dead_queue does not exist; '%.*s' was not found, create it first",
                      STR_ARG(str_take(dead, 150)));
         return ERR_BAD;
@@ -470,17 +470,19 @@ err queues_update(struct queues *qs, const struct queue_info *info, struct err_n
 }
 
 /* How many name this one as their dead queue. Under change_lock. */
-static unsigned count_naming(const struct queues *qs, str dead)
+static unsigned count_naming(const struct queues *qs, const struct queue *dead)
 {
     unsigned count = 0;
-    for (size_t i = 0; i < qs->count; i++)
-        count += str_eq(qs->sorted[i]->info.dead_queue, dead);
+    for (size_t i = 0; i < qs->count; i++) {
+        const struct queue_info *info = &qs->sorted[i]->info;
+        count += str_eq(info->dead_queue, dead->info.name) && str_eq(info->space, dead->info.space);
+    }
     return count;
 }
 
 static err delete(struct queues *qs, struct queue *q, bool named_too, struct err_note *note)
 {
-    unsigned naming = count_naming(qs, q->info.name);
+    unsigned naming = count_naming(qs, q);
     if (naming > 0 && !named_too) {
         err_note_set(note, "queue is in use; it is the dead queue of others (%u), give them another first", naming);
         return ERR_CONFLICT;

@@ -1,6 +1,6 @@
 """Goal: who may do what to queues, in their namespaces, with keys; and that with open doors nobody is asked. Method: a
 server with checks; keys made through the calls themselves while the door is open."""
-from harness import Server, check, eq, main, scene
+from harness import Server, check, eq, main, scene, wait_until
 from queue_help import BOTH, call, create, fine, queue_server, refused
 
 ALL = ['queue.create', 'queue.update', 'queue.delete', 'queue.list', 'queue.produce', 'queue.lease', 'queue.complete',
@@ -132,6 +132,35 @@ def with_open_doors_nobody_is_asked(binary):
         create(server, 'q')
         got = call(server, '/v1/queue.stats', {'queue_name': 'q'}, headers=bearer('whatever'))
         eq(got.status, 200)
+
+
+@scene
+def a_dead_queue_is_of_the_same_namespace(binary):
+    """Else who may not see a queue writes into it, and who takes a name that is free gets what others lost."""
+    server, _, root = closed_server(binary)
+    with server:
+        own = bearer(key_of(server, 'own', 'team', ALL, root))
+        fine(server, '/v1/namespaces.create', {'name': 'other'}, headers=root)
+        other = bearer(key_of(server, 'other', 'other', ALL, root))
+        create(server, 'theirs', headers=other, namespace='other')
+        create(server, 'dead', headers=own, namespace='team')
+        create(server, 'q', headers=own, namespace='team', dead_queue='dead')
+        for name in ('theirs', 'nobodys'):
+            wanted = f"dead_queue does not exist; '{name}' was not found, create it first"
+            refused(server, '/v1/queues.update', {'queue_name': 'q', 'dead_queue': name}, 400, wanted, headers=own)
+            refused(server, '/v1/queues.create',
+                    {'queue_name': 'q2', 'namespace': 'team', 'dead_queue': name, 'lease_timeout': '1m',
+                     'expire_timeout': '1h', 'requested_partitions': 1}, 400, wanted, headers=own)
+        fine(server, '/v1/queues.delete', {'queue_name': 'dead'}, headers=own)
+        create(server, 'dead', headers=other, namespace='other')
+        fine(server, '/v1/queue.produce', {'queue_name': 'q', 'request_timeout': '1m', 'items': [{'utf8': 'secret'}]},
+             headers=own)
+        leased = fine(server, '/v1/queue.lease', {'queue_name': 'q', 'request_timeout': '1m', 'batch_size': 1,
+                                                  'client_id': 'c'}, headers=own)['items']
+        fine(server, '/v1/queue.retry', {'queue_name': 'q', 'items': [{'id': leased[0]['id'], 'dead': True}]}, headers=own)
+        wait_until(lambda: not fine(server, '/v1/storage/items.list', {'queue_name': 'q'}, headers=own).get('items'),
+                   'it is gone')
+        eq(fine(server, '/v1/queue.peek', {'queue_name': 'dead'}, headers=other).get('items', []), [])
 
 
 main()
