@@ -6,9 +6,10 @@
 #include "app/errors.h"
 #include "app/page_request.h"
 #include "base/date.h"
+#include "codec/json.h"
 #include "http/negotiate.h"
 
-enum { MULTI_BODY_BYTES_MAX = ENGINE_BLOB_BYTES_MAX }; /* page.body_bytes_max says less */
+enum { MULTI_BODY_BYTES_MAX = ENGINE_BLOB_BYTES_MAX /* page.body_bytes_max says less */, VALUE_SHOWN_BYTES_MAX = 64 };
 
 /* ---- key_value: GET ---- */
 
@@ -167,14 +168,79 @@ static void revs_keys(struct http_exchange *x, void *app)
     value_bucket_keys(x, app, BUCKET_REVS);
 }
 
-/* A multi_content bucket is one of configuration: creating it says whether it is there. */
+/* ---- multi_content: a bucket of configuration ---- */
+
+/* {"name", "value_type"} of a content that the bucket has. */
+static err multi_content_check(const struct page_bucket_opts *o, const json_t *json, struct err_note *note)
+{
+    str name;
+    err e = json_body_str(json, "name", &name, note);
+    if (e != ERR_OK)
+        return ERR_BAD;
+    bool found = o->contents == NULL;
+    for (unsigned i = 0; !found && i < o->contents_count; i++)
+        found = str_eq(name, str_of(o->contents[i]));
+    if (!found)
+        err_note_set(note, "%.*s is not among the contents of this bucket, which come from the configuration",
+                     STR_ARG(str_take(name, VALUE_SHOWN_BYTES_MAX)));
+    return found ? ERR_OK : ERR_BAD;
+}
+
+static err multi_contents_check(const struct page_bucket_opts *o, const json_t *json, struct err_note *note)
+{
+    const json_t *main_one, *others;
+    err e = json_body_object(json, "main_content_type", &main_one, note);
+    if (e == ERR_OK)
+        e = multi_content_check(o, main_one, note);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    e = json_body_array(json, "dependent_content_types", &others, note);
+    for (size_t i = 0; e == ERR_OK && i < json_array_size(others); i++)
+        e = multi_content_check(o, json_array_get(others, i), note);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+/* The peer's options (notes 1.5), as far as they say what the bucket is: it cannot become another by them. */
+static err multi_check(const struct page_bucket_opts *o, const json_t *json, struct err_note *note)
+{
+    static const char *const known[] = { "main_content_type", "dependent_content_types", "table_name_prefix",
+                                         "grace_ttl", "index_ttl", "delete_probability", "renew_expiring", "version",
+                                         "compression", "updates", NULL };
+    int64_t grace_ttl_s;
+    if (!json_is_object(json)) {
+        err_note_set(note, "the options of a bucket are a JSON object");
+        return ERR_BAD;
+    }
+    err e = json_body_only(json, known, note);
+    if (e == ERR_OK)
+        e = multi_contents_check(o, json, note);
+    if (e != ERR_OK)
+        return e;
+    e = json_body_i64(json, "grace_ttl", 0, TABLE_TTL_S_MAX, &grace_ttl_s, note);
+    if (e == ERR_NOT_FOUND || (e == ERR_OK && grace_ttl_s * NS_PER_S == o->policy.grace_ttl_ns))
+        return ERR_OK;
+    if (e == ERR_OK)
+        err_note_set(note, "grace_ttl of this bucket is %lld s, by the configuration",
+                     (long long)(o->policy.grace_ttl_ns / NS_PER_S));
+    return ERR_BAD;
+}
+
+/* Creating it says whether it is there, and is what is wanted. */
 static void multi_create(struct http_exchange *x, void *app)
 {
-    const struct app *a = app;
-    if (app_domain_of(x, a) == NULL)
+    struct page_target t;
+    struct err_note note = { .text = "" };
+    json_t *json;
+    str body = http_body(x);
+    if (!page_target_parse(x, app, &t))
         return;
-    if (pages_find(a->pages, http_param(x, "bucket")) == NULL)
-        app_problem(x, 404, "unknown_bucket", NULL, STR("Buckets of this kind come from the configuration."), STR_NONE);
+    err why = json_body_parse(body.n == 0 ? STR("{}") : body, &json, &note);
+    if (why == ERR_OK) {
+        why = multi_check(&t.config->page, json, &note);
+        json_decref(json);
+    }
+    if (why != ERR_OK)
+        app_fail(x, why, &note);
     else
         answer_json(x, 201, STR("{\"type\":\"bucket_created\",\"title\":\"The bucket is there.\"}"), NULL);
 }

@@ -266,6 +266,17 @@ def multi_content_takes_late_revisions_and_keeps_grace(binary):
         eq(server.request('PUT', MULTI + '/parsoid').status, 201)
         eq(server.request('PUT', MULTI + '/parsoid/').status, 201)
         problem(server.request('PUT', MULTI + '/none'), 404, 'unknown_bucket')
+        theirs = {'table_name_prefix': 'parsoid', 'main_content_type': {'name': 'html', 'value_type': 'blob'},
+                  'dependent_content_types': [{'name': 'data-parsoid', 'value_type': 'json'}], 'grace_ttl': 3600,
+                  'index_ttl': 36000, 'delete_probability': 1, 'renew_expiring': True}
+        eq(server.request('PUT', MULTI + '/parsoid', body=theirs).status, 201)
+        for wrong, says in (('{"a', 'JSON'), ('[]', 'object'), ({'junk': 1}, 'junk'), ({'grace_ttl': 60}, 'grace_ttl'),
+                            ({'revisionRetentionPolicy': {'type': 'latest_hash'}}, 'revisionRetentionPolicy'),
+                            ({'main_content_type': {'name': 'lead'}}, 'lead'), ({'main_content_type': {}}, 'name'),
+                            ({'dependent_content_types': [{'name': 'html'}, {'name': 'lead'}]}, 'lead')):
+            got = server.request('PUT', MULTI + '/parsoid', body=wrong)
+            problem(got, 400, 'bad_request')
+            check(says in got.body.decode(), f'{got.body} says {says}')
         body = lambda text: {'html': {'headers': {'content-type': 'text/html'}, 'body': text},
                              'data-parsoid': {'headers': {'content-type': 'application/json'}, 'body': {'t': text}}}
         eq(server.request('PUT', f'{MULTI}/parsoid/all/K/2/{tid(-10)}', body=body('two')).status, 201)
