@@ -2,6 +2,8 @@
 #include "queue/flush.h"
 #include "queue/wait.h"
 
+#include "codec/goduration.h"
+
 #include <string.h>
 #include <xxhash.h>
 
@@ -259,6 +261,24 @@ void produce_begin(struct queue *q, struct queue_produce *r)
         q->placing_wanted = true;
 }
 
+/* What would be due only when its time is over could never be leased. */
+static err schedule_check(const struct queue *q, struct queue_produce *r)
+{
+    char life[GODURATION_BYTES_MAX + 1];
+    store_time now = clock_store(q->all->opts.clock), soon = store_time_add(now, QUEUE_SOON_NS);
+    store_time end = store_time_add(now, q->info.expire_timeout_ns);
+    for (unsigned i = 0; i < r->items_count; i++) {
+        store_time at = r->items[i].enqueue_at;
+        if (at.ns <= soon.ns || store_time_before(at, end))
+            continue;
+        goduration_format(q->info.expire_timeout_ns, life);
+        err_note_set(&r->note, "enqueue_at is invalid; item %u would expire before it is due, %s after it is produced", i,
+                     life);
+        return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
 err queue_produce_start(struct queue_produce *r)
 {
     struct queue *q = r->queue;
@@ -279,6 +299,8 @@ err queue_produce_start(struct queue_produce *r)
         return why;
     queue_enter(q);
     why = req_admit(q, &r->note);
+    if (why == ERR_OK)
+        why = schedule_check(q, r);
     if (why == ERR_OK) {
         req_add(q, &own->req, r->deadline);
         if (q->paused)

@@ -244,7 +244,7 @@ def an_import_with_a_source_id_is_stored_once(binary):
 def clear_takes_what_it_says(binary):
     def fill(server):
         produce(server, 'q', 'leased', 'ready')
-        produce(server, 'q', 'later', enqueue_at='2027-01-01T00:00:00Z')
+        produce(server, 'q', 'later', enqueue_at='2026-01-01T12:00:00Z')
         lease(server, 'q')
 
     def there(server):
@@ -267,7 +267,7 @@ def stats_are_exact_and_name_their_partitions(binary):
         create(server, 'q', 3)
         for _ in range(3):
             produce(server, 'q', 'a', 'b')
-        produce(server, 'q', 'later', enqueue_at='2027-01-01T00:00:00Z')
+        produce(server, 'q', 'later', enqueue_at='2026-01-01T12:00:00Z')
         partition, _ = lease(server, 'q', 2)
         server.clock(advance='30s')
         for wire in BOTH:

@@ -105,6 +105,33 @@ static void schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease(void **sta
     queue_unref(&q);
 }
 
+static void nothing_is_scheduled_beyond_its_end(void **state)
+{
+    (void)state;
+    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("ends"), .lease_timeout_ns = 3600 * NS_PER_S,
+                                                            .expire_timeout_ns = 7200 * NS_PER_S });
+    struct ask *a = ask_new(), *c = ask_new();
+    a->items[0].enqueue_at = store_time_add(clock_store(rig.clock), 3600 * NS_PER_S);
+    a->items[1].enqueue_at = store_time_add(clock_store(rig.clock), 14400 * NS_PER_S);
+    a->u.produce = (struct queue_produce){ .queue = q, .items = a->items, .items_count = 2, .arena = &a->arena };
+    assert_int_equal(queue_produce_start(&a->u.produce), ERR_BAD);
+    assert_string_equal(a->u.produce.note.text, "enqueue_at is invalid; item 1 would expire before it is due, 2h0m0s "
+                                                "after it is produced");
+    produce_later(q, "l", 3600 * NS_PER_S);
+    rig_advance(&rig, 3601 * NS_PER_S);
+    struct ask *l = rig_lease(&rig, q, 1);
+    ksuid_format(l->u.lease.items[0].id, c->ids[0]);
+    c->changes[0] = (struct queue_change_item){ .id = str_of(c->ids[0]), .retry_at = l->u.lease.items[0].expire_at };
+    c->u.change.kind = CHANGE_RETRY;
+    c->u.change.items_count = 1;
+    assert_int_equal(rig_change_items(&rig, q, c), ERR_BAD);
+    assert_non_null(strstr(c->u.change.note.text, "would expire before its retry_at"));
+    assert_int_equal(rig_stats(q, 0).leased, 1);
+    ask_free(change_one(q, CHANGE_COMPLETE, &l->u.lease.items[0], 0, ERR_OK));
+    ask_free(a), ask_free(c), ask_free(l);
+    queue_unref(&q);
+}
+
 static void clear_removes_what_it_was_told_to(void **state)
 {
     (void)state;
@@ -399,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(token_fences_and_completing_again_is_no_error, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease, rig_setup,
                                         rig_teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_scheduled_beyond_its_end, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(clear_removes_what_it_was_told_to, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(window_is_smaller_than_the_backlog, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(items_go_back_to_the_beginning_of_a_full_window, rig_setup, rig_teardown),
