@@ -414,6 +414,26 @@ static void disown(struct part *p, const struct queue_lease_request *r)
     queue_work(p);
 }
 
+/* Its bodies cannot be read: the items are back in their place. A store that is away is left alone for a while, and the
+ * request waits for what another has; damage is told. */
+static void unread(struct queue *q, struct queue_lease_request *r)
+{
+    struct own_lease *own = own_lease(r);
+    struct part *p = own->req.part;
+    list_remove(&own->req.link);
+    back(p, &own->items);
+    own->count = 0;
+    if (own->fetch_why == ERR_UNAVAILABLE || own->fetch_why == ERR_TIMEOUT) {
+        stores_written(q->all, own->store_index, ERR_UNAVAILABLE, 0, false);
+        part_hold(p);
+        wait_again(q, r);
+        return;
+    }
+    if (own->fetch_why == ERR_CORRUPT || own->fetch_why == ERR_IO)
+        part_refuse(p);
+    finish(q, r);
+}
+
 /* The bodies are here, or cannot be had. Under the lock. */
 static void copied(struct queue *q, struct queue_lease_request *r)
 {
@@ -429,14 +449,7 @@ static void copied(struct queue *q, struct queue_lease_request *r)
     } else if (own->again) {
         wait_again(q, r);
     } else if (own->req.state == REQ_FETCHING && own->fetch_why != ERR_OK) {
-        list_remove(&own->req.link);
-        back(p, &own->items);
-        own->count = 0;
-        if (own->fetch_why == ERR_CORRUPT || own->fetch_why == ERR_IO)
-            part_refuse(p);
-        else if (own->fetch_why == ERR_UNAVAILABLE)
-            stores_written(q->all, own->store_index, ERR_UNAVAILABLE, 0, false);
-        finish(q, r);
+        unread(q, r);
     } else if (own->req.state == REQ_FETCHING) {
         trim(r, p);
         to_write(r, p);
