@@ -297,7 +297,7 @@ err tables_upkeep(struct tables *ts, bool *more, store_time *next)
         e = engine_submit_wait(ts->engine, &removal);
     if (e == ERR_OK && ahead.indexes)
         e = index_upkeep(ts);
-    if (e == ERR_OK && ahead.policies)
+    if (e == ERR_OK && ahead.policies && !k.more) /* after what is due: it goes past all that is dead */
         e = trim_upkeep(ts);
     if (e != ERR_OK || (!ahead.rows && !ahead.indexes && !ahead.policies))
         return e;
