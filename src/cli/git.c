@@ -3,6 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A repository may be somebody else's, with a configuration that names programs to run: the monitor of its files, which
+ * reading the index asks, and whatever brings objects that are missing. None of them is run for an import. */
+#define GIT_IN(repository) "git", "-c", "core.fsmonitor=false", "-C", repository
+
+void git_guard(void)
+{
+    INVARIANT(setenv("GIT_ALLOW_PROTOCOL", "", 1) == 0); /* goes before what the repository allows */
+    INVARIANT(setenv("GIT_NO_LAZY_FETCH", "1", 1) == 0); /* git 2.45 on */
+}
+
 /* ---- the list of commits ---- */
 
 static err take_commit(struct git_history *h, str line, struct err_note *note)
@@ -30,7 +40,7 @@ static err take_commit(struct git_history *h, str line, struct err_note *note)
 
 err git_history_read(const char *repository, const char *ref, struct git_history *out, struct err_note *note)
 {
-    const char *const argv[] = { "git", "-C", repository, "rev-list", "--reverse", "--date-order", "--timestamp",
+    const char *const argv[] = { GIT_IN(repository), "rev-list", "--reverse", "--date-order", "--timestamp",
                                  "--parents", "--end-of-options", ref, "--", NULL };
     struct child child;
     *out = (struct git_history){ 0 };
@@ -58,7 +68,7 @@ void git_history_fini(struct git_history *h)
 
 err git_is_shallow(const char *repository, bool *out, struct err_note *note)
 {
-    const char *const argv[] = { "git", "-C", repository, "rev-parse", "--is-shallow-repository", NULL };
+    const char *const argv[] = { GIT_IN(repository), "rev-parse", "--is-shallow-repository", NULL };
     struct child child;
     err e = child_start(&child, argv, -1, note);
     if (e != ERR_OK)
@@ -103,7 +113,7 @@ static FILE *ids_file(const struct git_history *h)
 err git_changes_begin(const char *repository, const struct git_history *h, struct git_changes **out,
                       struct err_note *note)
 {
-    const char *const argv[] = { "git", "-C", repository, "diff-tree", "--stdin", "-r", "-m", "--root", "--raw", "-z",
+    const char *const argv[] = { GIT_IN(repository), "diff-tree", "--stdin", "-r", "-m", "--root", "--raw", "-z",
                                  "--no-renames", "--no-abbrev", "--no-ext-diff", NULL };
     struct git_changes *g = calloc(1, sizeof *g);
     INVARIANT(g != NULL);
@@ -210,7 +220,7 @@ err git_changes_next(struct git_changes *g, struct git_change *out, struct err_n
 
 err git_blobs_begin(const char *repository, struct git_blobs *out, struct err_note *note)
 {
-    const char *const argv[] = { "git", "-C", repository, "cat-file", "--batch", NULL };
+    const char *const argv[] = { GIT_IN(repository), "cat-file", "--batch", NULL };
     return child_start(&out->child, argv, -1, note);
 }
 

@@ -19,6 +19,8 @@ enum {
 struct git_commit { char oid[GIT_OID_BYTES_MAX + 1]; bool merge; int64_t time_s; };
 struct git_history { struct git_commit *commits; size_t count, size; };
 
+/* Once, before the others: nothing that a repository's own configuration names is run. Sets environment variables. */
+void git_guard(void);
 /* All commits reachable from ref, oldest first. Owner: git_history_fini, also after an error. ERR_BAD: no
  * repository, no such ref (git has said so on stderr); ERR_LIMIT, ERR_UNAVAILABLE (no git), ERR_IO. */
 MUST_CHECK err git_history_read(const char *repository, const char *ref, struct git_history *out,

@@ -191,12 +191,15 @@ static void match_resume(struct import_git *g)
         return;
     if (r->rev <= g->history.count && strcmp(g->history.commits[r->rev - 1].oid, r->mark) == 0)
         return;
-    cli_error("import git: the history was rewritten since the last import; sending all of it");
+    cli_error("import git: commits before the last import's are others now (rewritten, or of a branch merged since). "
+              "Revisions are numbered by their place, so all of it is sent again; what was imported under other numbers "
+              "stays until it is culled or removed (palimpsest rm), and the greatest number stays the latest");
     resume_forget(r);
 }
 
 static err run_import(struct import_git *g, struct err_note *note)
 {
+    git_guard();
     err e = git_history_read(g->repository, g->ref, &g->history, note);
     if (e != ERR_OK)
         return e;

@@ -40,6 +40,12 @@ static void count_page(struct import_xml *x, str title)
         x->page[0] = '\0';
 }
 
+static err other_file(const struct import_xml *x, struct err_note *note)
+{
+    err_note_set(note, "%s is not the file of the last import any more; start over with --restart", x->path);
+    return ERR_BAD;
+}
+
 /* Where the last import stopped there must be the same revision now. */
 static err check_resumed(const struct import_xml *x, const struct dump_revision *r, struct err_note *note)
 {
@@ -48,10 +54,7 @@ static err check_resumed(const struct import_xml *x, const struct dump_revision 
     snprintf(mark, sizeof mark, "%llu", (unsigned long long)x->item);
     if (strcmp(mark, from->mark) != 0)
         return ERR_OK;
-    if (r->id == from->rev && str_eq(r->title, str_of(from->title)))
-        return ERR_OK;
-    err_note_set(note, "%s is not the file of the last import any more; start over with --restart", x->path);
-    return ERR_BAD;
+    return r->id == from->rev && str_eq(r->title, str_of(from->title)) ? ERR_OK : other_file(x, note);
 }
 
 static void render_revision(struct import_xml *x, const struct dump_revision *r, struct upload_item *item)
@@ -122,6 +125,8 @@ static err run_import(struct import_xml *x, struct err_note *note)
     import_begin(&x->im, "importing", NULL);
     x->dump = dump_new(&(struct dump_opts){ .revision = take_revision, .ctx = x });
     e = run_file(x, note);
+    if (e == ERR_OK && x->item < x->im.resume.done)
+        e = other_file(x, note); /* it ends before the last one's end */
     if (e != ERR_OK && x->doubt > 0)
         cli_error("import mediawiki-xml: no checksum covers what was stored from revision %llu of \"%s\" on: it may "
                   "be damaged. Import the whole file: it tells which revisions differ",

@@ -187,6 +187,33 @@ def a_rewritten_history_is_sent_from_its_start(binary):
 
 
 @scene
+def a_repository_runs_nothing_of_its_own(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        repository = Repository(client.folder / 'r')
+        repository.commit(**{'a.md': 'a\n', 'b.md': 'b\n'})
+        ran = client.folder / 'ran'
+        program = client.folder / 'program'
+        program.write_text(f'#!/bin/sh\necho "$0 $*" >> {ran}\n')
+        program.chmod(0o755)
+        for name in ('core.fsmonitor', 'core.sshCommand', 'diff.external', 'diff.x.textconv', 'diff.x.command', 'core.pager',
+                     'core.editor', 'gpg.program', 'filter.x.smudge', 'filter.x.process', 'core.askPass',
+                     'core.alternateRefsCommand', 'uploadpack.packObjectsHook', 'credential.helper'):
+            repository.git('config', name, str(program))
+        for name, value in (('extensions.partialClone', 'origin'), ('remote.origin.url', f'ext::{program}'),
+                            ('remote.origin.promisor', 'true'), ('protocol.ext.allow', 'always'),
+                            ('log.showSignature', 'true'), ('core.repositoryFormatVersion', '1')):
+            repository.git('config', name, value)
+        (repository.path / '.git' / 'info' / 'attributes').write_text('*.md diff=x filter=x\n')
+        blob = repository.git('rev-parse', 'HEAD:b.md').decode().strip()
+        ran.unlink(missing_ok=True)                         # of our own calls
+        (repository.path / '.git' / 'objects' / blob[:2] / blob[2:]).unlink()
+        done = client('import', 'git', 'r')
+        check(not ran.exists(), ran.exists() and ran.read_text())
+        eq(done.returncode, 1, 'a blob is missing')
+
+
+@scene
 def deletions_store_nothing_and_renames_are_new_pages(binary):
     with Server(binary) as server:
         client = Client(binary, server)

@@ -99,6 +99,24 @@ def files_are_known_by_their_bytes(binary):
 
 
 @scene
+def another_file_of_the_same_name_is_refused(binary):
+    pages = [(f'P{n}', [(n * 10 + k + 1, f'{n}.{k}') for k in range(5)]) for n in range(20)]
+    others = [(f'O{n}', [(1000 + n * 10 + k, f'{n}.{k}') for k in range(5)]) for n in range(40)]
+    with Server(binary) as server:
+        client = Client(binary, server)
+        (client.folder / 'e.xml').write_text(export(pages))
+        client.json('import', 'mediawiki-xml', 'e.xml')
+        for count in (40, 10, 0):                          # longer, shorter, empty
+            (client.folder / 'e.xml').write_text(export(others[:count]))
+            refused = client('import', 'mediawiki-xml', 'e.xml')
+            eq(refused.returncode, 1, f'{count} pages: {refused.stdout}')
+            check(b'not the file of the last import any more; start over with --restart' in refused.stderr, refused.stderr)
+        (client.folder / 'e.xml').write_text(export(others[:10]))
+        client.json('import', 'mediawiki-xml', 'e.xml', '--restart')
+        check_stored(server, pages + others[:10])
+
+
+@scene
 def a_cut_file_keeps_what_it_had_and_the_whole_one_goes_on(binary):
     pages = [(f'P{n}', [(n * 10 + k + 1, f'{n}.{k} ' + 'ä' * 3000) for k in range(5)]) for n in range(40)]
     data = export(pages).encode()
