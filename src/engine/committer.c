@@ -144,14 +144,14 @@ err engine_txn_delete(struct engine_txn *t, enum engine_space space, str key)
 static bool index_has_room(struct group *g, bool frees)
 {
     const struct index_load loads[] = { g->ahead[0], g->ahead[1], overlay_load(g->pending) };
-    uint64_t reserve = frees ? 0 : g->room.reserve;
-    if (index_fits(&g->room, loads, COUNT_OF(loads), reserve))
+    uint64_t growing = frees ? g->room.reserve / 4 : g->room.reserve, steady = frees ? 0 : g->room.reserve / 2;
+    if (index_fits(&g->room, loads, COUNT_OF(loads), growing))
         return true;
-    if (g->emptied && g->rows == 0 && index_fits(&g->room, loads, COUNT_OF(loads), reserve / 2) &&
+    if (g->emptied && g->rows == 0 && index_fits(&g->room, loads, COUNT_OF(loads), steady) &&
         !index_grows(g->engine, g->pending))
         return true;
     g->crowded = !g->emptied || g->rows > 0;
-    g->pages_wanted = index_pages(&g->room, loads[2]) + reserve;
+    g->pages_wanted = index_pages(&g->room, loads[2]) + growing;
     return false;
 }
 

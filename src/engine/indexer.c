@@ -8,7 +8,11 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { FULL_RETRY_MS = 100 };
+enum {
+    FULL_RETRY_MS = 100,
+    READER_POLL_MS = 5,
+    READER_POLLS_MAX = 40, /* for one that keeps pages which are wanted; most are over at once */
+};
 
 void indexer_wake(struct engine *e)
 {
@@ -44,15 +48,29 @@ static int patience(struct engine *e)
     return why == ERR_OK && atomic_load(&e->index_full) ? FULL_RETRY_MS : -1;
 }
 
+/* Is there too little, and a reader that keeps pages and was not waited for? */
+static bool reader_keeps(struct engine *e, uint64_t wanted)
+{
+    pthread_mutex_lock(&e->index);
+    bool keeps = e->room.pages < wanted && e->room.oldest < e->room.txn && e->room.oldest != e->waited_for;
+    pthread_mutex_unlock(&e->index);
+    return keeps;
+}
+
 /* Tells the committer what there is now that everything is in LMDB. Under the index lock, given up meanwhile. */
 static void answer_wanted(struct engine *e)
 {
     uint64_t wanted = e->pages_wanted;
     pthread_mutex_unlock(&e->index);
     err why = index_refresh(e, wanted);
+    for (int i = 0; i < READER_POLLS_MAX && why == ERR_OK && reader_keeps(e, wanted); i++) {
+        (void)poll(NULL, 0, READER_POLL_MS);
+        why = index_refresh(e, wanted);
+    }
     if (why != ERR_OK)
         engine_fail(e, "measuring the index", err_name(why));
     pthread_mutex_lock(&e->index);
+    e->waited_for = e->room.oldest;
     e->pages_wanted = 0;
     pthread_cond_broadcast(&e->index_moved);
 }

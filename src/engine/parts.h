@@ -121,6 +121,7 @@ struct engine {
     struct vlog_tail indexed; /* under index: where LMDB stands */
     struct index_room room;   /* read under index or space, written under both */
     uint64_t stepped;         /* the indexer's: the transaction index_refresh made last */
+    uint64_t waited_for;      /* the indexer's: whoever reads that transaction is not waited for again */
     struct index_load carried; /* under index: the frozen overlay */
     store_time greatest;
     _Atomic uint64_t live_bytes;
