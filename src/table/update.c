@@ -385,8 +385,10 @@ static bool goes_on(struct table_update *u, err why)
 /* A delete ends early, with rows gone. Its code: ERR_LIMIT, of a note, would say that it was too large. */
 static err ended_early(struct table_update *u, err why)
 {
+    const char *cause = why == ERR_FULL       ? "there is no room"
+                        : why == ERR_CONFLICT ? "the table was changed meanwhile" : err_name(why);
     err_note_set(&u->note, "%llu rows are deleted, the others are not (%s); the same delete again goes on with them",
-                 (unsigned long long)u->deleted_before, why == ERR_FULL ? "there is no room" : err_name(why));
+                 (unsigned long long)u->deleted_before, cause);
     return why == ERR_LIMIT ? ERR_UNAVAILABLE : why;
 }
 
