@@ -6,11 +6,11 @@
  *
  * Invariants
  *  1. Pages counted as free stay free until a commit takes them: readers that begin later see later transactions.
- *  2. An update is let in only when what it may take, together with all that is let in and not in LMDB yet, fits; so a
- *     frozen overlay can always be applied. Growth leaves a reserve besides, for updates that free, and these, which
- *     frozen overlay can always be applied. Growth leaves a reserve besides, for updates that free, and these, as they
- *     may leave traces, a quarter of it. LMDB keeps a page down to a quarter full: deletes leave room in pages before
- *     and what frees leaves nothing.
+ *  2. An update is let in only when what it may take, together with all that is let in and not in LMDB yet, fits;
+ *     so a frozen overlay can always be applied. Growth leaves a reserve besides, for updates that free, and these,
+ *     which may leave traces, a quarter of it. LMDB keeps a page down to a quarter full, so deletes leave room in
+ *     pages before they free any: when a trial shows that the rows go into pages that are there, growth leaves half
+ *     of the reserve, and what frees leaves nothing.
  *  3. Single pages never take the last KEEP of the tail; they are there for runs.
  *  4. Should a commit find the map full all the same (the map was made smaller, or an estimate is wrong), nothing is
  *     lost: LMDB has written nothing that its last state reaches, the transaction is thrown away whole, its rows and
