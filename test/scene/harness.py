@@ -59,7 +59,7 @@ class SceneError(AssertionError):
 def eq(got, want, what=''):
     """got == want, or the scene fails saying both."""
     if got != want:
-        raise SceneError(f'{what + ": " if what else ""}got {_short(got)}, want {_short(want)}')
+        raise SceneError(f'{f"{what}: " if what else ""}got {_short(got)}, want {_short(want)}')
 
 
 def check(condition, what):
