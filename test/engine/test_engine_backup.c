@@ -25,7 +25,7 @@ enum { ROWS = 40, VALUE_BYTES = 20000, SEGMENT_BYTES = 256 << 10 };
 struct pair {
     struct scratch store, copy;
     struct file_faults faults;
-    bool full;                      /* writes to a file that is not empty fail */
+    atomic_bool full;               /* writes fail; the store's threads look at it, too */
     struct engine_backup_result r;
     struct err_note note;
 };
@@ -34,7 +34,7 @@ static int hit(void *ctx, enum file_call call, size_t *n)
 {
     struct pair *p = ctx;
     (void)n;
-    return p->full && call == FILE_PWRITEV ? ENOSPC : 0;
+    return call == FILE_PWRITEV && atomic_load(&p->full) ? ENOSPC : 0;
 }
 
 static void put(struct pair *p, unsigned row, unsigned version)
@@ -248,9 +248,9 @@ static void a_full_disk_keeps_the_backup_before_and_nothing_else(void **state)
     backed_up(p);
     for (unsigned i = 0; i < ROWS; i++)
         put(p, i, 2);
-    p->full = true;
+    atomic_store(&p->full, true);
     assert_int_equal(back_up(p), ERR_FULL);
-    p->full = false;
+    atomic_store(&p->full, false);
     expect_says(p, "what was copied is removed again");
     expect_says(p, "the backup that was there before is whole");
     assert_int_equal(left_overs(p), 0);
@@ -262,9 +262,9 @@ static void a_full_disk_keeps_the_backup_before_and_nothing_else(void **state)
 static void a_first_backup_to_a_full_disk_leaves_nothing(void **state)
 {
     struct pair *p = *state;
-    p->full = true;
+    atomic_store(&p->full, true);
     assert_int_equal(back_up(p), ERR_FULL);
-    p->full = false;
+    atomic_store(&p->full, false);
     expect_says(p, "there is no backup there yet");
     assert_int_equal(left_overs(p), 0);
     backed_up(p);
