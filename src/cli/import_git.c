@@ -192,8 +192,8 @@ static void match_resume(struct import_git *g)
     if (r->rev <= g->history.count && strcmp(g->history.commits[r->rev - 1].oid, r->mark) == 0)
         return;
     cli_error("import git: commits before the last import's are others now (rewritten, or of a branch merged since). "
-              "Revisions are numbered by their place, so all of it is sent again; what was imported under other numbers "
-              "stays until it is culled or removed (palimpsest rm), and the greatest number stays the latest");
+              "Revisions are numbered by their place, so all of it is sent again; what was imported under other "
+              "numbers stays until it is culled or removed (palimpsest rm), and the greatest number stays the latest");
     resume_forget(r);
 }
 

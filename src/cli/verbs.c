@@ -260,8 +260,8 @@ const struct cli_verb cli_verbs[] = {
                "out; a deletion stores nothing; a rename is a new page. Names that differ in Unicode normalisation "
                "alone are one title: of two in one commit the second is left out.\n\nAn import goes on where "
                "the last one to the same server ended. What is there already is not stored again. A history that is "
-               "another before that (rewritten, or with a branch merged that began earlier) has other numbers and is sent "
-               "anew beside what is there. Nothing that the repository's configuration names is run.",
+               "another before that (rewritten, or with a branch merged that began earlier) has other numbers and is "
+               "sent anew beside what is there. Nothing that the repository's configuration names is run.",
       .options = import_git_options, .files_from = 1, .operands_max = 1, .client = true, .run = verb_import_git },
     { .name = "import mediawiki-xml", .usage = "FILE|-", .summary = "import an export of MediaWiki",
       .prose = "Stores each revision in an export of MediaWiki (Special:Export, dumpBackup.php, dumps.wikimedia.org) "
