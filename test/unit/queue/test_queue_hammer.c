@@ -1,7 +1,7 @@
 /* Goal: many threads at one queue lose nothing, get nothing twice, and data races are seen by the thread sanitizer; a
- * process killed at a random moment has lost nothing it acknowledged. Method: producers and consumers on real stores,
- * every item counted; a child that produces and consumes, and tells through a pipe what it was told, killed by
- * signal 9 again and again on the same directory. */
+ * process killed at a random moment has lost nothing it acknowledged; order keys go on however their items end. Method:
+ * producers and consumers on real stores, every item counted; short lives, retries and clears; a child that produces
+ * and consumes, and tells through a pipe what it was told, killed by signal 9 again and again on the same directory. */
 #include "rig.h"
 
 #include <signal.h>
@@ -85,6 +85,102 @@ static void many_threads_lose_nothing_and_get_nothing_twice(void **state)
         assert_int_equal(rig_stats(queue, p).leased, 0);
     }
     queue_unref(&queue);
+    rig_fini(&rig);
+}
+
+/* ---- order keys that end in every way at once ---- */
+
+enum { KEYS = 3 };
+static const char *const keys[KEYS] = { "k", "l", "m" };
+static atomic_bool over;
+
+static void *produce_keyed(void *ctx)
+{
+    (void)ctx;
+    for (unsigned i = 0; i < REQUESTS; i++) {
+        struct ask *a = ask_new();
+        for (unsigned n = 0; n < PER_REQUEST; n++)
+            a->items[n].bytes = arena_printf(&a->arena, "%u", i * PER_REQUEST + n);
+        a->u.produce.order_key = str_of(keys[i % KEYS]);
+        ask_produce(&rig, queue, a, PER_REQUEST);
+        if (ask_wait(a) != ERR_OK)
+            abort();
+        ask_free(a);
+    }
+    return NULL;
+}
+
+/* Takes some, completes them, gives them back or forgets them; what was cleared meanwhile is none of its business. */
+static void *consume_keyed(void *ctx)
+{
+    (void)ctx;
+    for (unsigned i = 0; !atomic_load(&over); i++) {
+        struct ask *a = rig_lease_begin(&rig, queue, "", 4, 20);
+        struct ksuid ids[4];
+        if (ask_wait(a) == ERR_OK) {
+            for (unsigned n = 0; n < a->u.lease.items_count; n++)
+                ids[n] = a->u.lease.items[n].id;
+            if (i % 3 != 0)
+                (void)rig_change(&rig, queue, i % 3 == 1 ? CHANGE_RETRY : CHANGE_COMPLETE, a->u.lease.partition, ids,
+                                 a->u.lease.items_count, NULL);
+        }
+        ask_free(a);
+    }
+    return NULL;
+}
+
+static void *clear_keyed(void *ctx)
+{
+    struct err_note note;
+    (void)ctx;
+    for (unsigned i = 0; !atomic_load(&over); i++) {
+        err why = queue_clear(queue, true, true, i % 2 == 0, &note);
+        (void)why; /* what it leaves dies soon */
+    }
+    return NULL;
+}
+
+static uint64_t keyed_left(void)
+{
+    struct queue_part_stats a = rig_stats(queue, 0), b = rig_stats(queue, 1);
+    return a.ready + a.leased + a.scheduled + b.ready + b.leased + b.scheduled;
+}
+
+static void order_keys_that_end_in_every_way_at_once_go_on(void **state)
+{
+    static void *(*const all[])(void *ctx) = { produce_keyed, produce_keyed, consume_keyed, consume_keyed,
+                                               clear_keyed };
+    struct queue_info info = { .name = STR("keyed"), .lease_timeout_ns = 5 * NS_PER_MS, .partitions = 2,
+                               .expire_timeout_ns = 20 * NS_PER_MS, .max_attempts = 2, .dead_queue = STR("dead") };
+    pthread_t threads[COUNT_OF(all)];
+    struct err_note note;
+    (void)state;
+    rig_init(&rig, 2);
+    struct queue *dead = rig_queue(&rig, "dead", 1);
+    queue = rig_create(&rig, info);
+    for (unsigned i = 0; i < COUNT_OF(all); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, all[i], NULL), 0);
+    for (unsigned i = 0; i < COUNT_OF(all); i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        atomic_store(&over, all[i + 1 < COUNT_OF(all) ? i + 1 : i] != produce_keyed);
+    }
+    info.lease_timeout_ns = info.expire_timeout_ns = 24 * 3600 * NS_PER_S;
+    assert_int_equal(queues_update(rig.queues, &info, &note), ERR_OK);
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    while (keyed_left() > 0) { /* all that is left dies soon */
+        rig_advance(&rig, NS_PER_MS);
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+    }
+    for (unsigned i = 0; i < KEYS; i++) {
+        ask_free(rig_produce_keyed(&rig, queue, "1", "", keys[i]));
+        struct ask *a = rig_lease(&rig, queue, 10);
+        assert_int_equal(a->u.lease.items_count, 1);
+        assert_int_equal(rig_change(&rig, queue, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[0].id, 1,
+                                    NULL), ERR_OK);
+        ask_free(a);
+    }
+    assert_int_equal(keyed_left(), 0);
+    queue_unref(&queue), queue_unref(&dead);
     rig_fini(&rig);
 }
 
@@ -197,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_process_has_lost_nothing), /* first: a fork wants one thread */
         cmocka_unit_test(many_threads_lose_nothing_and_get_nothing_twice),
+        cmocka_unit_test(order_keys_that_end_in_every_way_at_once_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
