@@ -272,8 +272,8 @@ static err schedule_check(const struct queue *q, struct queue_produce *r)
         if (at.ns <= soon.ns || store_time_before(at, end))
             continue;
         goduration_format(q->info.expire_timeout_ns, life);
-        err_note_set(&r->note, "enqueue_at is invalid; item %u would expire before it is due, %s after it is produced", i,
-                     life);
+        err_note_set(&r->note, "enqueue_at is invalid; item %u would expire before it is due, %s after it is produced",
+                     i, life);
         return ERR_BAD;
     }
     return ERR_OK;
