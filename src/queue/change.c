@@ -164,7 +164,8 @@ static bool is_put_off_too_long(const struct queue_change *c, unsigned i, const 
     store_time now = clock_store(it->part->queue->all->opts.clock);
     if (c->kind != CHANGE_RETRY || want->dead || item_dies(it, now))
         return false;
-    return want->retry_at.ns > store_time_add(now, QUEUE_SOON_NS).ns && !store_time_before(want->retry_at, it->expire_at);
+    bool later = want->retry_at.ns > store_time_add(now, QUEUE_SOON_NS).ns;
+    return later && !store_time_before(want->retry_at, it->expire_at);
 }
 
 static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)

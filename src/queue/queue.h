@@ -115,7 +115,10 @@ MUST_CHECK err queues_list(struct queues *qs, str pivot, str space, unsigned lim
                            struct queue_info **out, unsigned *count);
 
 /* ---- items ---- */
-struct queue_item_new { str encoding, kind, reference, bytes; store_time enqueue_at; }; /* ZERO: now; not at its end */
+struct queue_item_new {
+    str encoding, kind, reference, bytes;
+    store_time enqueue_at;       /* ZERO: now; else before it expires */
+};
 struct queue_produce {
     /* in */
     struct queue *queue;
