@@ -103,6 +103,17 @@ static err import_encode(const struct import *m, str *encoded, struct err_note *
     return ERR_BAD;
 }
 
+/* One that takes nothing is not waited for: whoever imports waits on a thread of the pool. */
+static err import_admit(const struct part *p, struct err_note *note)
+{
+    bool fails = p->failing || stores_status(p->queue->all, p->store) == PLACE_ERROR;
+    if (p->mode == PART_OPEN && !fails)
+        return ERR_OK;
+    err_note_set(note, "partition not available; partition '%u' is %s, retry again", p->number,
+                 fails ? "failing" : p->mode == PART_DRAINING ? "draining" : "paused");
+    return ERR_UNAVAILABLE;
+}
+
 static err import_run(struct import *m, struct err_note *note)
 {
     struct queue *q = m->queue;
@@ -120,6 +131,8 @@ static err import_run(struct import *m, struct err_note *note)
     own->encoded = shared_new(encoded);
     queue_enter(q);
     why = req_admit(q, note);
+    if (why == ERR_OK)
+        why = import_admit(q->parts[m->partition], note);
     if (why == ERR_OK) {
         waiter_expect(&w);
         req_add(q, &own->req, r.deadline);

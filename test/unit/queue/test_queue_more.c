@@ -313,6 +313,30 @@ static void partitions_are_drained_added_and_rebalanced(void **state)
     queue_unref(&q);
 }
 
+static void import_is_refused_at_once_where_nothing_is_taken(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "closed", 2);
+    struct queue_item *out, in = { .bytes = STR_INIT("a") };
+    struct queue_part_change c = { .order = PART_DRAIN, .partition = 1 };
+    struct err_note note;
+    struct arena arena;
+    arena_init(&arena, 1 << 20);
+    assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
+    assert_int_equal(queue_items_import(q, 1, &in, 1, &arena, &out, &note), ERR_UNAVAILABLE);
+    assert_string_equal(note.text, "partition not available; partition '1' is draining, retry again");
+    c.order = PART_PAUSE;
+    assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
+    assert_int_equal(queue_items_import(q, 1, &in, 1, &arena, &out, &note), ERR_UNAVAILABLE);
+    assert_string_equal(note.text, "partition not available; partition '1' is paused, retry again");
+    assert_int_equal(queue_items_import(q, 0, &in, 1, &arena, &out, &note), ERR_OK);
+    c.order = PART_RESUME;
+    assert_int_equal(queue_part_change(q, &c, &note), ERR_OK);
+    assert_int_equal(queue_items_import(q, 1, &in, 1, &arena, &out, &note), ERR_OK);
+    arena_fini(&arena);
+    queue_unref(&q);
+}
+
 static void queue_made_again_is_empty(void **state)
 {
     (void)state;
@@ -434,6 +458,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, rig_setup_two,
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(import_is_refused_at_once_where_nothing_is_taken, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(queue_made_again_is_empty, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(dead_queue_is_kept_until_nobody_names_it_or_by_order, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(partitions_of_all_queues_have_a_limit_and_more_are_opened, rig_setup,
