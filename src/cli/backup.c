@@ -9,9 +9,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -141,6 +144,23 @@ static bool verify(const char *dir, bool is_backup, bool json, enum cli_exit *co
     return e == ERR_OK;
 }
 
+/* Copies it while no other process has it: a server may just be backing up into it. */
+static err copy_backup(const char *backup, const char *part, uint64_t *bytes, struct err_note *note)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/LOCK", backup);
+    int lock = n < 0 || n >= PATH_MAX ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        err_note_set(note, "%s is in use by another process", backup);
+        close(lock);
+        return ERR_UNAVAILABLE;
+    }
+    err e = copy_tree(backup, part, bytes, note);
+    if (lock >= 0)
+        close(lock);
+    return e;
+}
+
 static enum cli_exit restore_to(const char *backup, const char *dir, const char *part, bool json)
 {
     enum cli_exit code;
@@ -148,7 +168,7 @@ static enum cli_exit restore_to(const char *backup, const char *dir, const char 
     struct err_note note;
     if (!verify(backup, true, json, &code))
         return code;
-    err e = copy_tree(backup, part, &bytes, &note);
+    err e = copy_backup(backup, part, &bytes, &note);
     if (e == ERR_CONFLICT) {
         cli_error("restore: %s exists: another restore is under way, or one was cut off and left it; remove it then",
                   part);
@@ -156,7 +176,8 @@ static enum cli_exit restore_to(const char *backup, const char *dir, const char 
     }
     if (e != ERR_OK) {
         cli_error("restore: %s", note.text);
-        copy_remove(part);
+        if (e != ERR_UNAVAILABLE) /* else nothing was copied */
+            copy_remove(part);
         return CLI_FAILED;
     }
     if (!verify(part, false, json, &code)) {
