@@ -251,15 +251,17 @@ void server_unboot(struct server *s)
     http_server_free(&s->app.http);
     upkeep_free(&s->upkeep);
     server_close_queues(s);
-    if (s->app.loop != NULL) {
+    bool started = s->app.loop != NULL;
+    if (started) {
         origins_close(&s->app, s->domains);
         loop_free(&s->app.loop);
-        app_stop(&s->app);
     }
+    engine_close(&s->app.engine); /* finishes what other servers told us to do, which uses all below */
+    if (started)
+        app_stop(&s->app);
     auth_free(&s->app.auth);
     tables_free(&s->app.tables);
     pages_free(&s->app.pages);
-    engine_close(&s->app.engine);
     free(s->domains);
     metrics_free(&s->app.metrics);
     log_free(&s->app.log);
