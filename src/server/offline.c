@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 /* As clock.leap_max unless it is told otherwise. */
-#define OFFLINE_LEAP_NS_MAX (90 * 24 * 3600 * NS_PER_S)
+#define OFFLINE_LEAP_NS_MAX (INT64_C(1826) * 24 * 3600 * NS_PER_S)
 
 enum server_exit server_exit_of(err why)
 {
