@@ -507,6 +507,23 @@ void part_refuse(struct part *p)
     stores_written(p->queue->all, p->store, ERR_CORRUPT, 0, false);
 }
 
+static void find_first_away(void *ctx, struct hash_node *n)
+{
+    const struct okey *k = CONTAINER_OF(n, struct okey, node);
+    *(bool *)ctx |= k->marked && k->active == NULL;
+}
+
+/* Reading on is worth the memory: there is room, or all that is here waits for the first of a key further on. */
+static bool may_read_on(struct part *p)
+{
+    bool away = false;
+    if (p->behind_items < PART_BEHIND_ITEMS)
+        return true;
+    if (p->ready_items == 0)
+        hash_each(&p->okeys, find_first_away, &away);
+    return away;
+}
+
 void part_read(struct part *p)
 {
     if (p->queue->draining || p->queue->deleted || p->queue->fresh || p->closed)
@@ -524,7 +541,7 @@ void part_read(struct part *p)
         }
         return;
     }
-    if (!p->whole && !p->refilling && p->ready_items < PART_REFILL_ITEMS && p->behind_items < PART_BEHIND_ITEMS) {
+    if (!p->whole && !p->refilling && p->ready_items < PART_REFILL_ITEMS && may_read_on(p)) {
         p->refilling = true;
         p->tail_over = false;
         start(p, JOB_READY);

@@ -26,7 +26,7 @@
 enum {
     PART_WINDOW_ITEMS = 4096,     /* ready items of a partition in memory */
     PART_REFILL_ITEMS = 1024,     /* fewer than this in memory: read on */
-    PART_BEHIND_ITEMS = 65536,    /* waiting behind their order key, in memory */
+    PART_BEHIND_ITEMS = 65536,    /* waiting behind their order key, in memory; more when the first lies further on */
     PART_SCHEDULED_ITEMS = 4096,  /* the next schedules in memory */
     PART_LOST_MAX = 65536,        /* leases remembered as lost; more of them stand until they expire */
 };

@@ -215,6 +215,22 @@ static void deleting_the_first_of_a_key_behind_the_window_frees_the_key(void **s
     first_of_a_key_behind_the_window(true, true);
 }
 
+/* More than memory holds wait behind the first of a key, and that is returned to where nothing was read yet. */
+static void first_of_a_key_is_found_behind_more_than_memory_holds(void **state)
+{
+    enum { EACH = 1000, ALL = (PART_BEHIND_ITEMS + 2 * PART_WINDOW_ITEMS) / EACH };
+    (void)state;
+    struct queue *q = make("hot", "");
+    for (unsigned i = 0; i < ALL; i++)
+        produce(q, "k", EACH, "k");
+    struct ksuid first = takes(q, "k0");
+    rig_advance(&rig, NS_PER_S); /* what is to be read is read */
+    change(q, CHANGE_RETRY, first);
+    change(q, CHANGE_COMPLETE, takes(q, "k0"));
+    change(q, CHANGE_COMPLETE, takes(q, "k1"));
+    queue_unref(&q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +240,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(last_attempt_of_a_key_gives_the_next_its_turn, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(first_of_a_key_keeps_its_turn_behind_the_window, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(deleting_the_first_of_a_key_behind_the_window_frees_the_key, rig_setup,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(first_of_a_key_is_found_behind_more_than_memory_holds, rig_setup,
                                         rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
