@@ -529,10 +529,25 @@ static void move_done(struct loop_job *j, bool canceled)
     }
 }
 
+/* A move from before the memory was thrown away may still be writing into its target: until what came of that is known
+ * there, its items, read again since, would be written there once more. */
+static bool is_still_moving(const struct part *p)
+{
+    for (const struct list *n = p->movers.next; n != &p->movers; n = n->next)
+        if (CONTAINER_OF(unconst(n), struct move, by_part)->generation != p->generation)
+            return true;
+    return false;
+}
+
 void move_begin(struct part *p)
 {
+    bool wait = !list_empty(&p->dying) && is_still_moving(p);
     for (struct list *n; (n = list_take(&p->dying)) != NULL;) {
         struct move *m = CONTAINER_OF(n, struct move, link);
+        if (wait) {
+            later(m);
+            continue;
+        }
         m->job = (struct loop_job){ .run = move_run, .done = move_done };
         stores_job_start(p->queue->all, m->store_index, &m->job);
     }
