@@ -65,9 +65,10 @@ static str giver(const struct key_call *c)
 static err may_create(struct key_call *c)
 {
     const struct auth_key_new *n = &c->wanted;
-    unsigned count = n->roles_count < AUTH_ROLES_OF_KEY_MAX ? n->roles_count : AUTH_ROLES_OF_KEY_MAX;
-    return auth_may_give_roles(c->app->auth, giver(c), n->space.n > 0 ? n->space : STR(AUTH_SYSTEM), n->roles, count,
-                               &c->note);
+    err why = auth_key_check(n, &c->note);
+    return why != ERR_OK ? why
+                         : auth_may_give_roles(c->app->auth, giver(c), n->space.n > 0 ? n->space : STR(AUTH_SYSTEM),
+                                               n->roles, n->roles_count, &c->note);
 }
 
 static void create_run(struct loop_job *j)

@@ -121,6 +121,8 @@ struct auth_key {
     char roles[AUTH_NAME_BYTES_MAX + 1];    /* of its user in space: "read,purge", cut when longer */
     store_time created_at, expires_at;
 };
+/* Its words alone, but for roles that are not there: ERR_BAD. */
+MUST_CHECK err auth_key_check(const struct auth_key_new *n, struct err_note *note);
 /* Makes a user, its bindings and its key in one update; the namespace, too, when it is not there. secret: the
  * whole key, given out here and never again; NUL-terminated. Fails: ERR_BAD (names, unknown role), ERR_CONFLICT
  * (user name taken), ERR_LIMIT. */

@@ -29,20 +29,25 @@ static bool is_plain(str s, size_t bytes_max)
     return true;
 }
 
-static err check_new(struct create *c)
+static str space_of(const struct auth_key_new *n)
 {
-    struct err_note *note = c->change.note;
-    bool is_system = str_eq(c->space, STR(AUTH_SYSTEM));
-    if (!is_plain(c->space, AUTH_NAME_BYTES_MAX) || (c->space.p[0] == '_' && !is_system)) {
-        err_note_set(note, "namespace is invalid; '%.*s'", STR_ARG(shown(c->space)));
+    return n->space.n > 0 ? n->space : STR(AUTH_SYSTEM);
+}
+
+err auth_key_check(const struct auth_key_new *n, struct err_note *note)
+{
+    str space = space_of(n);
+    bool is_system = str_eq(space, STR(AUTH_SYSTEM));
+    if (!is_plain(space, AUTH_NAME_BYTES_MAX) || (space.p[0] == '_' && !is_system)) {
+        err_note_set(note, "namespace is invalid; '%.*s'", STR_ARG(shown(space)));
         return ERR_BAD;
     }
-    if (!is_plain(c->name, AUTH_NAME_BYTES_MAX)) {
-        err_note_set(note, "username is invalid; '%.*s'", STR_ARG(shown(c->name)));
+    if (n->name.n > 0 && !is_plain(n->name, AUTH_NAME_BYTES_MAX)) {
+        err_note_set(note, "username is invalid; '%.*s'", STR_ARG(shown(n->name)));
         return ERR_BAD;
     }
-    err why = tag_check(c->n->tag, "key_tag", note);
-    if (why == ERR_OK && (c->n->roles_count == 0 || c->n->roles_count > AUTH_ROLES_OF_KEY_MAX)) {
+    err why = tag_check(n->tag, "key_tag", note);
+    if (why == ERR_OK && (n->roles_count == 0 || n->roles_count > AUTH_ROLES_OF_KEY_MAX)) {
         err_note_set(note, "a key has 1 to %d roles", AUTH_ROLES_OF_KEY_MAX);
         return ERR_BAD;
     }
@@ -127,11 +132,11 @@ err auth_key_create(struct auth *a, const struct auth_key_new *n, struct auth_ke
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct create c = { .change = { .auth = a, .note = note }, .n = n, .secret = secret };
     draw(&c);
-    c.space = n->space.n > 0 ? n->space : STR(AUTH_SYSTEM);
+    c.space = space_of(n);
     (void)snprintf(c.name_text, sizeof c.name_text, "key-%s", c.key_id); /* always fits */
     c.name = n->name.n > 0 ? n->name : str_of(c.name_text);
     secret[0] = '\0';
-    err why = check_new(&c);
+    err why = auth_key_check(n, note);
     if (why == ERR_OK)
         why = change_run(&c.change, decide_create, &c);
     OPENSSL_cleanse(c.random, sizeof c.random);
