@@ -2,7 +2,7 @@
  *
  *   pin            nothing the copy needs is punched or unlinked from here on
  *   index          LMDB's own consistent copy, to index/data.mdb.new
- *   tail           where the log ends now; not before the index's position. A folder with segments behind it is refused
+ *   tail           where the log ends now; not before the index's position. A folder with more behind it is refused
  *   segments       up to the tail, in order, beside those that are there: each complete as .next, or not at all; one
  *                  that is there in full is kept, and none replaced by one that is damaged in the store
  *   switch         STORE goes, the new segments and the new index replace the old, segments the source no longer has
@@ -445,8 +445,8 @@ static struct vlog_tail acknowledged(struct engine *e)
     return tail;
 }
 
-/* Are there segments behind the tail? Then the folder goes on where this store, restored from an older one, has taken
- * another way: not to be overwritten, nor to be mixed with. */
+/* Is there more behind the tail, in its segment or in others? Then the folder goes on where this store, restored from
+ * an older one, has taken another way: not to be overwritten, nor to be mixed with. */
 static bool target_is_ahead(const struct backup *b)
 {
     char last[VLOG_NAME_BYTES];
@@ -458,7 +458,8 @@ static bool target_is_ahead(const struct backup *b)
             close(fd);
         return false;
     }
-    bool ahead = false;
+    struct stat st;
+    bool ahead = fstatat(b->log_fd, last, &st, 0) == 0 && (uint64_t)st.st_size > b->tail.offset;
     for (struct dirent *d = readdir(dir); d != NULL && !ahead; d = readdir(dir))
         ahead = str_ends(str_of(d->d_name), STR(".seg")) &&
                 (strlen(d->d_name) > strlen(last) || strcmp(d->d_name, last) > 0);

@@ -314,14 +314,14 @@ static void a_read_only_store_is_backed_up(void **state)
     expect_whole(p);
 }
 
-static void a_later_backup_is_not_overwritten_from_an_earlier_state(void **state)
+/* The backup has so many rows more than the store it comes from, restored from the one before. */
+static void expect_refused_behind(struct pair *p, unsigned rows)
 {
-    struct pair *p = *state;
     struct scratch earlier;
     scratch_init(&earlier);
     earlier.segment_bytes = SEGMENT_BYTES;
     assert_int_equal(engine_backup(p->store.engine, earlier.dir, &p->r, &p->note), ERR_OK);
-    for (unsigned i = 0; i < ROWS; i++)
+    for (unsigned i = 0; i < rows; i++)
         put(p, i, 2);
     backed_up(p);
     scratch_open(&earlier);     /* restored, so to say, and written to */
@@ -331,6 +331,16 @@ static void a_later_backup_is_not_overwritten_from_an_earlier_state(void **state
     scratch_fini(&earlier);
     expect_whole(p);
     backed_up(p);
+}
+
+static void a_later_backup_is_not_overwritten_from_an_earlier_state(void **state)
+{
+    expect_refused_behind(*state, ROWS);
+}
+
+static void nor_when_both_end_in_the_same_segment(void **state)
+{
+    expect_refused_behind(*state, 1);
 }
 
 int main(void)
@@ -349,6 +359,7 @@ int main(void)
         FACT(a_wrong_place_is_the_callers_mistake),
         FACT(a_read_only_store_is_backed_up),
         FACT(a_later_backup_is_not_overwritten_from_an_earlier_state),
+        FACT(nor_when_both_end_in_the_same_segment),
     };
 #undef FACT
     return cmocka_run_group_tests(tests, NULL, NULL);
