@@ -355,7 +355,7 @@ static void settled(struct title_wait *w)
         return;
     }
     struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
-                                  .source = origin_metas(g->target.domain->origin) };
+                                  .source = render_source(g->target.domain->origin, g->want) };
     g->flight = (struct flight_waiter){ .deadline = w->deadline, .done = landed };
     err why = flight_join(g->app->flights, key, &maker, &g->flight);
     if (why != ERR_OK)

@@ -470,7 +470,7 @@ err render_make_join(struct page_get *g, bool fresh, struct flight_waiter *w)
         return ERR_LIMIT;
     struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
                                   .keep_idle = true, .fresh = fresh, .travels = true,
-                                  .source = g->target.domain->origin,
+                                  .source = render_source(g->target.domain->origin, WANT_RENDER),
                                   .share = { .fresh_ms = TRAVEL_MS, .encode = make_encode, .accept = make_accept } };
     render_share_id(&g->target, g->target.has_rev ? g->target.name.rev : 0, maker.share.id);
     return flight_join(g->app->flights, key, &maker, w);

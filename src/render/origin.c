@@ -208,12 +208,6 @@ void origin_measure(struct origin *o, struct origin_metrics *all, str domain)
     gate_measure(o->gate, o->meter);
 }
 
-const void *origin_metas(const struct origin *o)
-{
-    MAGIC_CHECK(o, ORIGIN_MAGIC);
-    return o->metas;
-}
-
 void origin_count_remembered(struct origin *o)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);

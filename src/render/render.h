@@ -62,8 +62,6 @@ void origin_metrics_free(struct origin_metrics **mp);
 void origin_measure(struct origin *o, struct origin_metrics *all, str domain);
 /* Somebody was told a remembered failure instead of asking. Thread: any. */
 void origin_count_remembered(struct origin *o);
-/* A name for its metadata, apart from its renders: as the source of flights. */
-const void *origin_metas(const struct origin *o);
 /* Has api.php: siteinfo, metadata. A template without api has not; its titles are keys as the store has them. */
 bool origin_has_api(const struct origin *o);
 
@@ -127,6 +125,9 @@ struct render_request {
 void render_start(struct render_request *r);
 /* done comes soon, with CANCELED unless it is on its way already. Thread: the loop's. */
 void render_cancel(struct render_request *r);
+/* A name for what waits at one gate, as the source of flights: those that wait for slow renders must not take the
+ * places of cheap ones. */
+const void *render_source(const struct origin *o, enum render_want want);
 
 /* A transform at the origin: POST {domain}/v3/transform/{from}/to/{to}[/{title}[/{rev}]] with a JSON body.
  * Promise-Non-Write-API-Action: true is always sent. At most half the origin's concurrency at once, the rest wait. */

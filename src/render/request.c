@@ -28,20 +28,25 @@ struct render_work {
     enum render_why why;    /* of PARSE, or of not starting */
 };
 
-static struct gate *gate_of(const struct render_request *r)
+static struct gate *gate_for(const struct origin *o, enum render_want want)
 {
-    switch (r->want) {
+    switch (want) {
     case WANT_RENDER:
     case WANT_LINT:
-        return r->origin->gate;
+        return o->gate;
     case WANT_META:
     case WANT_WIKITEXT:
-        return r->origin->metas;
+        return o->metas;
     case WANT_USER:
-        return r->origin->transforms;
+        return o->transforms;
     }
     INVARIANT(false);
     return NULL;
+}
+
+static struct gate *gate_of(const struct render_request *r)
+{
+    return gate_for(r->origin, r->want);
 }
 
 static void finish(struct render_work *w, enum render_why why)
@@ -428,4 +433,10 @@ void render_cancel(struct render_request *r)
         fetch_cancel(&w->fetch);
     else if (w->step == STEP_GATE && gate_cancel(gate_of(r), &w->pass))
         loop_post(r->origin->loop, refused_here, r);
+}
+
+const void *render_source(const struct origin *o, enum render_want want)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    return gate_for(o, want);
 }

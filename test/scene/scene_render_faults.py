@@ -234,6 +234,21 @@ def a_wiki_that_hangs_delays_no_other(binary):
 
 
 @scene
+def lint_that_hangs_delays_no_metadata(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        limits = ('--set', 'flight.makes_source_max=1')
+        with page_server(binary, *origin.options('localhost'), *limits) as server, origin.gate('lint') as gate:
+            crowd = Crowd(server, [(path('lint', 'A'), None)])
+            wait_until(lambda: gate.waiting == 1, 'it hangs')
+            for content in ('title', 'wikitext'):
+                eq(server.request('GET', path(content, 'A')).status, 200)
+            eq(gate.waiting, 1)
+            gate.open()
+            eq([answer.status for answer in crowd.wait()], [200])
+
+
+@scene
 def more_misses_than_the_limits_are_refused(binary):
     with Origin() as origin:
         for i in range(4):
