@@ -295,14 +295,16 @@ err tables_upkeep(struct tables *ts, bool *more, store_time *next)
     const struct engine_update removal = { .decide = upkeep_decide, .ctx = &k, .frees = true };
     if (e == ERR_OK && ahead.rows)
         e = engine_submit_wait(ts->engine, &removal);
+    if (e == ERR_OK) {
+        atomic_fetch_add_explicit(&ts->expired, k.expired, memory_order_relaxed);
+        atomic_fetch_add_explicit(&ts->dropped_rows, k.dropped, memory_order_relaxed);
+    }
     if (e == ERR_OK && ahead.indexes)
         e = index_upkeep(ts);
     if (e == ERR_OK && ahead.policies && !k.more) /* after what is due: it goes past all that is dead */
         e = trim_upkeep(ts);
     if (e != ERR_OK || (!ahead.rows && !ahead.indexes && !ahead.policies))
         return e;
-    atomic_fetch_add_explicit(&ts->expired, k.expired, memory_order_relaxed);
-    atomic_fetch_add_explicit(&ts->dropped_rows, k.dropped, memory_order_relaxed);
     e = look_ahead(ts, &ahead);
     *next = ahead.next;
     *more = k.more || ahead.indexes || ahead.policies;

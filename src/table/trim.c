@@ -436,13 +436,22 @@ static bool versioned(const struct schema *s, str key)
            key.n > partition_size + KEY_VERSION_BYTES;
 }
 
-err trim_deleted(struct engine_txn *t, const struct schema *s, str key)
+/* What counts in the group of a key, when the group is not that of one before it. */
+static err group_back(struct engine_txn *t, const struct schema *s, str key, str before)
 {
-    if (s->policy.kind == POLICY_ALL || !versioned(s, key))
+    if (!versioned(s, key))
         return ERR_OK;
     struct group g = group_of(t, s, key);
     g.changes_max = TABLE_KEEP_MAX;
-    return group_trim(t, &g);
+    return str_cmp(before, key_buf_str(&g.from)) >= 0 ? ERR_OK : group_trim(t, &g);
+}
+
+err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str last)
+{
+    if (s->policy.kind == POLICY_ALL)
+        return ERR_OK;
+    err e = group_back(t, s, first, STR_NONE);
+    return e == ERR_OK ? group_back(t, s, last, first) : e;
 }
 
 static void pass(struct trim_stored *at, const struct key_buf *row)

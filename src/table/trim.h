@@ -29,9 +29,9 @@ MUST_CHECK bool trim_unpack(struct cursor *c, struct schema *s);
  * keep it, the update must not go on. */
 MUST_CHECK err trim_written(struct engine_txn *t, const struct schema *s, str key, size_t partition_size,
                             struct err_note *note);
-/* key: of a row just deleted, the first or last of a range. What counts in its place comes back. */
-enum { TRIM_BACK_WRITES_MAX = 3 * TABLE_KEEP_MAX }; /* of one call */
-MUST_CHECK err trim_deleted(struct engine_txn *t, const struct schema *s, str key);
+/* Keys of the first and the last row of a range just deleted. What counts in their place comes back. */
+enum { TRIM_BACK_WRITES_MAX = 2 * 3 * TABLE_KEEP_MAX }; /* of two groups, three of a row */
+MUST_CHECK err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str last);
 
 /* Sees to stored rows of a table from key on, of one group, and moves key behind them. over: there are no more before
  * until. May pass looks_max by what stays of a group. */
@@ -43,7 +43,8 @@ MUST_CHECK err trim_stored(struct engine_txn *t, const struct schema *s, str unt
 MUST_CHECK err trim_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old, const struct schema *next);
 /* Is there anything for trim_upkeep? */
 MUST_CHECK err trim_due(struct engine_view *v, bool *any);
-/* Some rows' worth. Blocks: a pool thread. */
+/* Some rows' worth of the first table that can be trimmed; fewer where there is little room. Fails with what kept it
+ * from one before that, too. Blocks: a pool thread. */
 MUST_CHECK err trim_upkeep(struct tables *ts);
 
 #endif

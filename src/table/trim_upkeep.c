@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-enum { JOB_KEY_BYTES = 9 };
+enum { JOB_KEY_BYTES = 9, TRIM_SHRINK = 4 };
+
+static const str first_key = { .p = "T", .n = 1 };
 
 static err job_put(struct engine_txn *t, str job, str name, str at)
 {
@@ -35,10 +37,10 @@ err trim_migrate(struct engine_txn *t, uint32_t domain, const struct schema *old
     return job_put(t, (str){ .p = job, .n = sizeof job }, next->name, STR_NONE);
 }
 
-/* The first job; one that cannot be read is gone past. ERR_NOT_FOUND. Borrowed as rows are. */
-static err job_first(struct engine_view *v, struct engine_row *out)
+/* The first job from a key on; one that cannot be read is gone past. ERR_NOT_FOUND. Borrowed as rows are. */
+static err job_first(struct engine_view *v, str from, struct engine_row *out)
 {
-    struct engine_range range = { .space = SPACE_SCHEMA, .from = STR("T"), .until = STR("U") };
+    struct engine_range range = { .space = SPACE_SCHEMA, .from = from, .until = STR("U") };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     err e;
     do {
@@ -51,19 +53,19 @@ static err job_first(struct engine_view *v, struct engine_row *out)
 err trim_due(struct engine_view *v, bool *any)
 {
     struct engine_row row;
-    err e = job_first(v, &row);
+    err e = job_first(v, first_key, &row);
     *any = e == ERR_OK;
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
-/* One batch under way. */
-struct trimming { struct tables *tables; struct arena arena; };
+/* One batch under way: of the first job from a key on. */
+struct trimming { struct tables *tables; struct arena arena; struct key_buf from; bool found; unsigned looks_max; };
 
 /* Goes through the table for a while. */
-static err table_trim(struct engine_txn *t, str job, const struct schema *s, str from)
+static err table_trim(struct engine_txn *t, str job, const struct schema *s, str from, unsigned looks_max)
 {
     char head[KEY_HEAD_BYTES], end[KEY_HEAD_BYTES];
-    struct trim_stored at = { .looks_max = TABLE_UPKEEP_BATCH };
+    struct trim_stored at = { .looks_max = looks_max };
     head[0] = KEY_ROW;
     memcpy(head + 1, job.p + 1, sizeof head - 1);
     str prefix = { .p = head, .n = sizeof head }, until = engine_prefix_end(prefix, end);
@@ -85,10 +87,13 @@ static err trim_decide(struct engine_txn *t, void *ctx)
     struct schema *s;
     char key[JOB_KEY_BYTES];
     arena_reset(&k->arena);
-    err e = job_first(engine_txn_view(t), &row);
+    k->found = false;
+    err e = job_first(engine_txn_view(t), key_buf_str(&k->from), &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
     memcpy(key, row.key.p, sizeof key);
+    INVARIANT(key_buf_set(&k->from, row.key));
+    k->found = true;
     str job = { .p = key, .n = sizeof key }, value = arena_copy(&k->arena, row.value);
     struct cursor c = { .rest = value };
     str name = cursor_bytes(&c, cursor_be16(&c));
@@ -97,14 +102,32 @@ static err trim_decide(struct engine_txn *t, void *ctx)
     e = store_schema(k->tables, engine_txn_view(t), get_be32(key + 1), name, &k->arena, false, &s, NULL);
     if (e == ERR_NOT_FOUND || e == ERR_CORRUPT || (e == ERR_OK && s->number != get_be32(key + 5)))
         return engine_txn_delete(t, SPACE_SCHEMA, job);
-    return e == ERR_OK ? table_trim(t, job, s, c.rest) : e;
+    return e == ERR_OK ? table_trim(t, job, s, c.rest, k->looks_max) : e;
+}
+
+/* One batch of a job, smaller when it does not fit. */
+static err job_trim(struct trimming *k)
+{
+    const struct engine_update update = { .decide = trim_decide, .ctx = k, .frees = true };
+    k->looks_max = TABLE_UPKEEP_BATCH;
+    err e = engine_submit_wait(k->tables->engine, &update);
+    while ((e == ERR_FULL || e == ERR_LIMIT) && k->looks_max > 1) {
+        k->looks_max /= TRIM_SHRINK;
+        e = engine_submit_wait(k->tables->engine, &update);
+    }
+    return e;
 }
 
 err trim_upkeep(struct tables *ts)
 {
     struct trimming k = { .tables = ts };
     arena_init(&k.arena, 1 << 20);
-    err e = engine_update_wait(ts->engine, trim_decide, &k);
+    INVARIANT(key_buf_set(&k.from, first_key));
+    err e = job_trim(&k), first = e;
+    while ((e == ERR_CORRUPT || e == ERR_LIMIT) && k.found) { /* it stays, and does not hold up those behind it */
+        k.from.bytes[k.from.n++] = 0;
+        e = job_trim(&k);
+    }
     arena_fini(&k.arena);
-    return e;
+    return first == ERR_OK ? e : first;
 }

@@ -295,8 +295,7 @@ static err delete_trim(struct engine_txn *t, const struct table_step *st, const 
 {
     if (doomed->count == 0 || st->plan.whole_partition)
         return ERR_OK;
-    err e = trim_deleted(t, st->schema, key_buf_str(&doomed->first));
-    return e == ERR_OK ? trim_deleted(t, st->schema, key_buf_str(&doomed->last)) : e;
+    return trim_deleted(t, st->schema, key_buf_str(&doomed->first), key_buf_str(&doomed->last));
 }
 
 static err delete_apply(struct engine_txn *t, struct table_update *u, const struct table_step *st)
@@ -308,7 +307,7 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
     struct store_doomed doomed;
     store_doomed_init(&doomed);
     if (st->schema->policy.kind != POLICY_ALL)
-        doomed.writes_max -= 2 * TRIM_BACK_WRITES_MAX;
+        doomed.writes_max -= TRIM_BACK_WRITES_MAX;
     err e = store_collect(engine_txn_view(t), &range, u->delete_rows, engine_txn_now(t), &doomed);
     if (e == ERR_OK && doomed.more && u->writes_count > 1) {
         err_note_set(&u->note, "a delete in a batch may take %d rows at most, and fewer of a table with indexes",

@@ -1,6 +1,7 @@
 /* Goal: a long delete that meets a full disk does what there is room for, says how much that was, and goes on later; so
- * does one whose table is migrated meanwhile. Method: from some point on no more blocks can be reserved; what was
- * reserved before is there. Or the committer is held while the delete and the migration stand behind each other. */
+ * does one whose table is migrated meanwhile; a new policy is applied on a full disk, too. Method: from some point on
+ * no more blocks can be reserved; what was reserved before is there. Or the disk has less room than the reserve that is
+ * kept for what frees. Or the committer is held while the delete and the migration stand behind each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,9 +161,54 @@ static void a_long_delete_whose_table_is_migrated_says_what_is_done(void **state
     assert_int_equal(t->rows_deleted, ROWS - TABLE_DELETE_ROWS_MAX);
 }
 
+enum { VERSIONS = 20 };
+#define VERSIONED(version, policy) "{'version':" version ",'attributes':{'key':'string','tid':'timeuuid'},'index':[" \
+    "{'attribute':'key','type':'hash'},{'attribute':'tid','type':'range','order':'desc'}]" policy "}"
+#define LATEST ",'revisionRetentionPolicy':{'type':'latest','count':1,'grace_ttl':60}"
+
+static void versions_put(void)
+{
+    char json[KEY_BYTES + 200], tid[TID_TEXT_BYTES + 1];
+    for (unsigned i = 0; i < VERSIONS; i++) {
+        tid_format(tid_make(tid_ticks((store_time){ .ns = i * NS_PER_S }), 7), tid);
+        (void)snprintf(json, sizeof json, "{'attributes':{'key':'%s','tid':'%s'}}", key, tid);
+        must_put(t, "v", json);
+    }
+}
+
+static void versions_are(const char *want)
+{
+    char query[KEY_BYTES + 100];
+    (void)snprintf(query, sizeof query, "{'attributes':{'key':'%s'},'limit':2,'proj':['tid']}", key);
+    assert_int_equal(tabletest_get(t, 1, "v", query), ERR_OK);
+    assert_non_null(strstr(t->answer, want));
+}
+
+static void a_new_policy_is_applied_on_a_full_disk(void **state)
+{
+    (void)state;
+    store_time next;
+    memset(key, 'k', KEY_BYTES);
+    must_create(t, "v", VERSIONED("1", ""));
+    versions_put();
+    must_create(t, "v", VERSIONED("2", LATEST));
+    t->scratch.free_bytes_min = UINT64_MAX / 2;
+    tabletest_reopen(t);
+    must_refuse(t, tabletest_create(t, 1, "w", VERSIONED("1", "")), ERR_FULL, "");
+    versions_are("},{");
+    tabletest_upkeep(t, &next);
+    tabletest_advance(t, 60);
+    tabletest_upkeep(t, &next);
+    t->scratch.free_bytes_min = 0;
+    tabletest_reopen(t);
+    versions_are("[{'tid':'");
+    assert_null(strstr(t->answer, "},{"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_new_policy_is_applied_on_a_full_disk, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_long_delete_on_a_full_disk_says_what_is_done, tabletest_setup,
                                         tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_long_delete_whose_table_is_migrated_says_what_is_done, tabletest_setup,

@@ -469,6 +469,36 @@ static void the_upkeep_applies_a_new_policy_to_all_rows(void **state)
     must_get(t, "r", "{'proj':'rev'}", left);
 }
 
+static err job_spoil(struct engine_txn *txn, void *ctx)
+{
+    (void)ctx;
+    char job[9] = "T", value[2 + 1 + ENGINE_KEY_BYTES_MAX + 1]; /* to go on at a key that no row can have */
+    put_be32(job + 1, 1);
+    put_be32(job + 5, 1);
+    memset(value, 'x', sizeof value);
+    put_be16(value, 1);
+    value[2] = 'a';
+    return engine_txn_put(txn, SPACE_SCHEMA, (str){ .p = job, .n = sizeof job },
+                          (str){ .p = value, .n = sizeof value }, STR_NONE);
+}
+
+static void a_table_that_cannot_be_trimmed_does_not_hold_up_the_next(void **state)
+{
+    (void)state;
+    bool more = true;
+    store_time next;
+    must_create(t, "a", SCHEMA("1", ""));
+    must_create(t, "r", SCHEMA("1", ""));
+    put_at(1, 0, "o", "");
+    put_at(1, 1, "n", "");
+    must_create(t, "r", SCHEMA("2", POLICY("'type':'latest','count':1,'grace_ttl':60")));
+    assert_int_equal(engine_update_wait(t->scratch.engine, job_spoil, NULL), ERR_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tables_upkeep(t->tables, &more, &next), ERR_CORRUPT);
+    tabletest_advance(t, 60);
+    comments(1, "n");
+}
+
 static void a_busy_group_loses_all_that_a_new_policy_lets_go(void **state)
 {
     (void)state;
@@ -557,6 +587,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(random_histories_keep_what_latest_says, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(random_histories_keep_what_interval_says, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(the_upkeep_applies_a_new_policy_to_all_rows, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_table_that_cannot_be_trimmed_does_not_hold_up_the_next, tabletest_setup,
                                         tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_busy_group_loses_all_that_a_new_policy_lets_go, tabletest_setup,
                                         tabletest_teardown),
