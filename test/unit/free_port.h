@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Below those that the kernel gives away, so that nobody is given it before it is used. Fails the test when none is. */
+/* Below those that the kernel gives away, so that nobody is given it before it is used. Each is given
+ * once. Fails the test when none is. */
 uint16_t free_port(void);
 
 #endif
