@@ -9,17 +9,6 @@
 
 __extension__ typedef __int128 ticks_wide; /* ticks times 100 pass 63 bits */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static bool is_dash_place(size_t i)
 {
     return i == 8 || i == 13 || i == 18 || i == 23;
@@ -37,7 +26,7 @@ bool tid_parse(str text, struct tid *out)
                 return false;
             continue;
         }
-        int digit = hex_digit(text.p[i]);
+        int digit = str_hex_digit(text.p[i]);
         if (digit < 0)
             return false;
         bytes[nibbles / 2] = (unsigned char)(bytes[nibbles / 2] << 4 | digit);

@@ -122,11 +122,6 @@ static err stores_open(struct server *s, struct err_note *note)
     return why;
 }
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The kernel's id of this boot, which tells whether leases were written in it; zero when the kernel does not say. */
 static void read_boot(unsigned char out[16])
 {
@@ -137,7 +132,7 @@ static void read_boot(unsigned char out[16])
         (void)close(fd); /* nothing was written */
     memset(out, 0, 16);
     for (size_t i = 0, digits = 0; i < (size_t)(n < 0 ? 0 : n) && digits < 32; i++) {
-        int value = hex_value(text[i]);
+        int value = str_hex_digit(text[i]);
         if (value < 0)
             continue;
         out[digits / 2] = (unsigned char)(out[digits / 2] << 4 | value);

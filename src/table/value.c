@@ -127,15 +127,6 @@ static str keep_float(struct arena *a, float v)
     return keep_be32(a, bits & sign32 ? ~bits : bits | sign32);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool uuid_parse(str text, unsigned char out[UUID_BYTES])
 {
     if (text.n != UUID_TEXT_BYTES)
@@ -147,7 +138,7 @@ static bool uuid_parse(str text, unsigned char out[UUID_BYTES])
                 return false;
             continue;
         }
-        int high = hex_digit(text.p[i]), low = hex_digit(text.p[i + 1]);
+        int high = str_hex_digit(text.p[i]), low = str_hex_digit(text.p[i + 1]);
         if (high < 0 || low < 0)
             return false;
         out[at++] = (unsigned char)(high << 4 | low);
