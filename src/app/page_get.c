@@ -100,6 +100,8 @@ static void read_start(struct page_get *g)
 static void order_done(struct page_order *o, err why)
 {
     struct page_get *g = CONTAINER_OF(o, struct page_get, order);
+    int64_t ttl_ns = g->target.config->page.policy.stash_ttl_ns;
+    stash_keep(g->app, g->taken, why == ERR_OK ? stash_part(stash_bytes(&g->render), o->pinned_ns, ttl_ns) : 0);
     bool unwritten = why == ERR_FULL && o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
     if (why != ERR_OK && !unwritten) {
         unpin(g);
@@ -307,7 +309,8 @@ void page_get_find(struct page_get *g)
 static bool may_pin(struct page_get *g)
 {
     int64_t ttl_ns = g->target.config->page.policy.stash_ttl_ns;
-    if (!g->stash || stash_take(g->app, stash_pin_bytes(&g->render, ttl_ns, clock_store(g->app->clock))))
+    g->taken = g->stash ? stash_pin_bytes(&g->render, ttl_ns, clock_store(g->app->clock)) : 0;
+    if (!g->stash || stash_take(g->app, g->taken))
         return true;
     unpin(g);
     stash_answer_full(g->x);
@@ -321,12 +324,12 @@ static void go_on(struct page_get *g)
         answer(g);
         return;
     }
-    if (order && !may_pin(g))
-        return;
     if (!g->deferred && !app_page_may_wait(g->x)) {
         unpin(g);
         return;
     }
+    if (order && !may_pin(g))
+        return;
     if (!g->deferred) {
         g->deadline = app_wait_deadline(g->x, g->app);
         g->deferred = true;

@@ -78,6 +78,7 @@ struct page_get {
     /* waiting */
     bool deferred;
     struct page_order order;
+    uint64_t taken;          /* of what may be kept for editors */
     struct engine_pin pin;
     bool pinned, cold;
     struct loop_job job;

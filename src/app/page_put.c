@@ -19,6 +19,7 @@ struct put {
     struct page_target target;
     struct title_wait wait;
     struct page_put op;
+    uint64_t taken;          /* of what may be kept for editors */
 };
 
 static void answer_stored(struct put *p)
@@ -55,6 +56,7 @@ static void answer_refused(struct put *p, err why)
 static void put_done(struct page_put *op, err why)
 {
     struct put *p = CONTAINER_OF(op, struct put, op);
+    stash_keep(p->app, p->taken, why == ERR_OK ? stash_part(p->taken, op->pinned_ns, op->stash_ns) : 0);
     if (why == ERR_OK)
         answer_stored(p);
     else
@@ -106,6 +108,7 @@ static void put_begin(struct put *p)
         stash_answer_full(p->x);
         return;
     }
+    p->taken = pin ? bytes_of(&p->op) : 0;
     p->op.domain = t->domain->number;
     p->op.title = t->title;
     p->op.rev = t->name.rev;
@@ -119,6 +122,8 @@ static void put_begin(struct put *p)
     p->op.allow = http_common(p->x)->any_conditional ? put_allowed : NULL;
     p->op.allow_ctx = p;
     err why = page_put_start(t->bucket, &p->op);
+    if (why != ERR_OK)
+        stash_keep(p->app, p->taken, 0);
     if (why == ERR_LIMIT)
         app_problem(p->x, 413, "content_too_large", NULL,
                     p->op.note.text[0] != 0 ? str_of(p->op.note.text)

@@ -36,23 +36,51 @@ static str forwarded_for(const struct config *c, str field)
     }
 }
 
-/* Where the request comes from, as far as who says it is believed. *own: from our own network, through no proxy. */
-static str client_of(const struct http_exchange *x, const struct config *c, bool *own)
+/* Where a request comes from, as far as who says it is believed. */
+struct asker {
+    str addresses[2];   /* a proxy sets one of two fields, and the other may be its client's own: both are paced */
+    unsigned count;
+    bool own;           /* from our own network, through no proxy */
+};
+
+/* What is no address is one client together (pace.h). */
+static bool is_same(str one, str other)
 {
+    struct address a, b;
+    bool has_a = address_parse(one, &a), has_b = address_parse(other, &b);
+    return has_a == has_b && (!has_a || memcmp(a.at, b.at, sizeof a.at) == 0);
+}
+
+static void asker_add(struct asker *k, str address)
+{
+    if (k->count == 0 || !is_same(k->addresses[0], address))
+        k->addresses[k->count++] = address;
+}
+
+static struct asker asker_of(const struct http_exchange *x, const struct config *c)
+{
+    struct asker k = { .count = 0 };
     struct address a;
     str peer = http_peer(x), said, path;
     bool is_said = http_header(x, "x-client-ip", &said), is_path = http_header(x, "x-forwarded-for", &path);
-    *own = !is_said && !is_path && address_parse(peer, &a) && address_is_private(&a);
-    if (!is_proxy(c, peer) || (!is_said && !is_path))
-        return peer;
-    return is_said ? str_trim(said) : forwarded_for(c, path);
+    bool believed = is_proxy(c, peer) && (is_said || is_path);
+    k.own = !is_said && !is_path && address_parse(peer, &a) && address_is_private(&a);
+    if (!believed)
+        asker_add(&k, peer);
+    if (believed && is_path)
+        asker_add(&k, forwarded_for(c, path));
+    if (believed && is_said)
+        asker_add(&k, str_trim(said));
+    return k;
 }
 
 bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct config_bucket *config)
 {
-    bool own;
-    str address = client_of(x, app->config, &own);
-    if (own || pace_take(app->pace, address, config->stash_per_s_max, clock_mono(app->clock)))
+    const struct asker k = asker_of(x, app->config);
+    bool may = true;
+    for (unsigned i = 0; i < k.count && may && !k.own; i++)
+        may = pace_take(app->pace, k.addresses[i], config->stash_per_s_max, clock_mono(app->clock));
+    if (may)
         return true;
     http_reply_header(x, STR("retry-after"), STR("1"));
     app_problem(x, 429, "request_rate_exceeded", NULL,
@@ -70,7 +98,13 @@ bool stash_take(const struct app *app, uint64_t n)
     return pace_keep(app->pace, n, first->stash_bytes_max, first->page.policy.stash_ttl_ns, clock_store(app->clock));
 }
 
-static uint64_t bytes_of(const struct page_render *r)
+void stash_keep(const struct app *app, uint64_t taken, uint64_t kept)
+{
+    if (kept < taken)
+        pace_give(app->pace, taken - kept);
+}
+
+uint64_t stash_bytes(const struct page_render *r)
 {
     uint64_t n = 0;
     for (unsigned i = 0; i < r->contents_count; i++)
@@ -78,13 +112,18 @@ static uint64_t bytes_of(const struct page_render *r)
     return n;
 }
 
+uint64_t stash_part(uint64_t n, int64_t pinned_ns, int64_t ttl_ns)
+{
+    if (pinned_ns <= 0)
+        return 0;
+    return pinned_ns >= ttl_ns ? n : (uint64_t)((double)n * ((double)pinned_ns / (double)ttl_ns));
+}
+
 uint64_t stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time now)
 {
     store_time until = store_time_add(now, ttl_ns);
     store_time from = store_time_before(now, r->stash_until) ? r->stash_until : now;
-    if (!store_time_before(from, until))
-        return 0;
-    return (uint64_t)((double)bytes_of(r) * ((double)(until.ns - from.ns) / (double)(until.ns - now.ns)));
+    return stash_part(stash_bytes(r), until.ns - from.ns, ttl_ns);
 }
 
 void stash_answer_full(struct http_exchange *x)
@@ -138,7 +177,7 @@ static bool keep_item(void *ctx, str key, const struct page_render *r)
         return false;
     struct kept *k = &l->items[l->count++];
     *k = (struct kept){ .bucket = bucket_at(l, l->at), .key = arena_copy(http_arena(l->x), key), .name = r->name,
-                        .until = r->stash_until, .bytes = bytes_of(r) };
+                        .until = r->stash_until, .bytes = stash_bytes(r) };
     k->title = str_skip(k->key, key.n - title.n);
     k->user = mark < key.n ? str_take(k->key, mark) : STR("");
     l->failed = l->failed || k->key.p == NULL;
@@ -337,16 +376,15 @@ static void removal_did(struct page_order *o, err why)
     loop_post(r->list->app->loop, removal_next, r);
 }
 
-/* The last one was removed: what it took of the quota is free again. */
+/* The last one was removed: what it took of the quota is free again. As stored, so never more than was taken: what of
+ * the bytes as sent is left comes back with time. */
 static void give_back(struct removal *r)
 {
     const struct app *app = r->list->app;
     const struct kept *k = &r->list->items[r->done - 1];
-    int64_t ttl_ns = app->config->buckets[0].page.policy.stash_ttl_ns;
-    double left = (double)(k->until.ns - clock_store(app->clock).ns) / (double)ttl_ns;
+    int64_t ttl_ns = page_bucket_opts_of(k->bucket)->policy.stash_ttl_ns;
     r->bytes += k->bytes;
-    if (left > 0)
-        pace_give(app->pace, (uint64_t)((double)k->bytes * (left < 1 ? left : 1)));
+    stash_keep(app, stash_part(k->bytes, r->order.pinned_ns, ttl_ns), 0);
 }
 
 static void removal_next(void *ctx)

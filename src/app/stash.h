@@ -18,13 +18,19 @@
 enum { STASH_STEPS_MAX = 10000, STASH_REMOVE_MAX = 100 };
 
 /* May this client pin one more render now? The own network is not paced, unless the fields of a proxy say that a
- * request only came through it: then whom a trusted proxy names is, whoever that is, and all clients of another as one.
- * False: answered 429. */
+ * request only came through it: then whom a trusted proxy names is, whoever that is (by each of two fields: one may be
+ * its client's own), and all clients of another as one. False: answered 429. */
 MUST_CHECK bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct config_bucket *config);
 /* Is there room for n bytes more? Then they are taken. Thread: any. */
 MUST_CHECK bool stash_take(const struct app *app, uint64_t n);
+/* Of `taken` bytes only so many are kept after all: the rest is free again. Thread: any. */
+void stash_keep(const struct app *app, uint64_t taken, uint64_t kept);
 /* What a pin on this render until ttl_ns from now takes: nothing, when it has one as long. Pure. */
 uint64_t stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time now);
+/* What n bytes take that are pinned for pinned_ns longer than they were. Pure. */
+uint64_t stash_part(uint64_t n, int64_t pinned_ns, int64_t ttl_ns);
+/* A render as stored. Pure. */
+uint64_t stash_bytes(const struct page_render *r);
 /* Answers 507 stash_full. */
 void stash_answer_full(struct http_exchange *x);
 

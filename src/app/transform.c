@@ -68,6 +68,7 @@ struct transform {
     str unwrapped;
     store_time began;
     bool stash_full;
+    uint64_t taken;          /* of what may be kept for editors */
     struct page_put put;
 };
 
@@ -115,6 +116,7 @@ static void answer_kept(struct transform *t)
     const struct render_content *html = part_find(t, "html");
     char tid[TID_TEXT_BYTES + 1];
     str body = t->put.contents[0].raw;
+    stash_keep(t->app, t->taken, t->why == ERR_OK ? stash_part(t->taken, t->put.pinned_ns, t->put.stash_ns) : 0);
     if (t->stash_full) {
         stash_answer_full(t->x);
         return;
@@ -164,9 +166,11 @@ static err keep(struct transform *t)
     if (why != ERR_OK || html == NULL || parsoid == NULL)
         return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
     int64_t ttl_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns;
-    t->stash_full = !stash_take(t->app, html->raw.n + parsoid->raw.n + t->fields.wikitext.n);
+    uint64_t n = html->raw.n + parsoid->raw.n + t->fields.wikitext.n;
+    t->stash_full = !stash_take(t->app, n);
     if (t->stash_full)
         return ERR_FULL;
+    t->taken = n;
     t->put = (struct page_put){ .domain = which.domain, .title = which.title, .rev = which.name.rev, .has_tid = true,
                                 .stash_ns = ttl_ns, .deadline = app_page_deadline(t->app), .arena = t->arena,
                                 .contents_count = STASHED_CONTENTS, .done = put_done };

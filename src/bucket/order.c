@@ -46,6 +46,7 @@ static err pin(struct page_order *o, struct title *t)
     if (e == ERR_OK && o->kind == ORDER_STASH) {
         until = store_time_add(now, policy_of(o)->stash_ttl_ns);
         if (store_time_before(row.r.stash_until, until)) {
+            o->pinned_ns = policy_of(o)->stash_ttl_ns - retention_stash_left(&row.r, now);
             row.r.stash_until = until;
             e = write_pin(o, t, &row);
         }
@@ -116,6 +117,7 @@ static err unstash(struct page_order *o, struct title *t)
         return ERR_OK;
     if (e != ERR_OK)
         return e;
+    o->pinned_ns = retention_stash_left(&row.r, t->look.now);
     if (o->drop) {
         o->changed = true;
         o->purged_now++;
@@ -329,6 +331,7 @@ static err order_decide(struct engine_txn *txn, void *ctx)
     struct title t;
     o->changed = o->extended = o->more = o->settling = false;
     o->purged_now = 0;
+    o->pinned_ns = 0;
     page_key_title(&key, o->bucket->number, o->domain, o->title);
     err e = title_begin(&t, txn, o->bucket, &key);
     if (e != ERR_OK)

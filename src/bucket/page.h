@@ -152,6 +152,7 @@ struct page_put {
     /* out: ERR_OK; else ERR_CONFLICT, ERR_GONE (trace), ERR_BAD, and what the engine says */
     struct page_name stored;
     bool latest, applied, created; /* created: 201, else 200 */
+    int64_t pinned_ns;          /* by how much longer than before it is pinned now */
     struct page_trace trace;
     struct err_note note;
     /* the module's */
@@ -192,6 +193,7 @@ struct page_order {
     /* out; ERR_NOT_FOUND, ERR_GONE with trace (a purge, an unstash of nothing is ERR_OK) */
     struct page_render render;  /* as it is after the order; its blob is not readable */
     uint64_t purged;
+    int64_t pinned_ns;          /* STASH: by how much longer than before it is pinned; UNSTASH: how long it was to be */
     struct page_trace trace;
     struct err_note note;
     /* the module's */

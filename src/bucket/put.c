@@ -67,6 +67,7 @@ static err answer_stored(struct insert *in, struct page_row *row)
     err e = correct_place(in, row);
     store_time until = store_time_add(in->title.look.now, p->stash_ns);
     if (e == ERR_OK && p->stash_ns > 0 && store_time_before(row->r.stash_until, until)) {
+        p->pinned_ns = p->stash_ns - retention_stash_left(&row->r, in->title.look.now);
         row->r.stash_until = until;
         retention_repin(&p->bucket->plan.policy, &row->r, in->title.look.now);
         p->changed = true;
@@ -272,6 +273,7 @@ static err apply(struct insert *in)
     p->stored = in->row.r.name;
     p->latest = latest;
     p->applied = p->created = p->changed = true;
+    p->pinned_ns = p->stash_ns;
     p->superseded = supersedes;
     return e;
 }
@@ -282,6 +284,7 @@ static err put_decide(struct engine_txn *t, void *ctx)
     struct page_key key;
     struct insert in = { .put = p };
     p->changed = p->superseded = false;
+    p->pinned_ns = 0;
     page_key_title(&key, p->bucket->number, p->domain, p->title);
     err e = title_begin(&in.title, t, p->bucket, &key);
     if (e == ERR_OK)

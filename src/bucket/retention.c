@@ -118,6 +118,11 @@ void retention_repin(const struct page_policy *p, struct page_render *r, store_t
     r->due_at = store_time_max(retention_due(p, r), now);
 }
 
+int64_t retention_stash_left(const struct page_render *r, store_time now)
+{
+    return store_time_before(now, r->stash_until) ? r->stash_until.ns - now.ns : 0;
+}
+
 void retention_replan(const struct page_plan *plan, enum page_policy_kind before, struct page_render *r,
                       bool out_of_group)
 {

@@ -39,6 +39,8 @@ void retention_keep(const struct page_policy *p, struct page_render *r);        
 store_time retention_due(const struct page_policy *p, const struct page_render *r);
 /* After a pin changed: due_at anew, but never before now, so that what was readable is not gone earlier. */
 void retention_repin(const struct page_policy *p, struct page_render *r, store_time now);
+/* How much longer a stash pins r. */
+int64_t retention_stash_left(const struct page_render *r, store_time now);
 
 /* A render planned under the plan before (whose kind is before), still there when the plan changed: as this plan
  * sees it. out_of_group: at least `count` renders of its group precede it. */

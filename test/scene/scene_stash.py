@@ -95,6 +95,23 @@ def a_pin_that_is_taken_away_holds_nothing_alive_and_frees_its_room(binary):
 
 
 @scene
+def what_was_not_kept_after_all_takes_no_room(binary):
+    bound = ('--set', 'page.stash_bytes_max=9k', '--set', 'page.codec=identity')
+    with page_server(binary, *bound) as server:
+        def ask(title, rev, name, fill):
+            return server.request('PUT', path('html', title, rev, name) + '?stash=true', {'Content-Type': 'text/html'},
+                                  fill * 4000).status
+        eq(ask('A', 1, tid(), b'A'), 201)
+        for _ in range(3):
+            eq(ask('A', 1, tid(), b'A'), 200)                # it is kept as long already
+            eq(ask('A', 1, tid(), b'B'), 409)
+            eq(ask('A', 1, tid(DAY), b'B'), 400)
+        eq(ask('B', 1, tid(), b'B'), 201)
+        problem(server.request('PUT', path('html', 'C', 1, tid()) + '?stash=true', {'Content-Type': 'text/html'},
+                               b'C' * 4000), 507, 'stash_full')
+
+
+@scene
 def the_client_shows_and_takes_away(binary):
     with page_server(binary) as server:
         client = Client(binary, server)
