@@ -15,7 +15,8 @@
  *  4. Should a commit find the map full all the same (the map was made smaller, or an estimate is wrong), nothing is
  *     lost: LMDB has written nothing that its last state reaches, the transaction is thrown away whole, its rows and
  *     the position with them; the overlay stays, readers look at it first, the log keeps its records (space.c, 1), and
- *     the commit is tried again, as after a full disk.
+ *     the commit is tried again, as after a full disk, behind one of next to nothing: what the last commit freed is
+ *     taken by the one after the next at the earliest.
  *
  * The bounds, per tree: a row changes one leaf and the branches above it, and each of these is split in two or touches
  * one sibling; never more leaves than there are and than the bytes written can make. */
@@ -190,7 +191,7 @@ static err step(struct engine *e)
     MDB_txn *txn;
     struct vlog_tail at;
     store_time greatest;
-    if (e->room.used + SPARE_PAGES > e->index_pages)
+    if (e->room.used + least(SPARE_PAGES, e->room.tail) > e->index_pages)
         return ERR_OK; /* the disk is full too */
     if (mdb_txn_begin(e->env, NULL, 0, &txn) != 0)
         return ERR_IO;

@@ -151,7 +151,20 @@ static err sync_log(struct engine *e)
     return why;
 }
 
-/* Tries until it works, the disk is full and the engine closes, or it fails for good. */
+/* Waits before the commit that found no room is tried again. On a disk that is not full the map was: then with what
+ * the commit before it freed, which only the one after the next can take. */
+static err wait_for_pages(struct engine *e)
+{
+    (void)wait_for_wake(e, FULL_RETRY_MS); /* tries again whoever woke it */
+    if (atomic_load(&e->index_full))
+        return ERR_OK;
+    err why = index_refresh(e, UINT64_MAX);
+    if (why != ERR_OK)
+        engine_fail(e, "measuring the index", err_name(why));
+    return why;
+}
+
+/* Tries until it works, the disk or the map is full and the engine closes, or it fails for good. */
 static err apply_frozen(struct engine *e)
 {
     for (;;) {
@@ -171,10 +184,11 @@ static err apply_frozen(struct engine *e)
         e->index_stuck = true;
         pthread_cond_broadcast(&e->index_moved);
         pthread_mutex_unlock(&e->index);
-        if (!stop)
-            (void)wait_for_wake(e, FULL_RETRY_MS); /* tries again whoever woke it */
         if (stop)
             return ERR_FULL; /* the log has it all; the next start replays it */
+        why = wait_for_pages(e);
+        if (why != ERR_OK)
+            return why;
     }
 }
 

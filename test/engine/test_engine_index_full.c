@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,6 +22,8 @@ enum {
     INDEX_BYTES = 3 << 20,
     VALUE_BYTES_MAX = ENGINE_VALUE_BYTES_MAX,
     BLOB_BYTES_MAX = 3000,
+    STEP_BYTES = 32 << 12,     /* for a commit of next to nothing */
+    INDEX_TIMEOUT_S = 30,
 };
 
 struct store {
@@ -319,6 +323,60 @@ static void a_commit_that_meets_the_end_of_the_map_loses_nothing(void **state)
     expect_sound(s->scratch.engine);
 }
 
+/* Of these versions none has a blob. */
+static err all_decide(struct engine_txn *t, void *ctx)
+{
+    const struct store *s = ctx;
+    err why = ERR_OK;
+    for (unsigned i = 0; i < KEYS && why == ERR_OK; i++) {
+        char key[64], value[VALUE_BYTES_MAX];
+        str k = key_of(i, key);
+        why = s->version[i] > 0 ? engine_txn_delete(t, SPACE_ROW, k)
+                                : engine_txn_put(t, SPACE_ROW, k, value_of(3 * (i + 1), value), STR_NONE);
+    }
+    return why;
+}
+
+/* Puts all keys, or deletes them when they are there: with one commit of the index. */
+static void change_all(struct store *s)
+{
+    assert_int_equal(engine_update_wait(s->scratch.engine, all_decide, s), ERR_OK);
+    assert_int_equal(engine_flush(s->scratch.engine), ERR_OK);
+    for (unsigned i = 0; i < KEYS; i++)
+        s->version[i] = s->version[i] > 0 ? 0 : 3 * (i + 1);
+}
+
+/* Pages that the last commit freed, rows in the log that need them, and next to nothing behind the last page. */
+static void a_commit_takes_in_the_end_what_the_one_before_it_freed(void **state)
+{
+    struct store *s = *state;
+    char data[2 * SCRATCH_PATH_BYTES], aside[2 * SCRATCH_PATH_BYTES];
+    struct stat st;
+    scratch_path(&s->scratch, "index/data.mdb", data);
+    scratch_path(&s->scratch, "aside", aside);
+    s->scratch.index_bytes_max = 256 << 20;
+    store_open(s);
+    change_all(s);
+    change_all(s);
+    scratch_close(&s->scratch);
+    copy_file(data, aside);
+    store_open(s);
+    change_all(s);
+    scratch_close(&s->scratch);
+    copy_file(aside, data);
+    assert_int_equal(unlink(aside), 0);
+    assert_int_equal(stat(data, &st), 0);
+    s->scratch.index_bytes_max = (uint64_t)st.st_size + STEP_BYTES;
+    store_open(s);
+    time_t deadline = time(NULL) + INDEX_TIMEOUT_S;
+    err why = engine_flush(s->scratch.engine);
+    for (; why == ERR_FULL && time(NULL) < deadline; why = engine_flush(s->scratch.engine))
+        (void)usleep(1000);
+    assert_int_equal(why, ERR_OK);
+    compare(s);
+    expect_sound(s->scratch.engine);
+}
+
 static int setup(void **state)
 {
     struct store *s = calloc(1, sizeof(*s));
@@ -347,6 +405,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_reader_keeps_freed_pages_until_it_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(random_histories_at_the_limit_match_the_reference, setup, teardown),
         cmocka_unit_test_setup_teardown(a_commit_that_meets_the_end_of_the_map_loses_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_commit_takes_in_the_end_what_the_one_before_it_freed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
