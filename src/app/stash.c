@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+_Static_assert((int)STASH_STEPS_MAX > (int)PAGE_DAMAGED_MAX, "a walk comes further each time");
+
 static bool is_proxy(const struct config *c, str address)
 {
     struct address a;

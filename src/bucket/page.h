@@ -98,7 +98,8 @@ struct page_stash_walk {
     unsigned steps;            /* so many renders are looked at at most. Out: how many are left */
 };
 /* Renders that a stash pins now, by title, newest first, until each->render returns false (which is not gone past) or
- * steps are used up: *more. There is no index of them: all of a domain's renders are looked at. */
+ * steps are used up: *more. There is no index of them: all of a domain's renders are looked at. Where a damaged row
+ * stands is not believed, so with no more steps than PAGE_DAMAGED_MAX a walk may come no further. */
 MUST_CHECK err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash_walk *w,
                             const struct page_each *each, bool *more);
 

@@ -119,8 +119,14 @@ static void stashes_are_found_in_steps_and_end_by_order(void **state)
     }
     for (unsigned steps = 1; steps < 6; steps++)
         assert_int_equal(stashed_revs(f, steps), 421);
+    int64_t pinned_ns = o.pinned_ns;
+    assert_true(pinned_ns > 0);
+    assert_int_equal(fix_order(f, ORDER_STASH, names[2], &o), ERR_OK);
+    assert_int_equal(o.pinned_ns, 0); /* as long already */
     assert_int_equal(fix_order(f, ORDER_UNSTASH, names[2], &o), ERR_OK);
+    assert_int_equal(o.pinned_ns, pinned_ns);
     assert_int_equal(fix_order(f, ORDER_UNSTASH, names[2], &o), ERR_OK);
+    assert_int_equal(o.pinned_ns, 0); /* gone already */
     assert_int_equal(stashed_revs(f, 2), 41);
     fake_clock_advance(&f->clock, GRACE);
     struct page_trace t;
