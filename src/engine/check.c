@@ -285,13 +285,21 @@ static void each_segment(struct check *c, bool count_only)
 
 /* ---- what is not indexed yet ---- */
 
+/* Of one segment, when it is to be that one alone. */
 static void check_overlay(struct check *c, const struct overlay *o, uint64_t seq)
 {
+    uint32_t only = c->opts->segment;
     if (o == NULL)
         return;
     for (const struct overlay_node *n = overlay_next(o, NULL, seq); n != NULL; n = overlay_next(o, n, seq))
-        if (blob_in_log(&n->blob))
+        if (blob_in_log(&n->blob) && (only == 0 || n->blob.segment == only))
             check_value(c, &n->blob, str_skip(overlay_key(n), 1));
+}
+
+static void check_unindexed(struct check *c)
+{
+    check_overlay(c, c->view->layers[2], c->view->seqs[2]);
+    check_overlay(c, c->view->layers[1], c->view->seqs[1]);
 }
 
 static void check_all(struct check *c)
@@ -301,8 +309,7 @@ static void check_all(struct check *c)
     each_segment(c, false);
     if (c->rows_in_log != c->records_matched)
         each_row(c, find_lost, false);
-    check_overlay(c, c->view->layers[2], c->view->seqs[2]);
-    check_overlay(c, c->view->layers[1], c->view->seqs[1]);
+    check_unindexed(c);
     progress(c, c->total - (c->done < c->total ? c->done : c->total));
 }
 
@@ -311,6 +318,7 @@ static void check_one(struct check *c, uint32_t segment)
     struct index_segment s;
     if (index_segment_next(c->engine, c->view->txn, segment, &s) == ERR_OK && s.number == segment)
         check_segment(c, &s);
+    check_unindexed(c);
 }
 
 err engine_check(struct engine *e, const struct engine_check_opts *opts)

@@ -215,7 +215,7 @@ struct engine_check_opts {
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
     uint64_t pace_bytes_per_s;
-    uint32_t segment;         /* only this one of the log, as far as it is indexed; 0: all there is */
+    uint32_t segment;         /* only this one of the log; behind the index only values; 0: all there is */
 };
 MUST_CHECK err engine_check(struct engine *e, const struct engine_check_opts *opts);
 /* Copies a consistent state of the store to dir while it runs; what dir already holds of this store is not

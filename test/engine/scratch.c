@@ -93,6 +93,18 @@ void scratch_path(const struct scratch *s, const char *name, char out[2 * SCRATC
     assert_true(snprintf(out, 2 * SCRATCH_PATH_BYTES, "%s/%s", s->dir, name) < 2 * SCRATCH_PATH_BYTES);
 }
 
+void scratch_copy_file(const char *from, const char *to)
+{
+    static char bytes[1 << 16];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    assert_non_null(in);
+    assert_non_null(out);
+    for (size_t n; (n = fread(bytes, 1, sizeof(bytes), in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, n, out), n);
+    (void)fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
 struct put {
     enum engine_space space;
     str key, value, bytes;

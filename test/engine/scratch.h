@@ -30,6 +30,8 @@ err scratch_try(struct scratch *s, bool read_only, struct err_note *note);
 void scratch_close(struct scratch *s);
 /* dir/name as one path. */
 void scratch_path(const struct scratch *s, const char *name, char out[2 * SCRATCH_PATH_BYTES]);
+/* Paths; what is at to is replaced. */
+void scratch_copy_file(const char *from, const char *to);
 
 /* One row, waited for. */
 err scratch_put(struct scratch *s, enum engine_space space, str key, str value, str bytes);

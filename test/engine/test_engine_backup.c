@@ -187,6 +187,35 @@ static void a_damaged_store_does_not_overwrite_its_last_good_copy(void **state)
     backed_up(p);
 }
 
+/* The store as after a kill: its index does not know the last row, which is read from the log again. */
+static void nor_from_one_damaged_where_the_index_does_not_reach(void **state)
+{
+    struct pair *p = *state;
+    static const char last[] = "log/00000004.seg";
+    char data[2 * SCRATCH_PATH_BYTES], aside[2 * SCRATCH_PATH_BYTES], path[2 * SCRATCH_PATH_BYTES];
+    struct err_note note = { .text = "" };
+    struct stat st;
+    backed_up(p);
+    scratch_close(&p->store);
+    scratch_path(&p->store, "index/data.mdb", data);
+    scratch_path(&p->store, "aside", aside);
+    scratch_copy_file(data, aside);
+    scratch_open(&p->store);
+    put(p, ROWS, 1);
+    scratch_close(&p->store);
+    scratch_copy_file(aside, data);
+    if (scratch_try(&p->store, true, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    scratch_path(&p->store, last, path);
+    assert_int_equal(stat(path, &st), 0);
+    flip(&p->store, last, st.st_size - VALUE_BYTES / 2);
+    assert_int_equal(back_up(p), ERR_CORRUPT);
+    expect_says(p, last);
+    expect_says(p, "in the store itself");
+    expect_whole(p);
+    assert_int_equal(left_overs(p), 0);
+}
+
 static void damage_on_both_sides_is_told(void **state)
 {
     struct pair *p = *state;
@@ -351,6 +380,7 @@ int main(void)
         FACT(damage_of_the_store_is_told_as_such),
         FACT(a_good_copy_is_not_replaced_from_a_damaged_store),
         FACT(a_damaged_store_does_not_overwrite_its_last_good_copy),
+        FACT(nor_from_one_damaged_where_the_index_does_not_reach),
         FACT(damage_on_both_sides_is_told),
         FACT(check_names_the_file),
         FACT(a_full_disk_keeps_the_backup_before_and_nothing_else),

@@ -281,18 +281,6 @@ static void random_histories_at_the_limit_match_the_reference(void **state)
     compare(s);
 }
 
-static void copy_file(const char *from, const char *to)
-{
-    static char bytes[1 << 16];
-    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
-    assert_non_null(in);
-    assert_non_null(out);
-    for (size_t n; (n = fread(bytes, 1, sizeof(bytes), in)) > 0;)
-        assert_int_equal(fwrite(bytes, 1, n, out), n);
-    (void)fclose(in);
-    assert_int_equal(fclose(out), 0);
-}
-
 /* The index as it was in the beginning, a log full of rows, and a map too small for them: commits meet its end. */
 static void a_commit_that_meets_the_end_of_the_map_loses_nothing(void **state)
 {
@@ -303,12 +291,12 @@ static void a_commit_that_meets_the_end_of_the_map_loses_nothing(void **state)
     s->scratch.index_bytes_max = 64 << 20;
     store_open(s);
     scratch_close(&s->scratch);
-    copy_file(data, aside);
+    scratch_copy_file(data, aside);
     store_open(s);
     for (unsigned i = 0; i + STEP <= KEYS; i += STEP)
         assert_int_equal(change_range(s, i, STEP, false), ERR_OK);
     scratch_close(&s->scratch);
-    copy_file(aside, data);
+    scratch_copy_file(aside, data);
     assert_int_equal(unlink(aside), 0);
     s->scratch.index_bytes_max = 1 << 20;
     store_open(s);
@@ -359,11 +347,11 @@ static void a_commit_takes_in_the_end_what_the_one_before_it_freed(void **state)
     change_all(s);
     change_all(s);
     scratch_close(&s->scratch);
-    copy_file(data, aside);
+    scratch_copy_file(data, aside);
     store_open(s);
     change_all(s);
     scratch_close(&s->scratch);
-    copy_file(aside, data);
+    scratch_copy_file(aside, data);
     assert_int_equal(unlink(aside), 0);
     assert_int_equal(stat(data, &st), 0);
     s->scratch.index_bytes_max = (uint64_t)st.st_size + STEP_BYTES;
