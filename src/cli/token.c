@@ -33,6 +33,9 @@ static enum cli_exit store_open(struct token_store *s, const char *dir, bool mus
         cli_error("token: %s", note.text);
         return (enum cli_exit)status;
     }
+    if (s->offline.leap)
+        cli_error("token: the machine's clock is far ahead of the last stored time and is not followed: --expires "
+                  "counts from the stored one (clock.leap)");
     struct auth_opts opts = { .engine = s->offline.engine, .clock = s->offline.clock, .entropy = entropy_bytes };
     if (auth_new(&opts, &s->auth, &note) != ERR_OK) {
         cli_error("token: %s", note.text);

@@ -1,12 +1,19 @@
 #include "server/offline.h"
 
+#include "base/units.h"
 #include "engine/engine.h"
 #include "loop/sysclock.h"
+#include "server/options_table.h"
 
 #include <sys/stat.h>
 
-/* As clock.leap_max unless it is told otherwise. */
-#define OFFLINE_LEAP_NS_MAX (INT64_C(1826) * 24 * 3600 * NS_PER_S)
+/* What clock.leap_max is when nobody says. */
+static int64_t leap_ns_max(void)
+{
+    int64_t ns = 0;
+    INVARIANT(units_parse_duration(STR(OPTION_LEAP_MAX_INITIAL), &ns));
+    return ns;
+}
 
 enum server_exit server_exit_of(err why)
 {
@@ -17,13 +24,14 @@ err offline_open(struct offline *f, const char *dir, enum server_exit *status, s
 {
     *f = (struct offline){ .sysclock = sysclock_new() };
     f->clock = sysclock_clock(f->sysclock);
-    sysclock_believe(f->sysclock, OFFLINE_LEAP_NS_MAX);
+    sysclock_believe(f->sysclock, leap_ns_max());
     (void)umask(0077); /* returns the old one; it never fails */
     struct engine_opts opts = { .dir = dir };
     store_time greatest = STORE_TIME_ZERO;
     err why = engine_open(&opts, &f->engine, &greatest, note);
     if (why == ERR_OK) {
         sysclock_start(f->sysclock, greatest);
+        f->leap = sysclock_tick(f->sysclock).verdict == SYSCLOCK_LEAP;
         why = engine_start(f->engine, f->clock, note);
     }
     if (why != ERR_OK) {

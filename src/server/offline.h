@@ -16,6 +16,8 @@ struct offline {
     struct sysclock *sysclock;
     struct clock *clock;
     struct engine *engine;  /* started: may be written */
+    bool leap;              /* the machine's clock is ahead of what is stored by more than the default of
+                               clock.leap_max, which alone counts here: it is not followed */
 };
 /* Makes the store when it is missing. Fails as engine_open does (ERR_CONFLICT: a server has it), with a note
  * and *status. Owner: caller, by offline_close; nothing is open after a failure. */

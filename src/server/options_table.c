@@ -50,7 +50,7 @@ const struct option option_rows[] = {
       .prose = "After SIGTERM, how long requests already read may take", AT(drain_timeout_ms) },
     { "write_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s",
       .prose = "How long a write may wait for its turn before it is refused", AT(write_timeout_ms) },
-    { "clock.leap_max", NULL, OPTION_NS, HOUR, NEVER, .initial = "1826d",
+    { "clock.leap_max", NULL, OPTION_NS, HOUR, NEVER, .initial = OPTION_LEAP_MAX_INITIAL,
       .prose = "How far the machine's clock may be ahead of the last stored time; one further ahead is not followed",
       AT(leap_ns_max) },
     { "flight.wait_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "30s",

@@ -20,6 +20,8 @@ enum option_type {
     OPTION_HOOKS,       /* test hooks: on, off or an instant; command line only */
 };
 
+#define OPTION_LEAP_MAX_INITIAL "1826d" /* of clock.leap_max; a store without a server goes by it, too */
+
 /* min and max: count, bytes, or nanoseconds of a duration (whatever unit it is kept in). max INT64_MAX allows
  * "never". offset: in struct config, or in struct config_bucket or config_domain for
  * the rows of buckets and of origins. */
