@@ -2,7 +2,9 @@
  *
  * A job reads without the lock; what changed meanwhile is seen when it is merged: items that are in memory are known
  * better there, batches too; where rows may have changed unseen (part.churn), it is read again. What became ready
- * meanwhile waits in the tail. */
+ * meanwhile waits in the tail.
+ *   A first of an order key that was returned behind the window may have more followers than memory holds: it is
+ * fetched alone then, by the id it was left with, or, after a start, from among the rows that left their place. */
 #include "queue/flush.h"
 
 #include <stdlib.h>
@@ -10,7 +12,8 @@
 
 enum { JOB_ARENA_BYTES_MAX = 256 << 20 };
 
-enum job_kind { JOB_LOAD, JOB_READY, JOB_SCHEDULED };
+enum job_kind { JOB_LOAD, JOB_READY, JOB_SCHEDULED, JOB_FIRSTS };
+struct first { struct ksuid id; unsigned char hash[16]; };
 struct rows { struct queue_entry *entries; bool *in_place; unsigned count, size, max; bool more; };
 struct part_job {
     struct loop_job job;
@@ -21,6 +24,10 @@ struct part_job {
     uint64_t generation, churn;
     struct ksuid from;
     store_time from_at;
+    struct first firsts[PART_FIRSTS_ITEMS];
+    unsigned firsts_count, rows_sought;
+    struct ksuid sought;
+    bool seeks, sought_all;
     bool owned;
     struct queue_part_record record;
     struct rows ready, scheduled;
@@ -151,6 +158,42 @@ static err read_all(struct part_job *j)
     return why;
 }
 
+static bool each_known(void *ctx, const struct queue_entry *e, bool in_place)
+{
+    struct part_job *j = ctx;
+    if (ksuid_cmp(e->id, j->from) == 0)
+        (void)add_row(j, &j->ready, e, in_place); /* fewer than a window */
+    return false;
+}
+
+/* Only what left its place can be first of its key there. */
+static bool each_sought(void *ctx, const struct queue_entry *e, bool in_place)
+{
+    struct part_job *j = ctx;
+    j->sought_all = false;
+    if (!in_place && e->order_key.n > 0 && !add_row(j, &j->ready, e, false))
+        return false;
+    j->sought = e->id;
+    if (++j->rows_sought == PART_SEEK_ROWS)
+        return false;
+    j->sought_all = true; /* unless there is one more */
+    return true;
+}
+
+static err read_firsts(struct part_job *j)
+{
+    const struct queue_store_ops *ops = j->store->ops;
+    err why = ERR_OK;
+    for (unsigned i = 0; i < j->firsts_count && why == ERR_OK; i++) {
+        j->from = j->firsts[i].id;
+        why = ops->ready(j->store, j->place, j->from, each_known, j);
+    }
+    j->sought_all = j->seeks;
+    if (why == ERR_OK && j->seeks)
+        why = ops->ready(j->store, j->place, ksuid_add(j->sought, 1), each_sought, j);
+    return why;
+}
+
 static void job_run(struct loop_job *job)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
@@ -161,9 +204,11 @@ static void job_run(struct loop_job *job)
         return;
     }
     j->why = j->kind == JOB_LOAD ? read_all(j) : ERR_OK;
-    if (j->why == ERR_OK && j->kind != JOB_SCHEDULED)
+    if (j->why == ERR_OK && j->kind == JOB_FIRSTS)
+        j->why = read_firsts(j);
+    if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_READY))
         j->why = ops->ready(j->store, j->place, j->from, each_ready, j);
-    if (j->why == ERR_OK && j->kind != JOB_READY)
+    if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_SCHEDULED))
         j->why = ops->scheduled(j->store, j->place, j->from_at, j->kind == JOB_LOAD ? KSUID_NIL : j->from,
                                 each_scheduled, j);
     if (j->why == ERR_OK)
@@ -247,6 +292,38 @@ static void merge_ready(struct part *p, struct part_job *j)
     part_tail_end(p, all);
 }
 
+static bool is_first_away(struct part *p, struct part_job *j, const struct queue_entry *e)
+{
+    unsigned char hash[16];
+    const struct read_batch *b = read_batch_of(j, e->place.batch);
+    if (b == NULL || b->batch.order_key.n == 0 || ksuid_cmp(e->id, p->done_id) > 0)
+        return false;
+    part_okey_hash(b->batch.order_key, hash);
+    const struct okey *k = part_okey(p, hash, false);
+    return k != NULL && k->marked && k->active == NULL &&
+           ksuid_cmp(k->marked_id, ksuid_add(e->place.batch, e->place.index)) == 0;
+}
+
+static void merge_firsts(struct part *p, struct part_job *j)
+{
+    for (unsigned i = 0; i < j->ready.count; i++) {
+        const struct queue_entry *e = &j->ready.entries[i];
+        struct qitem *it = is_first_away(p, j, e) ? merge_item(p, j, e, j->ready.in_place[i]) : NULL;
+        if (it != NULL)
+            part_ready_put(p, it);
+    }
+    for (unsigned i = 0; i < j->firsts_count; i++) {
+        const struct first *f = &j->firsts[i];
+        struct okey *k = part_okey(p, f->hash, false);
+        if (k != NULL && k->active == NULL && ksuid_cmp(k->away_id, f->id) == 0 && part_item(p, f->id) == NULL)
+            k->away_id = KSUID_NIL; /* not there: not asked for again */
+    }
+    if (j->seeks) {
+        p->sought = j->sought;
+        p->sought_all = j->sought_all;
+    }
+}
+
 static void merge_scheduled(struct part *p, struct part_job *j)
 {
     for (unsigned i = 0; i < j->scheduled.count; i++) {
@@ -300,6 +377,7 @@ static void merge_keys(struct part *p, struct part_job *j)
         struct okey *key = part_okey(p, k->hash, true);
         key->marked = true;
         key->marked_id = k->first;
+        p->firsts_away = true;
     }
 }
 
@@ -407,6 +485,11 @@ static void merge(struct part *p, struct part_job *j)
         if (j->churn == p->churn)
             merge_scheduled(p, j);
         break;
+    case JOB_FIRSTS:
+        if (j->churn == p->churn)
+            merge_firsts(p, j);
+        part_tail_end(p, false);
+        break;
     }
 }
 
@@ -420,14 +503,14 @@ static void job_done(struct loop_job *job, bool canceled)
     bool current = j->generation == p->generation && !p->stale;
     if (j->kind == JOB_LOAD)
         p->loading = false;
-    else if (j->kind == JOB_READY)
-        p->refilling = false;
-    else
+    else if (j->kind == JOB_SCHEDULED)
         p->refilling_due = false;
+    else
+        p->refilling = false;
     if (!canceled && j->why == ERR_OK && current) {
         merge(p, j);
     } else if (!canceled) {
-        if (j->kind == JOB_READY && current)
+        if ((j->kind == JOB_READY || j->kind == JOB_FIRSTS) && current)
             part_tail_end(p, false);
         if (j->why != ERR_OK)
             stores_written(q->all, j->store_index, j->why, 0, false);
@@ -445,7 +528,7 @@ static void job_done(struct loop_job *job, bool canceled)
 
 /* ---- what is to be read ---- */
 
-static void start(struct part *p, enum job_kind kind)
+static struct part_job *job_new(struct part *p, enum job_kind kind)
 {
     struct queue *q = p->queue;
     struct part_job *j = calloc(1, sizeof *j);
@@ -456,6 +539,20 @@ static void start(struct part *p, enum job_kind kind)
                             .ready.max = PART_WINDOW_ITEMS, .scheduled.max = PART_SCHEDULED_ITEMS };
     hash_init(&j->batches);
     arena_init(&j->arena, JOB_ARENA_BYTES_MAX);
+    return j;
+}
+
+static void job_start(struct part_job *j)
+{
+    struct queue *q = j->part->queue;
+    q->busy++;
+    queue_ref(q);
+    stores_job_start(q->all, j->store_index, &j->job);
+}
+
+static void start(struct part *p, enum job_kind kind)
+{
+    struct part_job *j = job_new(p, kind);
     if (kind == JOB_READY) {
         j->from = ksuid_add(p->edge, 1);
     } else if (kind == JOB_SCHEDULED) {
@@ -472,9 +569,7 @@ static void start(struct part *p, enum job_kind kind)
         for (struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
             j->unknown[j->unknown_count++] = own_produce(req_produce(CONTAINER_OF(l, struct req, link)))->batch;
     }
-    q->busy++;
-    queue_ref(q);
-    stores_job_start(q->all, j->store_index, &j->job);
+    job_start(j);
 }
 
 static bool is_idle(const struct part *p)
@@ -507,21 +602,36 @@ void part_refuse(struct part *p)
     stores_written(p->queue->all, p->store, ERR_CORRUPT, 0, false);
 }
 
-static void find_first_away(void *ctx, struct hash_node *n)
+static void gather_first(void *ctx, struct hash_node *n)
 {
+    struct part_job *j = ctx;
     const struct okey *k = CONTAINER_OF(n, struct okey, node);
-    *(bool *)ctx |= k->marked && k->active == NULL;
+    if (!k->marked || k->active != NULL)
+        return;
+    if (ksuid_cmp(k->away_id, KSUID_NIL) == 0) {
+        j->seeks = true;
+    } else if (j->firsts_count < PART_FIRSTS_ITEMS) {
+        struct first *f = &j->firsts[j->firsts_count++];
+        f->id = k->away_id;
+        memcpy(f->hash, k->hash, sizeof f->hash);
+    }
 }
 
-/* Reading on is worth the memory: there is room, or all that is here waits for the first of a key further on. */
-static bool may_read_on(struct part *p)
+/* As much as memory may hold waits for firsts of order keys: those that stand further on are fetched. */
+static void start_firsts(struct part *p)
 {
-    bool away = false;
-    if (p->behind_items < PART_BEHIND_ITEMS)
-        return true;
-    if (p->ready_items == 0)
-        hash_each(&p->okeys, find_first_away, &away);
-    return away;
+    struct part_job *j = job_new(p, JOB_FIRSTS);
+    hash_each(&p->okeys, gather_first, j);
+    j->seeks &= !p->sought_all;
+    j->sought = ksuid_cmp(p->sought, p->edge) > 0 ? p->sought : p->edge;
+    if (j->firsts_count == 0 && !j->seeks) {
+        p->firsts_away = false;
+        job_free(j);
+        return;
+    }
+    p->refilling = true;
+    p->tail_over = false;
+    job_start(j);
 }
 
 void part_read(struct part *p)
@@ -541,10 +651,13 @@ void part_read(struct part *p)
         }
         return;
     }
-    if (!p->whole && !p->refilling && p->ready_items < PART_REFILL_ITEMS && may_read_on(p)) {
+    bool refill = !p->whole && !p->refilling && p->ready_items < PART_REFILL_ITEMS;
+    if (refill && p->behind_items < PART_BEHIND_ITEMS) {
         p->refilling = true;
         p->tail_over = false;
         start(p, JOB_READY);
+    } else if (refill && p->firsts_away) {
+        start_firsts(p);
     }
     if (!p->whole_due && !p->refilling_due && p->scheduled_items < PART_SCHEDULED_ITEMS / 4) {
         p->refilling_due = true;

@@ -281,18 +281,25 @@ struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t rando
     return first;
 }
 
-/* Puts it into a list in order of ids; most go to its end, those returned to its beginning. */
+static int cmp_listed(struct list *n, const struct qitem *it)
+{
+    return ksuid_cmp(CONTAINER_OF(n, struct qitem, link)->id, it->id);
+}
+
+/* Puts it into a list in order of ids; most go to its end or near it, those returned to its beginning. */
 static void put_sorted(struct list *l, struct qitem *it)
 {
     struct list *last = l->prev;
-    if (last == l || ksuid_cmp(CONTAINER_OF(last, struct qitem, link)->id, it->id) < 0) {
+    if (last == l || cmp_listed(last, it) < 0) {
         list_append(l, &it->link);
         return;
     }
-    struct list *at = l->next;
-    while (ksuid_cmp(CONTAINER_OF(at, struct qitem, link)->id, it->id) < 0)
-        at = at->next;
-    list_put_before(at, &it->link);
+    struct list *front = l->next;
+    while (cmp_listed(front, it) < 0 && last->prev != l && cmp_listed(last->prev, it) > 0) {
+        front = front->next;
+        last = last->prev;
+    }
+    list_put_before(cmp_listed(front, it) > 0 ? front : last, &it->link);
 }
 
 void part_expire_set(struct part *p, store_time at)
@@ -482,7 +489,8 @@ void part_forget(struct part *p)
     p->tail_items = p->ready_items = p->behind_items = p->scheduled_items = 0;
     p->granting = p->releasing = 0;
     p->whole = p->whole_due = false;
-    p->edge = p->edge_id = KSUID_NIL;
+    p->edge = p->edge_id = p->sought = KSUID_NIL;
+    p->firsts_away = p->sought_all = false;
     p->edge_at = STORE_TIME_ZERO;
     p->expire_min = STORE_TIME_NEVER;
     p->loaded = false;

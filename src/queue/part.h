@@ -7,7 +7,8 @@
  *      BEHIND -+  +--- SCHEDULED <-----+ retry later              READY, LEASED, SCHEDULED -> MOVING -> ENDING
  *
  * Invariants
- *  1. Ready items are in order of ids; every ready item up to edge is in memory, whole: all are.
+ *  1. Ready items are in order of ids; every ready item up to edge is in memory, whole: all are. Behind the edge only
+ *     firsts of order keys are, fetched by their place when what waits for them leaves no memory to read on.
  *  2. Counts are those of the store: they change when a write was answered, by what it changed.
  *  3. An item ENDING or GRANTING belongs to exactly one write, MOVING to one move.
  *  4. Of an order key at most one item is READY, GRANTING, LEASED or put off; others wait BEHIND, or end with it.
@@ -26,7 +27,9 @@
 enum {
     PART_WINDOW_ITEMS = 4096,     /* ready items of a partition in memory */
     PART_REFILL_ITEMS = 1024,     /* fewer than this in memory: read on */
-    PART_BEHIND_ITEMS = 65536,    /* waiting behind their order key, in memory; more when the first lies further on */
+    PART_BEHIND_ITEMS = 65536,    /* waiting behind their order key, in memory: no more of the window is read */
+    PART_FIRSTS_ITEMS = 256,      /* firsts of order keys fetched from behind the window at once */
+    PART_SEEK_ROWS = 16384,       /* ready rows looked through at once for those whose id is not known */
     PART_SCHEDULED_ITEMS = 4096,  /* the next schedules in memory */
     PART_LOST_MAX = 65536,        /* leases remembered as lost; more of them stand until they expire */
 };
@@ -86,6 +89,7 @@ struct okey {
     struct list behind;           /* by id */
     bool marked;                  /* a row says: this one first, in memory or not */
     struct ksuid marked_id;       /* the place of that one */
+    struct ksuid away_id;         /* its id when it was left behind the window; NIL: not known, as after a start */
 };
 
 /* The deadline tells it from a later lease of the same item. */
@@ -129,6 +133,9 @@ struct part {
     size_t tail_items, ready_items, behind_items, scheduled_items; /* in memory */
     bool whole, whole_due;        /* nothing more in the store than is here */
     struct ksuid edge;            /* ready: read up to here */
+    bool firsts_away;             /* a first of an order key may stand behind the edge */
+    bool sought_all;              /* no id of such a one is unknown but those of schedules */
+    struct ksuid sought;          /* up to here, if that is behind the edge */
     store_time edge_at;           /* scheduled: read up to (edge_at, edge_id) */
     struct ksuid edge_id;
     store_time expire_min;        /* no ready item here expires before */

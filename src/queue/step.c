@@ -176,8 +176,11 @@ static void to_ready(struct part *p, struct qitem *it)
         return;
     }
     p->whole = false;
-    if (it->key != NULL && it->key->active == it)
+    if (it->key != NULL && it->key->active == it) {
         it->key->active = NULL; /* the mark keeps its place */
+        it->key->away_id = it->id;
+        p->firsts_away = true;
+    }
     part_tail_put(p, it);
 }
 
