@@ -1,5 +1,6 @@
 /* Invariants: 1. each job is in the air at most once (busy). 2. rounds of culling hold lock, so that the timer's
- * and the clock hook's never mix. 3. after stopped no timer is started. */
+ * and the clock hook's never mix. 3. after stopped no timer is started. 4. a part that failed stands still for
+ * UPKEEP_PERIOD_MS, or until the clock hook asks; the other goes on. */
 #include "server/upkeep.h"
 
 #include "engine/engine.h"
@@ -12,10 +13,19 @@
 
 #define UPKEEP_MAGIC 0x0fbeeb01u
 
+/* What is culled apart from the other. */
+struct part {
+    const char *name;
+    mono again_at;                       /* after it failed */
+    bool more;
+    store_time next;
+};
+
 struct upkeep {
     uint32_t magic;
     struct app *app;
-    pthread_mutex_t lock;                /* of one round */
+    pthread_mutex_t lock;                /* of one round, and of the parts */
+    struct part pages, tables;
     struct loop_timer *cull_timer, *reclaim_timer;
     struct loop_job cull, reclaim;
     bool cull_busy, reclaim_busy, stopped;
@@ -24,35 +34,53 @@ struct upkeep {
     struct metric *failures, *batches;
 };
 
-/* One batch of everything; false when it failed, which is logged: a full disk must not stop the server. */
-static bool batch(struct upkeep *u, bool *more, store_time *next)
+static bool part_begin(const struct upkeep *u, struct part *p)
 {
-    bool pages_more = false, tables_more = false;
-    store_time pages_next = STORE_TIME_NEVER, tables_next = STORE_TIME_NEVER;
-    err pages_why = pages_upkeep(u->app->pages, &pages_more, &pages_next);
-    err tables_why = tables_upkeep(u->app->tables, &tables_more, &tables_next);
+    if (clock_mono(u->app->clock).ns < p->again_at.ns)
+        return false;
+    p->more = false;
+    p->next = STORE_TIME_NEVER;
+    return true;
+}
+
+/* A failure is logged, and tried again later: a full disk must not stop the server. */
+static void part_end(struct upkeep *u, struct part *p, err why)
+{
+    if (why == ERR_OK)
+        return;
+    p->more = false;
+    p->next = STORE_TIME_NEVER;
+    p->again_at = mono_add_ms(clock_mono(u->app->clock), UPKEEP_PERIOD_MS);
+    if (why == ERR_SHUTDOWN)
+        return;
+    metric_add(u->failures, 1);
+    log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", p->name), LOG_CSTR("why", err_name(why)),
+              LOG_CSTR("what", "culling failed; it is tried again"));
+}
+
+/* One batch of every part that does not stand still. */
+static void batch(struct upkeep *u, bool *more, store_time *next)
+{
+    if (part_begin(u, &u->pages))
+        part_end(u, &u->pages, pages_upkeep(u->app->pages, &u->pages.more, &u->pages.next));
+    if (part_begin(u, &u->tables))
+        part_end(u, &u->tables, tables_upkeep(u->app->tables, &u->tables.more, &u->tables.next));
     metric_add(u->batches, 1);
-    err why = pages_why != ERR_OK ? pages_why : tables_why;
-    if (why != ERR_OK && why != ERR_SHUTDOWN) {
-        metric_add(u->failures, 1);
-        log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", pages_why != ERR_OK ? "pages" : "tables"),
-                  LOG_CSTR("why", err_name(why)), LOG_CSTR("what", "culling failed; it is tried again"));
-    }
-    *more = pages_more || tables_more;
-    *next = store_time_before(pages_next, tables_next) ? pages_next : tables_next;
-    return why == ERR_OK;
+    *more = u->pages.more || u->tables.more;
+    *next = store_time_before(u->pages.next, u->tables.next) ? u->pages.next : u->tables.next;
 }
 
 void upkeep_all(struct upkeep *u)
 {
     MAGIC_CHECK(u, UPKEEP_MAGIC);
-    bool more = true, went = true;
+    bool more = true;
     store_time next = STORE_TIME_NEVER, last = STORE_TIME_ZERO;
     INVARIANT(pthread_mutex_lock(&u->lock) == 0);
+    u->pages.again_at = u->tables.again_at = (mono){ .ns = 0 };
     /* A row that cannot be culled stays due: next does not move then. */
-    while (went && (more || (next.ns != last.ns && store_time_before(next, clock_store(u->app->clock))))) {
+    while (more || (next.ns != last.ns && store_time_before(next, clock_store(u->app->clock)))) {
         last = next;
-        went = batch(u, &more, &next);
+        batch(u, &more, &next);
     }
     INVARIANT(pthread_mutex_unlock(&u->lock) == 0);
 }
@@ -62,12 +90,10 @@ static void cull_run(struct loop_job *j)
     struct upkeep *u = CONTAINER_OF(j, struct upkeep, cull);
     mono until = mono_add_ms(clock_mono(u->app->clock), UPKEEP_ROUND_MS_MAX);
     INVARIANT(pthread_mutex_lock(&u->lock) == 0);
-    bool went = true;
     do {
-        went = batch(u, &u->cull_more, &u->cull_next);
-    } while (went && u->cull_more && clock_mono(u->app->clock).ns < until.ns);
+        batch(u, &u->cull_more, &u->cull_next);
+    } while (u->cull_more && clock_mono(u->app->clock).ns < until.ns);
     INVARIANT(pthread_mutex_unlock(&u->lock) == 0);
-    u->cull_more = u->cull_more && went;
 }
 
 static int64_t cull_wait_ms(const struct upkeep *u)
@@ -141,6 +167,8 @@ struct upkeep *upkeep_new(struct app *app)
     u->magic = UPKEEP_MAGIC;
     u->app = app;
     INVARIANT(pthread_mutex_init(&u->lock, NULL) == 0);
+    u->pages = (struct part){ .name = "pages", .next = STORE_TIME_NEVER };
+    u->tables = (struct part){ .name = "tables", .next = STORE_TIME_NEVER };
     u->cull = (struct loop_job){ .run = cull_run, .done = cull_done };
     u->reclaim = (struct loop_job){ .run = reclaim_run, .done = reclaim_done };
     u->cull_timer = loop_timer_new(app->loop, cull_fired, u);

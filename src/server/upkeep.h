@@ -3,7 +3,8 @@
  * Model. A round is a pool job that runs pages_upkeep and tables_upkeep, batch after batch, as long as there
  * is more to do, up to a time. The next round is when the next row falls due, and at least every
  * UPKEEP_PERIOD_MS of real time, because a put may bring an earlier due time; so a due row goes about a second
- * late at most while the disk keeps up. Reclaiming space is a job of its own: copying segments must
+ * late at most while the disk keeps up. Pages or tables that fail wait that period and hold up only
+ * themselves. Reclaiming space is a job of its own: copying segments must
  * not hold up culls. Both run one at a time. Thread: as said. */
 #ifndef SERVER_UPKEEP_H
 #define SERVER_UPKEEP_H
