@@ -31,6 +31,7 @@ struct group {
     uint64_t rows;
     bool no_space;            /* the disk is low: only updates that free */
     struct index_room room;   /* of the index, when the group began */
+    struct index_load aborted; /* what failed decisions left in pending: it goes nowhere */
     struct index_load ahead[2]; /* and what will go into it before: the frozen and the active overlay */
     bool emptied;             /* nothing: everything is in LMDB */
     bool crowded;             /* an update waits for the next group, and for an index that is emptied */
@@ -140,10 +141,17 @@ err engine_txn_delete(struct engine_txn *t, enum engine_space space, str key)
 
 /* ---- one update ---- */
 
-/* Has the index room for the group with what was just written? What failed decisions wrote counts too. */
+/* What is pending for the index. */
+static struct index_load group_load(const struct group *g)
+{
+    struct index_load all = overlay_load(g->pending);
+    return (struct index_load){ .rows = all.rows - g->aborted.rows, .bytes = all.bytes - g->aborted.bytes };
+}
+
+/* Has the index room for the group with what was just written? */
 static bool index_has_room(struct group *g, bool frees)
 {
-    const struct index_load loads[] = { g->ahead[0], g->ahead[1], overlay_load(g->pending) };
+    const struct index_load loads[] = { g->ahead[0], g->ahead[1], group_load(g) };
     uint64_t growing = frees ? g->room.reserve / 4 : g->room.reserve, steady = frees ? 0 : g->room.reserve / 2;
     if (index_fits(&g->room, loads, COUNT_OF(loads), growing))
         return true;
@@ -171,6 +179,15 @@ static err admit(struct group *g, const struct engine_txn *t, bool frees)
     return why;
 }
 
+/* Takes back what a decision wrote that failed. before: the group's load without it. */
+static void abort_rows(struct group *g, const struct engine_txn *t, struct index_load before)
+{
+    for (struct overlay_node *n = t->written; n != NULL; n = n->written_before)
+        n->aborted = true;
+    struct index_load all = overlay_load(g->pending);
+    g->aborted = (struct index_load){ .rows = all.rows - before.rows, .bytes = all.bytes - before.bytes };
+}
+
 static err decide(struct group *g, struct engine_update *u)
 {
     struct engine *e = g->engine;
@@ -184,6 +201,7 @@ static err decide(struct group *g, struct engine_update *u)
         .seq = ++g->seq,
         .now = e->last_now,
     };
+    struct index_load before = group_load(g);
     err why = u->decide(&t, u->ctx);
     while (g->view->open != NULL) {
         struct engine_cursor *c = g->view->open;
@@ -192,8 +210,7 @@ static err decide(struct group *g, struct engine_update *u)
     if (why == ERR_OK && t.written != NULL)
         why = admit(g, &t, u->frees);
     if (why != ERR_OK) {
-        for (struct overlay_node *n = t.written; n != NULL; n = n->written_before)
-            n->aborted = true;
+        abort_rows(g, &t, before);
         return why;
     }
     g->bytes += t.bytes;
@@ -414,6 +431,7 @@ static void group_begin(struct group *g)
     g->view = view_begin_pending(e, g->pending);
     g->count = 0;
     g->seq = g->bytes = g->rows = 0;
+    g->aborted = (struct index_load){ .rows = 0 };
     uint64_t space = 0;
     int why = file_space(e->faults, e->log_fd, &space);
     g->no_space = why == 0 && space < e->free_bytes_min;

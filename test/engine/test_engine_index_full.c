@@ -229,6 +229,58 @@ static void a_reader_keeps_freed_pages_until_it_ends(void **state)
     expect_sound(s->scratch.engine);
 }
 
+struct hold { atomic_bool begun, over; };
+
+/* Keeps the committer until the updates that are to share a group are all there. */
+static err hold_decide(struct engine_txn *t, void *ctx)
+{
+    struct hold *h = ctx;
+    (void)t;
+    atomic_store(&h->begun, true);
+    while (!atomic_load(&h->over))
+        (void)usleep(100);
+    return ERR_OK;
+}
+
+static void hold_done(void *ctx, err why)
+{
+    (void)ctx;
+    (void)why;
+}
+
+static err clear_decide(struct engine_txn *t, void *ctx)
+{
+    (void)ctx;
+    err why = ERR_OK;
+    for (unsigned i = 0; i < KEYS && why == ERR_OK; i++) {
+        char key[64];
+        why = engine_txn_delete(t, SPACE_ROW, key_of(i, key));
+    }
+    return why;
+}
+
+static void what_was_refused_takes_no_room_from_the_next(void **state)
+{
+    struct store *s = *state;
+    static struct change all, one;
+    struct hold hold = { .begun = false };
+    store_open(s);
+    (void)fill(s, 0);
+    struct engine_update holding = { .decide = hold_decide, .done = hold_done, .ctx = &hold };
+    engine_submit(s->scratch.engine, &holding);
+    while (!atomic_load(&hold.begun))
+        (void)usleep(100);
+    atomic_store(&all.result, -1);
+    all.update = (struct engine_update){ .decide = clear_decide, .done = change_done, .ctx = &all, .frees = true };
+    engine_submit(s->scratch.engine, &all.update);
+    change_add(&one, 0, 0);
+    change_start(s, &one);
+    atomic_store(&hold.over, true);
+    assert_int_equal(change_end(s, &all), ERR_FULL);
+    assert_int_equal(change_end(s, &one), ERR_OK);
+    compare(s);
+}
+
 enum { AT_ONCE = 32, ROUNDS = 50 };
 
 static void change_random(struct store *s, struct rng *rng, struct change *c, bool deletes)
@@ -391,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(puts_go_on_when_half_was_deleted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_keeps_freed_pages_until_it_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_refused_takes_no_room_from_the_next, setup, teardown),
         cmocka_unit_test_setup_teardown(random_histories_at_the_limit_match_the_reference, setup, teardown),
         cmocka_unit_test_setup_teardown(a_commit_that_meets_the_end_of_the_map_loses_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_commit_takes_in_the_end_what_the_one_before_it_freed, setup, teardown),
