@@ -90,7 +90,7 @@ def cells(lines, queue):
 def the_view_follows_the_queues(binary):
     with Server(binary) as server:
         client = Client(binary, server)
-        client.ok('queue', 'create', 'q', '--partitions', '2')
+        client.ok('queue', 'create', 'q', '--partitions', '2', '--expire-timeout', '2000000h')
         client.ok('queue', 'produce', 'q', '--batch', '1', stdin=b'a\nb\nc\n')
         with Terminal(client) as terminal:
             lines = terminal.wait_for('three items', lambda lines: cells(lines, 'q')[:5] == ['2', '3', '0', '0', '0'])
