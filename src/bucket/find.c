@@ -266,39 +266,38 @@ err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, 
     return e == ERR_NOT_FOUND || damage.stopped ? ERR_OK : e;
 }
 
-struct titles {
+/* ---- over many titles ---- */
+
+/* A walk over rows of a domain; row, one of them: ERR_OK goes on, unless it says that this is over. */
+struct rows {
     struct page_bucket *bucket;
+    struct engine_view *view;
+    err (*row)(struct rows *all, const struct engine_row *found, struct engine_cursor *c);
+    struct page_stash_walk *stashes;
     struct look_damage damage;
-    bool more;
+    bool over;
 };
 
-/* One row of the walk over titles; ERR_OK goes on. */
-static err titles_row(struct titles *t, struct engine_view *v, const struct engine_row *found,
-                      struct engine_cursor *c)
+static void key_of_domain(struct page_key *out, const struct page_bucket *b, uint32_t domain)
 {
-    struct page_key_parts parts;
-    struct page_row row;
-    struct look k;
-    char title[PAGE_TITLE_BYTES_MAX];
-    if (!page_key_parse(found->key, &parts) || parts.title.n > sizeof(title))
-        return ERR_CORRUPT;
-    memcpy(title, parts.title.p, parts.title.n);
-    look_init(&k, t->bucket, v, parts.domain, (str){ .p = title, .n = parts.title.n });
-    err e = look_decode(&k, parts.name, found, &row);
-    if (e != ERR_OK || !look_alive(&k, &row) || row.r.hidden != PAGE_CURRENT)
-        return e;
-    if (is_never(row.r.superseded_at))
-        t->more = t->damage.each->render(t->damage.each->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);
-    page_key_title_end(&k.title);
-    engine_cursor_seek(c, page_key_str(&k.title));
-    return ERR_OK;
+    page_key_title(out, b->number, domain, STR("x"));
+    out->n -= 2; /* without the title and its end */
 }
 
-/* The next row. After a damaged one, which may have been the latest, the title's next rows are looked at: one that
- * is superseded is not listed, and the walk never seeks to where a damaged key says. */
-static err titles_next(struct titles *t, struct engine_view *v, struct engine_cursor *c)
+/* From a key on, to the end of what begins with prefix. */
+static struct engine_cursor *rows_open(struct engine_view *v, const struct page_key *from,
+                                       const struct page_key *prefix)
 {
-    struct look k = { .bucket = t->bucket, .damage = &t->damage };
+    char end[PAGE_BOUND_BYTES_MAX];
+    const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(from),
+                                        .until = engine_prefix_end(page_key_str(prefix), end) };
+    return engine_cursor_open(v, &range);
+}
+
+/* Goes past a damaged one, too, and never to where a damaged key says. */
+static err rows_next(struct rows *all, struct engine_cursor *c)
+{
+    struct look k = { .bucket = all->bucket, .damage = &all->damage };
     struct engine_row found;
     struct page_key key;
     err e = engine_cursor_next(c, &found);
@@ -306,34 +305,53 @@ static err titles_next(struct titles *t, struct engine_view *v, struct engine_cu
         return e;
     page_key_of(&key, found.key);
     if (e == ERR_OK)
-        e = titles_row(t, v, &found, c);
+        e = all->row(all, &found, c);
     return e == ERR_CORRUPT && look_passes(&k, page_key_str(&key)) ? ERR_OK : e;
+}
+
+/* The newest of its title. After a damaged row, which may have been that, the title's next rows are looked at: one that
+ * is superseded is not listed. */
+static err titles_row(struct rows *all, const struct engine_row *found, struct engine_cursor *c)
+{
+    const struct page_each *each = all->damage.each;
+    struct page_key_parts parts;
+    struct page_row row;
+    struct look k;
+    char title[PAGE_TITLE_BYTES_MAX];
+    if (!page_key_parse(found->key, &parts) || parts.title.n > sizeof(title))
+        return ERR_CORRUPT;
+    memcpy(title, parts.title.p, parts.title.n);
+    look_init(&k, all->bucket, all->view, parts.domain, (str){ .p = title, .n = parts.title.n });
+    err e = look_decode(&k, parts.name, found, &row);
+    if (e != ERR_OK || !look_alive(&k, &row) || row.r.hidden != PAGE_CURRENT)
+        return e;
+    if (is_never(row.r.superseded_at))
+        all->over = !each->render(each->ctx, (str){ .p = title, .n = parts.title.n }, &row.r);
+    page_key_title_end(&k.title);
+    engine_cursor_seek(c, page_key_str(&k.title));
+    return ERR_OK;
 }
 
 err page_titles(struct page_bucket *b, struct engine_view *v, uint32_t domain, str after,
                 const struct page_each *each)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    struct titles t = { .bucket = b, .damage = { .each = each }, .more = true };
-    struct page_key from, until;
-    char end[PAGE_BOUND_BYTES_MAX];
-    page_key_title(&from, b->number, domain, STR("x"));
-    until = from;
-    from.n = until.n -= 2; /* bucket and domain alone */
+    struct rows all = { .bucket = b, .view = v, .row = titles_row, .damage = { .each = each } };
+    struct page_key from, prefix;
+    key_of_domain(&prefix, b, domain);
+    from = prefix;
     if (after.n > PAGE_TITLE_BYTES_MAX)
         after = str_take(after, PAGE_TITLE_BYTES_MAX);
     if (after.n > 0) {
         page_key_title(&from, b->number, domain, after);
         page_key_title_end(&from);
     }
-    const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(&from),
-                                        .until = engine_prefix_end(page_key_str(&until), end) };
-    struct engine_cursor *c = engine_cursor_open(v, &range);
+    struct engine_cursor *c = rows_open(v, &from, &prefix);
     err e = ERR_OK;
-    while (e == ERR_OK && t.more)
-        e = titles_next(&t, v, c);
+    while (e == ERR_OK && !all.over)
+        e = rows_next(&all, c);
     engine_cursor_close(&c);
-    return e == ERR_NOT_FOUND || t.damage.stopped ? ERR_OK : e;
+    return e == ERR_NOT_FOUND || all.damage.stopped ? ERR_OK : e;
 }
 
 /* ---- stashes ---- */
@@ -347,34 +365,25 @@ static str place_title(const struct page_place *p)
 static struct engine_cursor *stashes_open(const struct page_bucket *b, struct engine_view *v,
                                           const struct page_stash_walk *w)
 {
-    struct page_key from, until;
-    char end[PAGE_BOUND_BYTES_MAX];
-    page_key_title(&until, b->number, w->domain, w->title.n > 0 ? w->title : STR("x"));
-    if (w->title.n == 0)
-        until.n -= 2; /* bucket and domain alone */
-    from = until;
+    struct page_key from, prefix;
+    if (w->title.n > 0)
+        page_key_title(&prefix, b->number, w->domain, w->title);
+    else
+        key_of_domain(&prefix, b, w->domain);
+    from = prefix;
     if (w->after.title_bytes > 0) {
         page_key_title(&from, b->number, w->domain, place_title(&w->after));
         page_key_name(&from, &from, w->after.name);
         page_key_after(&from);
     }
-    const struct engine_range range = { .space = SPACE_RENDER, .from = page_key_str(&from),
-                                        .until = engine_prefix_end(page_key_str(&until), end) };
-    return engine_cursor_open(v, &range);
+    return rows_open(v, &from, &prefix);
 }
 
-struct stashes {
-    struct page_bucket *bucket;
-    struct engine_view *view;
-    struct page_stash_walk *walk;
-    struct look_damage damage;
-    bool more;
-};
-
-/* One row; more: it is not gone past. */
-static err stashes_row(struct stashes *s, const struct engine_row *found)
+/* The row that it is over at is not gone past. */
+static err stashes_row(struct rows *all, const struct engine_row *found, struct engine_cursor *c)
 {
-    const struct page_each *each = s->damage.each;
+    const struct page_each *each = all->damage.each;
+    (void)c; /* which goes on by itself */
     struct page_key_parts parts;
     struct page_row row;
     struct look k;
@@ -382,45 +391,30 @@ static err stashes_row(struct stashes *s, const struct engine_row *found)
         return ERR_CORRUPT;
     struct page_place at = { .title_bytes = parts.title.n, .name = parts.name };
     memcpy(at.title, parts.title.p, parts.title.n);
-    look_init(&k, s->bucket, s->view, parts.domain, place_title(&at));
+    look_init(&k, all->bucket, all->view, parts.domain, place_title(&at));
     err e = look_decode(&k, parts.name, found, &row);
     bool stashed = e == ERR_OK && look_alive(&k, &row) && store_time_before(k.now, row.r.stash_until);
-    s->more = stashed && !each->render(each->ctx, place_title(&at), &row.r);
-    if (!s->more)
-        s->walk->after = at;
+    all->over = stashed && !each->render(each->ctx, place_title(&at), &row.r);
+    if (!all->over)
+        all->stashes->after = at;
     return e;
-}
-
-/* Past a damaged one, too. */
-static err stashes_next(struct stashes *s, struct engine_cursor *c)
-{
-    struct look k = { .bucket = s->bucket, .damage = &s->damage };
-    struct engine_row found;
-    struct page_key key;
-    err e = engine_cursor_next(c, &found);
-    if (e != ERR_OK && e != ERR_CORRUPT)
-        return e;
-    page_key_of(&key, found.key);
-    if (e == ERR_OK)
-        e = stashes_row(s, &found);
-    return e == ERR_CORRUPT && look_passes(&k, page_key_str(&key)) ? ERR_OK : e;
 }
 
 err page_stashes(struct page_bucket *b, struct engine_view *v, struct page_stash_walk *w,
                  const struct page_each *each, bool *more)
 {
     MAGIC_CHECK(b, PAGE_BUCKET_MAGIC);
-    struct stashes s = { .bucket = b, .view = v, .walk = w, .damage = { .each = each } };
+    struct rows all = { .bucket = b, .view = v, .row = stashes_row, .stashes = w, .damage = { .each = each } };
     err e = ERR_OK;
     *more = false;
     if (w->title.n > PAGE_TITLE_BYTES_MAX)
         return ERR_OK;
     struct engine_cursor *c = stashes_open(b, v, w);
-    for (; e == ERR_OK && !s.more && w->steps > 0; w->steps--)
-        e = stashes_next(&s, c);
+    for (; e == ERR_OK && !all.over && w->steps > 0; w->steps--)
+        e = rows_next(&all, c);
     engine_cursor_close(&c);
     *more = e == ERR_OK; /* else the walk is at its end */
-    return e == ERR_NOT_FOUND || s.damage.stopped ? ERR_OK : e;
+    return e == ERR_NOT_FOUND || all.damage.stopped ? ERR_OK : e;
 }
 
 /* ---- bytes ---- */
