@@ -75,8 +75,8 @@ static err may_hold(struct authority_call *c, const struct auth_role *r)
 {
     if (!counts_everywhere(r->space))
         return ERR_OK;
-    return auth_may_give_permissions(c->auth, authority_giver(c), STR(AUTH_SYSTEM), r->permissions,
-                                     r->permissions_count, &c->note);
+    return auth_may_give_permissions(c->auth, authority_giver(c), r->space, r->permissions, r->permissions_count,
+                                     &c->note);
 }
 
 err role_create_run(struct authority_call *c)

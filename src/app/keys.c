@@ -67,8 +67,7 @@ static err may_create(struct key_call *c)
     const struct auth_key_new *n = &c->wanted;
     err why = auth_key_check(n, &c->note);
     return why != ERR_OK ? why
-                         : auth_may_give_roles(c->app->auth, giver(c), n->space.n > 0 ? n->space : STR(AUTH_SYSTEM),
-                                               n->roles, n->roles_count, &c->note);
+                         : auth_may_give_roles(c->app->auth, giver(c), n->space, n->roles, n->roles_count, &c->note);
 }
 
 static void create_run(struct loop_job *j)
@@ -142,7 +141,7 @@ static void door_run(struct loop_job *j)
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
     static const str everything = STR_INIT("Admin");
     c->why = !c->open ? ERR_OK
-                      : auth_may_give_roles(c->app->auth, giver(c), STR(AUTH_SYSTEM), &everything, 1, &c->note);
+                      : auth_may_give_roles(c->app->auth, giver(c), STR(""), &everything, 1, &c->note);
     if (c->why == ERR_OK)
         c->why = auth_door_set(c->app->auth, c->open, &c->note);
     if (c->why == ERR_OK)

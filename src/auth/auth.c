@@ -118,7 +118,7 @@ err auth_check(struct auth *a, str authorization, const char *permission, str sp
     if (has_key)
         hash = secret_hash(key);
     struct grants_verdict verdict;
-    err failed = ask(a, has_key ? &hash : NULL, bit, space.n > 0 ? space : STR(AUTH_SYSTEM), &verdict);
+    err failed = ask(a, has_key ? &hash : NULL, bit, space_meant(space), &verdict);
     if (failed == ERR_NOT_FOUND)
         return denied(AUTH_KEY_UNKNOWN, why);
     if (failed != ERR_OK)

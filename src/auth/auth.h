@@ -92,7 +92,8 @@ MUST_CHECK err auth_check(struct auth *a, str authorization, const char *permiss
 bool auth_is_bearer(str authorization);
 
 /* ---- nobody gives what he has not: to be asked, on the pool, before what the sender of authorization gives ----
- * ERR_DENIED with a sentence in note; what the engine says. What is not there is passed over: the change tells it. */
+ * ERR_DENIED with a sentence in note; what the engine says. What is not there is passed over: the change tells it. An
+ * empty space means AUTH_SYSTEM. */
 /* Those roles, of space or else of `_system`, in space. */
 MUST_CHECK err auth_may_give_roles(struct auth *a, str authorization, str space, const str *roles, unsigned count,
                                    struct err_note *note);

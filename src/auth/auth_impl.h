@@ -17,6 +17,11 @@ struct auth {
     struct grants_cache *cache;
 };
 
+/* An empty one means `_system`. */
+static inline str space_meant(str space)
+{
+    return space.n > 0 ? space : STR(AUTH_SYSTEM);
+}
 /* The key of an Authorization field. False: it is not "Bearer <key>". */
 bool auth_bearer_key(str field, str *key);
 /* Writes what a store lacks: `_system`; with checks, anonymous with the open door and the standard roles as

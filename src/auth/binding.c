@@ -252,7 +252,7 @@ err auth_binding_list(struct auth *a, str space, str user_id, const struct auth_
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct listing l = { .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_binding,
                          .filter = user_id };
-    row_key1(&l.prefix, 'B', space.n > 0 ? space : STR(AUTH_SYSTEM));
+    row_key1(&l.prefix, 'B', space_meant(space));
     err why = listing_run(&l);
     if (why == ERR_OK) {
         *out = l.items;

@@ -33,25 +33,20 @@ static err may_give_bits(struct auth *a, str authorization, str space, uint64_t 
     err why = giver_load(a, authorization, &giver);
     if (why != ERR_OK)
         return why;
-    why = covers(giver, bits, space, note);
+    why = covers(giver, bits, space_meant(space), note);
     free(giver);
     return why;
 }
 
+/* Its own, or one of `_system`; one that is not there gives nothing. */
 static err role_bits(struct auth *a, str space, str role, uint64_t *bits)
 {
-    struct rowkey k;
-    struct engine_row row;
-    struct row_role r;
     struct engine_view *v = engine_view_begin(a->engine);
-    row_key2(&k, 'r', space, role);
-    err why = rows_find(v, &k, &row);
-    if (why == ERR_OK)
-        why = row_get_role(row.value, &r);
-    if (why == ERR_OK)
-        *bits = r.bits;
+    err why = grants_role_bits(v, space, role, bits);
+    if (why == ERR_NOT_FOUND)
+        why = grants_role_bits(v, STR(AUTH_SYSTEM), role, bits);
     engine_view_end(&v);
-    return why;
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
 err auth_may_give_roles(struct auth *a, str authorization, str space, const str *roles, unsigned count,
@@ -63,10 +58,8 @@ err auth_may_give_roles(struct auth *a, str authorization, str space, const str 
         return ERR_OK;
     for (unsigned i = 0; i < count; i++) {
         uint64_t bits = 0;
-        err why = role_bits(a, space, roles[i], &bits);
-        if (why == ERR_NOT_FOUND)
-            why = role_bits(a, STR(AUTH_SYSTEM), roles[i], &bits);
-        if (why != ERR_OK && why != ERR_NOT_FOUND)
+        err why = role_bits(a, space_meant(space), roles[i], &bits);
+        if (why != ERR_OK)
             return why;
         all |= bits;
     }

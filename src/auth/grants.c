@@ -1,5 +1,6 @@
 #include "auth/grants.h"
 
+#include "auth/txn.h"
 #include "base/map.h"
 
 #include <pthread.h>
@@ -8,18 +9,25 @@
 
 /* ---- from rows ---- */
 
-static err role_bits(struct engine_view *v, str space, str role, uint64_t *bits)
+err grants_role_bits(struct engine_view *v, str space, str role, uint64_t *bits)
 {
     struct rowkey k;
     struct engine_row row;
     struct row_role r;
     row_key2(&k, 'r', space, role);
-    err why = engine_get(v, SPACE_AUTH, rowkey_str(&k), &row);
+    err why = rows_find(v, &k, &row);
     if (why == ERR_OK)
         why = row_get_role(row.value, &r);
     if (why == ERR_OK)
         *bits = r.bits;
-    return why == ERR_NOT_FOUND ? ERR_OK : why; /* a binding to a role that is gone gives nothing */
+    return why;
+}
+
+/* A binding to a role that is gone gives nothing. */
+static err bound_bits(struct engine_view *v, const struct row_binding *b, uint64_t *bits)
+{
+    err why = grants_role_bits(v, b->role_space, b->role_name, bits);
+    return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
 /* What a binding's row says, copied into a: the next call on the view lets go of it. */
@@ -65,7 +73,7 @@ static err load_bindings(struct engine_view *v, str user_id, struct arena *a, st
         if (why == ERR_OK)
             why = read_binding(&row, a, &space, &b);
         if (why == ERR_OK)
-            why = role_bits(v, b.role_space, b.role_name, &bits);
+            why = bound_bits(v, &b, &bits);
         if (why == ERR_OK)
             why = add_grant(g, space, bits);
     }

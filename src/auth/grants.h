@@ -18,6 +18,8 @@ struct grants {
 MUST_CHECK err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out);
 /* Of a user, by all keys it has. */
 MUST_CHECK err grants_load_user(struct engine *e, str user_id, struct grants **out);
+/* The permissions of a role. ERR_NOT_FOUND. */
+MUST_CHECK err grants_role_bits(struct engine_view *v, str space, str role, uint64_t *bits);
 /* What they allow in space, expiry aside; and do they allow bit there? */
 uint64_t grants_bits(const struct grants *g, str space);
 bool grants_allow(const struct grants *g, uint64_t bit, str space);

@@ -29,14 +29,9 @@ static bool is_plain(str s, size_t bytes_max)
     return true;
 }
 
-static str space_of(const struct auth_key_new *n)
-{
-    return n->space.n > 0 ? n->space : STR(AUTH_SYSTEM);
-}
-
 err auth_key_check(const struct auth_key_new *n, struct err_note *note)
 {
-    str space = space_of(n);
+    str space = space_meant(n->space);
     bool is_system = str_eq(space, STR(AUTH_SYSTEM));
     if (!is_plain(space, AUTH_NAME_BYTES_MAX) || (space.p[0] == '_' && !is_system)) {
         err_note_set(note, "namespace is invalid; '%.*s'", STR_ARG(shown(space)));
@@ -132,7 +127,7 @@ err auth_key_create(struct auth *a, const struct auth_key_new *n, struct auth_ke
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct create c = { .change = { .auth = a, .note = note }, .n = n, .secret = secret };
     draw(&c);
-    c.space = space_of(n);
+    c.space = space_meant(n->space);
     (void)snprintf(c.name_text, sizeof c.name_text, "key-%s", c.key_id); /* always fits */
     c.name = n->name.n > 0 ? n->name : str_of(c.name_text);
     secret[0] = '\0';
@@ -216,7 +211,7 @@ static err fill_key(struct engine_view *v, const struct engine_row *row, struct 
     if (why != ERR_OK)
         return why;
     *out = (struct auth_key){ .created_at = r.created_at, .expires_at = r.expires_at };
-    str user_id = arena_copy(a, r.user_id), space = r.scope.n > 0 ? r.scope : STR(AUTH_SYSTEM);
+    str user_id = arena_copy(a, r.user_id), space = space_meant(r.scope);
     if (user_id.p == NULL || !str_to_cstr(r.id, out->id, sizeof out->id) ||
         !str_to_cstr(r.prefix, out->prefix, sizeof out->prefix) || !str_to_cstr(space, out->space, sizeof out->space))
         return ERR_CORRUPT;

@@ -195,7 +195,7 @@ err auth_role_delete(struct auth *a, str space, str name, struct err_note *note)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct role_change c = { .change = { .auth = a, .note = note, .removes = true },
-                             .space = space.n > 0 ? space : STR(AUTH_SYSTEM), .name = name };
+                             .space = space_meant(space), .name = name };
     err why = check_not_standard(name, note);
     return why != ERR_OK ? why : change_run(&c.change, decide_delete, &c);
 }
@@ -238,7 +238,7 @@ err auth_role_list(struct auth *a, str space, const struct auth_page *page, stru
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct listing l = { .auth = a, .arena = arena, .page = page, .size = sizeof **out, .each = list_role };
-    row_key1(&l.prefix, 'R', space.n > 0 ? space : STR(AUTH_SYSTEM));
+    row_key1(&l.prefix, 'R', space_meant(space));
     err why = listing_run(&l);
     if (why == ERR_OK) {
         *out = l.items;

@@ -232,7 +232,7 @@ err auth_space_find(struct auth *a, str name, struct err_note *note)
     struct engine_row row;
     struct row_space found;
     struct engine_view *v = engine_view_begin(a->engine);
-    row_key1(&k, 'n', name.n > 0 ? name : STR(AUTH_SYSTEM));
+    row_key1(&k, 'n', space_meant(name));
     err why = rows_find(v, &k, &row);
     if (why == ERR_OK)
         why = row_get_space(row.value, &found);
