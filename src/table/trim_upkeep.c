@@ -12,6 +12,7 @@
 enum { JOB_KEY_BYTES = 9, TRIM_SHRINK = 4 };
 
 static const str first_key = { .p = "T", .n = 1 };
+_Static_assert(SPACE_KEY_TRIM == 'T', "jobs lie from first_key to U");
 
 static err job_put(struct engine_txn *t, str job, str name, str at)
 {
@@ -96,7 +97,7 @@ static err trim_decide(struct engine_txn *t, void *ctx)
     k->found = true;
     str job = { .p = key, .n = sizeof key }, value = arena_copy(&k->arena, row.value);
     struct cursor c = { .rest = value };
-    str name = cursor_bytes(&c, cursor_be16(&c));
+    str name = cursor_str16(&c);
     if (value.p == NULL || c.failed)
         return engine_txn_delete(t, SPACE_SCHEMA, job);
     e = store_schema(k->tables, engine_txn_view(t), get_be32(key + 1), name, &k->arena, false, &s, NULL);
