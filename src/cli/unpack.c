@@ -146,11 +146,6 @@ void unpack_free(struct unpack **up)
     *up = NULL;
 }
 
-enum unpack_kind unpack_kind_of(const struct unpack *u)
-{
-    return u->kind;
-}
-
 bool unpack_checked(const struct unpack *u)
 {
     return u->checked;

@@ -30,7 +30,6 @@ struct unpack;
 /* from is borrowed. Owner: caller. ERR_IO with a note: it cannot be read. */
 MUST_CHECK err unpack_new(FILE *from, struct unpack **out, struct err_note *note);
 void unpack_free(struct unpack **up);
-enum unpack_kind unpack_kind_of(const struct unpack *u);
 /* Fills dst; *n is 0 only at the end. ERR_CORRUPT: damaged or cut off; ERR_LIMIT: wants too much memory;
  * ERR_IO. What of a damaged part had not come out never does. */
 MUST_CHECK err unpack_read(struct unpack *u, char *dst, size_t size, size_t *n, struct err_note *note);

@@ -222,11 +222,6 @@ str http_peer(const struct http_exchange *x)
     return str_of(x->conn->peer);
 }
 
-mono http_began(const struct http_exchange *x)
-{
-    return x->began;
-}
-
 void http_body_limit(struct http_exchange *x, size_t bytes_max)
 {
     if (bytes_max < x->body_bytes_max)

@@ -129,7 +129,6 @@ struct arena *http_arena(struct http_exchange *x);
 bool http_draining(const struct http_exchange *x);
 bool http_on_admin(const struct http_exchange *x);
 str http_peer(const struct http_exchange *x);                  /* numeric address */
-mono http_began(const struct http_exchange *x);
 /* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */
 str http_request_id(struct http_exchange *x);
 bool http_has_request_id(const struct http_exchange *x);       /* the client sent a sane one */

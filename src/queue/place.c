@@ -243,11 +243,6 @@ uint64_t place_load_of(const struct place *p, uint32_t partition)
     return p->parts[partition].load;
 }
 
-unsigned place_count(const struct place *p)
-{
-    return p->parts_count;
-}
-
 void place_look(const struct place *p, struct place_store *stores)
 {
     for (unsigned i = 0; i < p->stores_count; i++) {

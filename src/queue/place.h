@@ -52,7 +52,6 @@ void place_put(struct place *p, uint32_t partition, uint32_t store);
 void place_open(struct place *p, uint32_t partition, bool open);
 void place_load(struct place *p, uint32_t partition, uint64_t load);
 uint64_t place_load_of(const struct place *p, uint32_t partition);
-unsigned place_count(const struct place *p);
 /* Fills partition and load of each store. */
 void place_look(const struct place *p, struct place_store *stores);
 

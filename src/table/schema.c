@@ -27,14 +27,6 @@ const struct schema_attr *schema_find(const struct schema *s, str name)
     return NULL;
 }
 
-const struct schema_attr *schema_numbered(const struct schema *s, uint16_t number)
-{
-    for (unsigned i = 0; i < s->attrs_count; i++)
-        if (s->attrs[i].number == number)
-            return &s->attrs[i];
-    return NULL;
-}
-
 /* ---- attributes ---- */
 
 static err attr_read(struct arena *a, const char *key, const json_t *json, struct schema_attr *out,

@@ -66,7 +66,6 @@ const struct schema_index *schema_index_numbered(const struct schema *s, uint16_
 /* The index as if it were a table of its own, with what it shows and its key; a hidden version has no name. In the
  * arena; NULL: full. */
 const struct schema *schema_through(struct arena *a, const struct schema *s, const struct schema_index *ix);
-const struct schema_attr *schema_numbered(const struct schema *s, uint16_t number);
 /* Not . and .. either: clients take them out of a path before they send it. */
 bool schema_name_valid(str table);
 

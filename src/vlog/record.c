@@ -25,11 +25,6 @@ str record_group_magic(void)
     return (str){ .p = GROUP_MAGIC, .n = sizeof(GROUP_MAGIC) };
 }
 
-str record_value_magic(void)
-{
-    return (str){ .p = VALUE_MAGIC, .n = sizeof(VALUE_MAGIC) };
-}
-
 static uint64_t spot_seed(struct record_spot at)
 {
     char b[SPOT_BYTES];

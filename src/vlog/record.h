@@ -76,9 +76,8 @@ struct record_mutation {
     struct record_place place; /* BLOB_LOG; of BLOB_INLINE only n and hash */
 };
 
-/* The first four bytes of a group header and of a value header. Static. */
+/* The first four bytes of a group header. Static. */
 str record_group_magic(void);
-str record_value_magic(void);
 
 void record_segment_encode(struct record_spot at, char out[RECORD_SEGMENT_BYTES]);
 MUST_CHECK err record_segment_decode(str bytes, struct record_spot at);
