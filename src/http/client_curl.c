@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +18,14 @@
 
 enum { CLIENT_KEPT_S_MAX = 60, CLIENT_STALE_READS_MAX = 256 };
 
+/* The library may close a socket before it says that it need not be watched any more, and by then another thread may
+ * have a file of the same number. So a watch has a descriptor of its own, which is the same socket for sure. */
 struct socket_watch {
     struct http_client *client;
     struct socket_watch *prev, *next;
     struct loop_watch *watch;
-    curl_socket_t fd;
+    curl_socket_t fd;               /* the library's */
+    int own;                        /* -1: none was left to have, fd itself is watched */
     unsigned events;
 };
 
@@ -122,6 +126,19 @@ static void on_ready(void *ctx, unsigned events)
     results_collect(c);
 }
 
+static void watch_open(struct socket_watch *w)
+{
+    w->own = fcntl(w->fd, F_DUPFD_CLOEXEC, 0);
+    w->watch = loop_watch_new(w->client->opts.loop, w->own >= 0 ? w->own : w->fd, on_ready, w);
+}
+
+static void watch_close(struct socket_watch *w)
+{
+    loop_watch_free(&w->watch);
+    if (w->own >= 0)
+        (void)close(w->own); /* nothing was written */
+}
+
 static void watch_free(struct socket_watch *w)
 {
     struct http_client *c = w->client;
@@ -133,7 +150,7 @@ static void watch_free(struct socket_watch *w)
         c->watches = w->next;
     if (w->next != NULL)
         w->next->prev = w->prev;
-    loop_watch_free(&w->watch);
+    watch_close(w);
     free(w);
 }
 
@@ -142,7 +159,7 @@ static struct socket_watch *watch_new(struct http_client *c, curl_socket_t fd)
     struct socket_watch *w = malloc(sizeof *w);
     INVARIANT(w != NULL);
     *w = (struct socket_watch){ .client = c, .fd = fd, .next = c->watches };
-    w->watch = loop_watch_new(c->opts.loop, fd, on_ready, w);
+    watch_open(w);
     if (c->watches != NULL)
         c->watches->prev = w;
     c->watches = w;
@@ -188,7 +205,7 @@ static void on_curl_timer(void *ctx)
 }
 
 /* The library closes a socket that did not connect without a word. So a number may come again that stands in our
- * tables for one that is gone, and the kernel has forgotten that it is to be watched. */
+ * tables for one that is gone, and what is watched under it is the old one. */
 static void number_forget(struct http_client *c, curl_socket_t fd)
 {
     for (unsigned i = 0; i < c->sockets_count; i++)
@@ -201,8 +218,8 @@ static void number_watch_anew(struct http_client *c, curl_socket_t fd)
     for (struct socket_watch *w = c->watches; w != NULL; w = w->next) {
         if (w->fd != fd)
             continue;
-        loop_watch_free(&w->watch);
-        w->watch = loop_watch_new(c->opts.loop, fd, on_ready, w);
+        watch_close(w);
+        watch_open(w);
         loop_watch_start(w->watch, w->events);
     }
 }

@@ -6,11 +6,17 @@
 
 #include "../cmocka_all.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum { ASKS = 12 };
 
@@ -253,6 +259,129 @@ static void the_end_ends_all_and_refuses_the_rest(void **state)
     rogue_stop(&r);
 }
 
+/* ---- connections that never come about ---- */
+
+enum { FULL_FILLERS = 4, FULL_ASKS = 48, CHURN_FILES = 8, FILES_FEW = 64 };
+
+/* Listens, but takes no more connections: who connects hangs. */
+struct full {
+    uint16_t port;
+    int listening, fillers[FULL_FILLERS];
+};
+
+static void full_begin(struct full *f)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t at_n = sizeof at;
+    f->listening = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(f->listening >= 0);
+    assert_int_equal(bind(f->listening, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(f->listening, 0), 0);
+    assert_int_equal(getsockname(f->listening, (struct sockaddr *)&at, &at_n), 0);
+    f->port = ntohs(at.sin_port);
+    for (unsigned i = 0; i < FULL_FILLERS; i++) {
+        f->fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        assert_true(f->fillers[i] >= 0);
+        (void)connect(f->fillers[i], (struct sockaddr *)&at, sizeof at); /* EINPROGRESS, all but the first for good */
+    }
+}
+
+static void full_end(struct full *f)
+{
+    for (unsigned i = 0; i < FULL_FILLERS; i++)
+        close(f->fillers[i]);
+    close(f->listening);
+}
+
+/* Takes the numbers of files that others have closed, again and again, until it is over. */
+static void *churn_main(void *ctx)
+{
+    atomic_bool *over = ctx;
+    int files[CHURN_FILES];
+    while (!atomic_load(over)) {
+        for (unsigned i = 0; i < CHURN_FILES; i++)
+            INVARIANT((files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+        for (unsigned i = 0; i < CHURN_FILES; i++)
+            close(files[i]);
+    }
+    return NULL;
+}
+
+static unsigned files_open(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* Found by TSan only: the number of a socket that the library has closed is touched while it is another thread's. */
+static void what_never_connected_leaves_its_number_to_others(void **state)
+{
+    (void)state;
+    struct full f;
+    struct asker a;
+    struct ask q[FULL_ASKS];
+    atomic_bool over = false;
+    pthread_t churn;
+    full_begin(&f);
+    asker_begin(&a, &(struct http_client_opts){ .per_host_max = FULL_ASKS });
+    unsigned files = files_open();
+    assert_int_equal(pthread_create(&churn, NULL, churn_main, &over), 0);
+    for (unsigned i = 0; i < FULL_ASKS; i++) {
+        ask_begin(&q[i], &a, f.port, "/");
+        q[i].call.deadline = mono_add_ms(q[i].call.deadline, 500 - ROGUE_ASK_MS);
+        ask_start(&q[i]);
+    }
+    asker_run(&a);
+    atomic_store(&over, true);
+    assert_int_equal(pthread_join(churn, NULL), 0);
+    for (unsigned i = 0; i < FULL_ASKS; i++) {
+        assert_int_equal(q[i].why, ERR_TIMEOUT);
+        assert_false(q[i].call.sent);
+        ask_end(&q[i]);
+    }
+    assert_int_equal(files_open(), files);
+    asker_end(&a);
+    full_end(&f);
+}
+
+static void one_file_that_may_be_opened_is_enough_to_connect(void **state)
+{
+    (void)state;
+    struct full f;
+    struct asker a;
+    struct ask q;
+    struct rlimit before, few;
+    int taken[FILES_FEW];
+    unsigned count = 0;
+    full_begin(&f);
+    asker_begin(&a, NULL);
+    ask_begin(&q, &a, f.port, "/");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = (struct rlimit){ .rlim_cur = FILES_FEW, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int fd = dup(0); fd >= 0; fd = dup(0))
+        taken[count++] = fd;
+    assert_true(count > 0);
+    close(taken[--count]);
+    q.call.deadline = mono_add_ms(q.call.deadline, 500 - ROGUE_ASK_MS);
+    ask_now(&q);
+    assert_int_equal(q.why, ERR_TIMEOUT);
+    int freed = dup(0); /* the library's was closed */
+    assert_true(freed >= 0);
+    close(freed);
+    while (count > 0)
+        close(taken[--count]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ask_end(&q);
+    asker_end(&a);
+    full_end(&f);
+}
+
 /* ---- from other threads ---- */
 
 enum { THREADS = 4, EACH = 50 };
@@ -354,6 +483,8 @@ int main(void)
         cmocka_unit_test(one_more_than_may_wait_is_refused),
         cmocka_unit_test(what_is_canceled_ends_whether_it_waits_or_runs),
         cmocka_unit_test(the_end_ends_all_and_refuses_the_rest),
+        cmocka_unit_test(what_never_connected_leaves_its_number_to_others),
+        cmocka_unit_test(one_file_that_may_be_opened_is_enough_to_connect),
         cmocka_unit_test(any_thread_may_start_and_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
