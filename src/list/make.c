@@ -16,7 +16,7 @@ struct list_make {
     struct http_call call;
     struct http_pair headers[3];
     char budget[NUMBER_BYTES];
-    bool calling, only_cached;
+    bool calling, only_cached, anew;
     str url, display;
     unsigned char id[FLIGHT_ID_BYTES];
     uint32_t mark;                /* of the cache, when it was asked for */
@@ -36,6 +36,12 @@ static void name_version(struct lists *l, struct list_value *v, str version)
         return;
     unsigned long long us = (unsigned long long)(clock_store(l->opts.clock).ns / 1000);
     (void)snprintf(v->version, sizeof v->version, "%llu.alone%llu", us, (unsigned long long)++l->alone); /* fits */
+}
+
+/* No other server can have it, nor will. */
+static bool is_alone(const struct list_make *m)
+{
+    return flight_version(m->flight).n == 0;
 }
 
 static void take_reply(struct list_make *m)
@@ -59,7 +65,7 @@ static void take_reply(struct list_make *m)
     v->fresh_ms = m->bucket->ttl_ms;
     v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
     l->made++;
-    if (l->opts.shared == NULL) /* whoever asked may have left, and nobody else has it */
+    if (is_alone(m)) /* whoever asked may have left, and nobody else has it */
         list_cache_put(l->cache, m->id, m->mark, v, mono_add_ms(v->at, v->stale_ms));
     flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
 }
@@ -77,11 +83,31 @@ static void call_done(struct http_call *call, err why)
     finish_error(m, why == ERR_BAD || why == ERR_LIMIT ? ERR_UNAVAILABLE : why, &note);
 }
 
+/* Another flight may have ended between the look into the cache and the start of this one. Under a lease Redis was
+ * asked for it already. */
+static bool is_here_by_now(struct list_make *m)
+{
+    struct lists *l = m->lists;
+    mono now = clock_mono(l->opts.clock);
+    struct list_value *v = m->anew || !is_alone(m) ? NULL : list_cache_get(l->cache, m->id, now, true);
+    if (v == NULL)
+        return false;
+    if (list_fresh_ms(v, now) > 0) {
+        flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
+        return true;
+    }
+    struct flight_value *value = &v->v;
+    flight_value_unref(&value);
+    return false;
+}
+
 static void make_start(struct flight *f, void *ctx)
 {
     struct list_make *m = ctx;
     struct lists *l = m->lists;
     m->flight = f;
+    if (is_here_by_now(m))
+        return;
     if (m->only_cached) {
         static const struct err_note note = { .text = "no such list is there, and none was to be made" };
         flight_finish(f, ERR_NOT_FOUND, NULL, false, &note);
@@ -191,6 +217,7 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
     m->lists = l;
     m->bucket = b;
     m->only_cached = r->only_cached;
+    m->anew = r->no_cache;
     arena_init(&m->arena, ARENA_BYTES_MAX);
     m->url = url_of(&m->arena, b, r);
     m->display = arena_copy(&m->arena, r->display);

@@ -125,6 +125,23 @@ static void whoever_cannot_wait_or_leaves_stops_nobody(void **state)
     stage_end(&w);
 }
 
+static void what_was_made_between_the_look_and_the_flight_is_not_made_again(void **state)
+{
+    (void)state;
+    struct world w;
+    stage_begin(&w, 1, false, 0);
+    struct asked *late = stage_asked(&w, 0, "d", (struct wish){ 0 });
+    assert_null(list_here(w.nodes[0].lists, &late->r));
+    unsigned made = stage_call_of(stage_get(&w, 0, "d"));
+    assert_int_equal(list_start(w.nodes[0].lists, &late->r), ERR_OK);
+    assert_int_equal(stage_call_of(stage_wait(late)), made);
+    struct asked *anew = stage_asked(&w, 0, "d", (struct wish){ .no_cache = true });
+    assert_null(list_here(w.nodes[0].lists, &anew->r));
+    assert_int_equal(list_start(w.nodes[0].lists, &anew->r), ERR_OK);
+    assert_int_equal(stage_call_of(stage_wait(anew)), made + 1);
+    stage_end(&w);
+}
+
 static void more_lists_than_may_be_made_at_once_are_refused(void **state)
 {
     (void)state;
@@ -239,6 +256,7 @@ int main(void)
         cmocka_unit_test(fewer_items_are_a_shorter_list),
         cmocka_unit_test(a_generator_that_ends_or_hangs_is_an_error_in_time),
         cmocka_unit_test(whoever_cannot_wait_or_leaves_stops_nobody),
+        cmocka_unit_test(what_was_made_between_the_look_and_the_flight_is_not_made_again),
         cmocka_unit_test(more_lists_than_may_be_made_at_once_are_refused),
         cmocka_unit_test(a_list_is_one_until_its_time_is_over),
         cmocka_unit_test(what_is_stale_is_answered_while_one_makes_the_next),
