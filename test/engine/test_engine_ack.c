@@ -43,6 +43,7 @@ static int setup(void **state)
     scratch_init(&f->scratch);
     f->scratch.faults = &f->faults;
     scratch_open(&f->scratch);
+    atomic_store(&f->syncs, 0); /* making the store took some */
     *state = f;
     return 0;
 }
