@@ -55,6 +55,7 @@ struct http_limits {              /* 0: the default in brackets */
     int64_t send_bytes_per_s_min; /* [1 KiB] after head_timeout_ms */
     int64_t idle_timeout_ms;      /* [60 s] */
     unsigned threads;             /* HTTP workers in all [number of cores] */
+    bool lanes_restless;          /* for tests: connections go from lane to lane in every turn */
 };
 
 struct http_hooks {

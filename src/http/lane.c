@@ -6,6 +6,7 @@
 
 #include "base/date.h"
 #include "http/head.h"
+#include "loop/busy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,11 +19,11 @@
 
 enum {
     LANE_HEAD_BYTES_MAX = 4096,  /* a longer one is the library's */
-    LANE_KEPT_BYTES_MAX = 2048,  /* of answered requests with the kernel; one more look, and they are taken */
+    LANE_KEPT_BYTES_MAX = 512,   /* of answered requests with the kernel; one more look, and they are taken */
     LANE_EVENTS_MAX = 64,
     LANE_PIPELINE_MAX = 16,      /* requests of one connection before others get their turn */
     LANE_ACCEPTS_MAX = 16,
-    LANE_SKEW_MAX = 4,           /* connections more than another lane has, and the next goes there */
+    LANE_EASE_PERCENT = 30,      /* a lane that runs so much less than a full one gets connections of it */
     LANE_NO_FILES_MS = 100       /* after an accept that found no descriptor or memory */
 };
 
@@ -37,6 +38,8 @@ struct lane {
     pthread_t thread;
     bool running, resting;       /* resting: does not accept for a while */
     atomic_uint conns_count;
+    struct busy busy;
+    struct lane *relief;         /* gets every second connection of this turn; NULL: none */
     int64_t date_s;              /* of date; 0: none yet */
     char date[DATE_HTTP_BYTES + 1];
     char head[LANE_KEPT_BYTES_MAX + LANE_HEAD_BYTES_MAX];
@@ -76,17 +79,36 @@ static void conn_end(struct http_conn *c)
     close(fd);
 }
 
+/* Out of its lane, in no other yet. */
+static void conn_leave(struct http_conn *c)
+{
+    struct epoll_event none = { 0 };
+    INVARIANT(epoll_ctl(c->lane->set, EPOLL_CTL_DEL, c->fd, &none) == 0);
+    atomic_fetch_sub(&c->lane->conns_count, 1);
+}
+
+/* Workers get them in turn: lanes do not share the work evenly. */
 static void conn_hand(struct http_conn *c)
 {
-    struct lane *w = c->lane;
-    struct epoll_event none = { 0 };
+    struct listener *l = c->lane->listener;
     if (!kept_take(c)) {
         conn_end(c);
         return;
     }
-    INVARIANT(epoll_ctl(w->set, EPOLL_CTL_DEL, c->fd, &none) == 0);
-    atomic_fetch_sub(&w->conns_count, 1);
-    conns_hand(w->listener, w->library, c);
+    conn_leave(c);
+    conns_hand(l, l->lanes[atomic_fetch_add(&l->handed_count, 1) % l->lanes_count].library, c);
+}
+
+/* It is w's from here on. False: the kernel has no memory for it, and c is over. */
+static bool conn_enter(struct http_conn *c, struct lane *w)
+{
+    struct epoll_event e = { .events = read_events, .data.ptr = c };
+    c->lane = w;
+    atomic_fetch_add(&w->conns_count, 1);
+    if (epoll_ctl(w->set, EPOLL_CTL_ADD, c->fd, &e) == 0)
+        return true;
+    conn_end(c);
+    return false;
 }
 
 /* ---- sending ---- */
@@ -228,24 +250,25 @@ static bool request_ready(struct http_conn *c, str bytes, size_t *n)
     return false;
 }
 
-/* Answers what is ready of what has come. more: there may be what bytes do not show. */
-static void conn_answer(struct http_conn *c, str bytes, bool more)
+/* Answers what is ready of what has come. more: there may be what bytes do not show. True: c waits for requests here. */
+static bool conn_answer(struct http_conn *c, str bytes, bool more)
 {
     for (unsigned i = 0; i < LANE_PIPELINE_MAX && bytes.n > 0; i++) {
         size_t n = 0;
         if (!request_ready(c, bytes, &n)) {
             conn_hand(c);
-            return;
+            return false;
         }
         c->x.stage = STAGE_SENT;
         conn_phase_set(c, PHASE_SEND);
         c->kept_bytes += n;
         if (!answer_send(c, str_take(bytes, n)) || c->x.stage == STAGE_SENT)
-            return;
+            return false;
         bytes = str_skip(bytes, n);
     }
     if (more || bytes.n > 0)
         conn_wants(c, read_events);
+    return true;
 }
 
 /* Looks at what the kernel has, kept bytes first. 0: the client has ended; -1: as errno says. */
@@ -259,49 +282,46 @@ static ssize_t conn_look(struct http_conn *c)
 }
 
 /* ended: the client sends no more than is there. What was answered is taken when it is much, or nothing is behind it:
- * most requests go without that system call. */
-static void conn_read(struct http_conn *c, bool ended)
+ * most requests go without that system call. True: c waits for requests here. */
+static bool conn_read(struct http_conn *c, bool ended)
 {
     ssize_t n = c->kept_bytes > LANE_KEPT_BYTES_MAX && !kept_take(c) ? 0 : conn_look(c);
     if (n > 0 && (size_t)n <= c->kept_bytes)
         n = kept_take(c) ? conn_look(c) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return;
+        return true;
     size_t kept = c->kept_bytes;
-    if (n <= 0)
-        conn_end(c);
-    else
-        conn_answer(c, (str){ .p = c->lane->head + kept, .n = (size_t)n - kept },
-                    ended || (size_t)n == kept + LANE_HEAD_BYTES_MAX);
+    if (n > 0)
+        return conn_answer(c, (str){ .p = c->lane->head + kept, .n = (size_t)n - kept },
+                           ended || (size_t)n == kept + LANE_HEAD_BYTES_MAX);
+    conn_end(c);
+    return false;
 }
 
 /* ---- accepting ---- */
 
-/* Who accepts keeps it, unless that leaves others idle: a few connections are served best by few threads. */
-static struct lane *lane_for(struct lane *accepted)
+/* The first that is not full: threads are few as long as they suffice. All are: the one with the fewest. */
+static struct lane *lane_for_next(struct listener *l)
 {
-    struct listener *l = accepted->listener;
-    struct lane *least = accepted;
-    for (unsigned i = 0; i < l->lanes_count; i++)
-        if (atomic_load(&l->lanes[i].conns_count) < atomic_load(&least->conns_count))
-            least = &l->lanes[i];
-    bool skewed = atomic_load(&accepted->conns_count) >= atomic_load(&least->conns_count) + LANE_SKEW_MAX;
-    return skewed ? least : accepted;
+    mono now = clock_mono(l->server->clock);
+    struct lane *least = &l->lanes[0];
+    for (unsigned i = 0; i < l->lanes_count; i++) {
+        struct lane *w = &l->lanes[i];
+        if (!busy_full(&w->busy, now))
+            return w;
+        if (atomic_load(&w->conns_count) < atomic_load(&least->conns_count))
+            least = w;
+    }
+    return least;
 }
 
-static void conn_begin(struct lane *accepted, int fd, const struct sockaddr *addr)
+static void conn_begin(struct listener *l, int fd, const struct sockaddr *addr)
 {
-    struct http_conn *c = conns_open(accepted->listener, fd, addr);
-    if (c == NULL) {
+    struct http_conn *c = conns_open(l, fd, addr);
+    if (c == NULL)
         close(fd);
-        return;
-    }
-    struct lane *w = lane_for(accepted);
-    struct epoll_event e = { .events = read_events, .data.ptr = c };
-    c->lane = w;
-    atomic_fetch_add(&w->conns_count, 1);
-    if (epoll_ctl(w->set, EPOLL_CTL_ADD, fd, &e) != 0) /* else it is w's from here on */
-        conn_end(c);
+    else
+        (void)conn_enter(c, lane_for_next(l)); /* else it was closed */
 }
 
 static void listen_watch(struct lane *w, int op)
@@ -318,7 +338,7 @@ static void accept_some(struct lane *w)
         socklen_t addr_n = sizeof addr;
         int fd = accept4(w->listener->fd, (struct sockaddr *)&addr, &addr_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            conn_begin(w, fd, (const struct sockaddr *)&addr);
+            conn_begin(w->listener, fd, (const struct sockaddr *)&addr);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
@@ -330,7 +350,20 @@ static void accept_some(struct lane *w)
 
 /* ---- the thread ---- */
 
-static void event_see(struct lane *w, const struct epoll_event *e)
+/* Who takes from w, which is full; NULL: nobody has much less to do. */
+static struct lane *lane_relief(const struct lane *w, mono now)
+{
+    struct listener *l = w->listener;
+    if (l->server->limits.lanes_restless)
+        return &l->lanes[(unsigned)(w - l->lanes + 1) % l->lanes_count];
+    for (unsigned i = 0; i < l->lanes_count; i++)
+        if (busy_percent(&l->lanes[i].busy, now) + LANE_EASE_PERCENT <= busy_percent(&w->busy, now))
+            return &l->lanes[i];
+    return NULL;
+}
+
+/* odd: of every two that a turn sees one may go. */
+static void event_see(struct lane *w, const struct epoll_event *e, bool odd)
 {
     if (e->data.ptr == w)
         return; /* woken to quit */
@@ -340,10 +373,12 @@ static void event_see(struct lane *w, const struct epoll_event *e)
     }
     struct http_conn *c = e->data.ptr;
     MAGIC_CHECK(c, CONN_MAGIC);
-    if (c->x.stage == STAGE_SENT)
+    if (c->x.stage == STAGE_SENT) {
         rest_send(c);
-    else
-        conn_read(c, (e->events & EPOLLRDHUP) != 0);
+    } else if (conn_read(c, (e->events & EPOLLRDHUP) != 0) && odd && w->relief != NULL) {
+        conn_leave(c);
+        (void)conn_enter(c, w->relief); /* else it was closed */
+    }
 }
 
 static void *lane_run(void *lane)
@@ -353,10 +388,12 @@ static void *lane_run(void *lane)
     MAGIC_CHECK(w, LANE_MAGIC);
     while (!atomic_load_explicit(&w->server->stopping, memory_order_relaxed)) {
         int n = epoll_wait(w->set, events, LANE_EVENTS_MAX, w->resting ? LANE_NO_FILES_MS : -1);
+        mono now = clock_mono(w->server->clock);
         if (w->resting)
             listen_watch(w, EPOLL_CTL_ADD);
+        w->relief = busy_look(&w->busy, now) || w->server->limits.lanes_restless ? lane_relief(w, now) : NULL;
         for (int i = 0; i < n; i++)
-            event_see(w, &events[i]);
+            event_see(w, &events[i], i % 2 == 1 || w->server->limits.lanes_restless);
     }
     return NULL;
 }

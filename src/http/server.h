@@ -21,6 +21,7 @@ struct listener {
     struct MHD_Daemon *daemon;   /* NULL: there are lanes, and each has its own */
     struct lane *lanes;
     unsigned lanes_count;
+    atomic_uint handed_count;    /* to the library, by lanes; wraps */
     pthread_mutex_t handed_lock; /* of the next */
     struct http_conn *handed[HTTP_HANDED_CHAINS]; /* by descriptor: a lane gave them to the library */
     struct http_server *server;

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct parts *p; /* for all inputs; ends with the process */
     bool head_only = false;
     if (p == NULL)
-        p = parts_start(2);
+        p = parts_start(2, false);
     if (size == 0 || size > LANE_HEAD_BYTES_MAX)
         return 0;
     char *copy = malloc(size);

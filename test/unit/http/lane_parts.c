@@ -16,7 +16,9 @@ struct parts {
     struct sysclock *clock;
     struct http_ready *same, *large;
     atomic_uint asked;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of the rest */
+    pthread_t threads[PARTS_THREADS_MAX];
+    unsigned threads_count;
     char last_target[TARGET_BYTES_MAX];
 };
 
@@ -36,10 +38,22 @@ static str tell(struct http_exchange *x)
     return s;
 }
 
+static void note_thread(struct parts *p)
+{
+    unsigned i = 0;
+    pthread_mutex_lock(&p->lock);
+    while (i < p->threads_count && !pthread_equal(p->threads[i], pthread_self()))
+        i++;
+    if (i == p->threads_count && i < PARTS_THREADS_MAX)
+        p->threads[p->threads_count++] = pthread_self();
+    pthread_mutex_unlock(&p->lock);
+}
+
 static bool early(struct http_exchange *x, void *app)
 {
     struct parts *p = app;
     atomic_fetch_add(&p->asked, 1);
+    note_thread(p);
     if (str_eq(http_target(x), STR("/same")) || str_eq(http_target(x), STR("/large"))) {
         http_answer_ready(x, str_eq(http_target(x), STR("/same")) ? p->same : p->large);
         return true;
@@ -76,7 +90,7 @@ static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t b
 
 static const struct http_route *const no_tables[] = { (const struct http_route[]){ { .pattern = NULL } } };
 
-struct parts *parts_start(unsigned threads)
+struct parts *parts_start(unsigned threads, bool restless)
 {
     struct parts *p = calloc(1, sizeof *p);
     char *large = malloc(PARTS_LARGE_BYTES);
@@ -93,7 +107,8 @@ struct parts *parts_start(unsigned threads)
     struct err_note note = { "" };
     const struct http_server_opts opts = {
         .listens = listens, .listens_count = COUNT_OF(listens), .tables = no_tables, .tables_count = 1,
-        .limits = { .threads = threads, .connections_max = PARTS_CONNECTIONS_MAX }, .clock = sysclock_clock(p->clock),
+        .limits = { .threads = threads, .connections_max = PARTS_CONNECTIONS_MAX, .lanes_restless = restless },
+        .clock = sysclock_clock(p->clock),
         .hooks = { .app = p, .early = early, .refuse = refuse, .finished = finished },
     };
     INVARIANT(http_server_new(&opts, &p->server, &note) == ERR_OK);
@@ -126,6 +141,14 @@ struct http_server *parts_server(struct parts *p)
 unsigned parts_asked(struct parts *p)
 {
     return atomic_load(&p->asked);
+}
+
+unsigned parts_threads(struct parts *p)
+{
+    pthread_mutex_lock(&p->lock);
+    unsigned count = p->threads_count;
+    pthread_mutex_unlock(&p->lock);
+    return count;
 }
 
 const char *parts_last_target(struct parts *p)

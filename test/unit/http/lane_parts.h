@@ -10,14 +10,16 @@
 #include "http/http.h"
 
 enum { PARTS_LANES, PARTS_LIBRARY }; /* listeners */
-enum { PARTS_LARGE_BYTES = 20000000, PARTS_CONNECTIONS_MAX = 20 };
+enum { PARTS_LARGE_BYTES = 20000000, PARTS_CONNECTIONS_MAX = 20, PARTS_THREADS_MAX = 16 };
 
 struct parts;
-struct parts *parts_start(unsigned threads);
+/* restless: connections go from lane to lane in every turn. */
+struct parts *parts_start(unsigned threads, bool restless);
 void parts_stop(struct parts **pp);
 uint16_t parts_port(const struct parts *p, unsigned listen_index);
 struct http_server *parts_server(struct parts *p);
 unsigned parts_asked(struct parts *p);           /* how often the early hook was */
+unsigned parts_threads(struct parts *p);         /* how many threads asked it; PARTS_THREADS_MAX at most */
 const char *parts_last_target(struct parts *p);  /* of the request that finished last; static */
 /* Sends one request to both; dies when they differ in more than Date and the order of fields, or one does not answer.
  * head_only: it is answered without a body. */

@@ -4,7 +4,10 @@
 #include "lane_parts.h"
 #include "wire.h"
 
+#include "base/check.h"
+
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,12 +18,25 @@
 
 #include <cmocka.h>
 
+enum { THREADS = 3, CLIENTS = 8, CLIENT_REQUESTS = 300 };
+
 static struct parts *parts;
+static bool restless;
 
 static int setup(void **state)
 {
     (void)state;
-    parts = parts_start(2);
+    restless = false;
+    parts = parts_start(THREADS, restless);
+    return 0;
+}
+
+/* Whatever a connection is at, it may be in another lane the next time. */
+static int setup_restless(void **state)
+{
+    (void)state;
+    restless = true;
+    parts = parts_start(THREADS, restless);
     return 0;
 }
 
@@ -188,7 +204,7 @@ static void stopping_resets_nobody_who_was_answered(void **state)
     parts_stop(&parts);
     assert_int_equal(recv(fd, &c, 1, 0), 0);
     close(fd);
-    parts = parts_start(2);
+    parts = parts_start(THREADS, restless);
 }
 
 static void until_open(unsigned count)
@@ -237,7 +253,7 @@ static void stopping_ends_what_is_on_its_way(void **state)
     assert_true(wire_is_closed(idle));
     close(fd);
     close(idle);
-    parts = parts_start(2);
+    parts = parts_start(THREADS, restless);
 }
 
 static void draining_closes_after_the_next_answer(void **state)
@@ -275,21 +291,95 @@ static void more_connections_than_the_limit_are_closed(void **state)
         close(fds[i]);
 }
 
+/* ---- who serves ---- */
+
+static void *client_main(void *ctx)
+{
+    static _Thread_local struct wire_answer answer;
+    const uint16_t *port = ctx;
+    int fd = wire_connect(*port);
+    for (unsigned i = 0; i < CLIENT_REQUESTS; i++) {
+        char text[256], more[32];
+        (void)snprintf(text, sizeof text, "GET /told/%u HTTP/1.1\r\nHost: a\r\nX: %0*u\r\n\r\n", i, (int)(i % 90) + 1, i);
+        (void)snprintf(more, sizeof more, "/told/%u\n", i);
+        INVARIANT(wire_send(fd, str_of(text)));
+        wire_read(fd, false, &answer);
+        INVARIANT(answer.status == 200);
+        INVARIANT(strstr(answer.body, more) != NULL);
+    }
+    close(fd);
+    return NULL;
+}
+
+static void many_ask(void)
+{
+    pthread_t clients[CLIENTS];
+    uint16_t port = parts_port(parts, PARTS_LANES);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&clients[i], NULL, client_main, &port), 0);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_join(clients[i], NULL), 0);
+    assert_int_equal(parts_asked(parts), CLIENTS * CLIENT_REQUESTS);
+}
+
+static void one_thread_serves_what_does_not_fill_it(void **state)
+{
+    (void)state;
+    int fds[CLIENTS];
+    for (unsigned i = 0; i < CLIENTS; i++)
+        fds[i] = wire_connect(parts_port(parts, PARTS_LANES));
+    for (unsigned i = 0; i < CLIENTS; i++)
+        ask_told(fds[i], i, 1);
+    assert_int_equal(parts_threads(parts), 1);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+}
+
+static void all_threads_serve_when_lanes_give_away(void **state)
+{
+    (void)state;
+    many_ask();
+    assert_int_equal(parts_threads(parts), THREADS);
+}
+
+static void what_is_the_librarys_goes_to_its_workers_in_turn(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    int fds[THREADS];
+    for (unsigned i = 0; i < THREADS; i++) {
+        fds[i] = wire_connect(parts_port(parts, PARTS_LANES));
+        assert_true(wire_send(fds[i], STR(GET("/other", ""))));
+        wire_read(fds[i], false, &answer);
+        assert_int_equal(answer.status, 404);
+        ask_told(fds[i], i, 1); /* the hook is asked by the worker */
+    }
+    assert_int_equal(parts_threads(parts), 1 + THREADS);
+    for (unsigned i = 0; i < THREADS; i++)
+        close(fds[i]);
+}
+
 int main(void)
 {
+#define FACT(fact) cmocka_unit_test_setup_teardown(fact, setup, teardown), \
+                   { #fact " between lanes", fact, setup_restless, teardown, NULL }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(answers_are_those_of_the_library, setup, teardown),
-        cmocka_unit_test_setup_teardown(pipelined_ready_answers_come_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_request_in_pieces_is_answered, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_hook_is_asked_once_a_request, setup, teardown),
-        cmocka_unit_test_setup_teardown(answered_requests_are_gone, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_only_stops_sending_gets_the_answers_and_an_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(stopping_resets_nobody_who_was_answered, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_slow_reader_gets_all_of_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_leaves_in_the_middle_is_told_as_finished, setup, teardown),
-        cmocka_unit_test_setup_teardown(stopping_ends_what_is_on_its_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(draining_closes_after_the_next_answer, setup, teardown),
-        cmocka_unit_test_setup_teardown(more_connections_than_the_limit_are_closed, setup, teardown),
+        FACT(answers_are_those_of_the_library),
+        FACT(pipelined_ready_answers_come_in_order),
+        FACT(a_request_in_pieces_is_answered),
+        FACT(the_hook_is_asked_once_a_request),
+        FACT(answered_requests_are_gone),
+        FACT(who_only_stops_sending_gets_the_answers_and_an_end),
+        FACT(stopping_resets_nobody_who_was_answered),
+        FACT(a_slow_reader_gets_all_of_it),
+        FACT(who_leaves_in_the_middle_is_told_as_finished),
+        FACT(stopping_ends_what_is_on_its_way),
+        FACT(draining_closes_after_the_next_answer),
+        FACT(more_connections_than_the_limit_are_closed),
+        cmocka_unit_test_setup_teardown(one_thread_serves_what_does_not_fill_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_threads_serve_when_lanes_give_away, setup_restless, teardown),
+        cmocka_unit_test_setup_teardown(what_is_the_librarys_goes_to_its_workers_in_turn, setup, teardown),
     };
+#undef FACT
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
