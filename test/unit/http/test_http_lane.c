@@ -300,7 +300,8 @@ static void *client_main(void *ctx)
     int fd = wire_connect(*port);
     for (unsigned i = 0; i < CLIENT_REQUESTS; i++) {
         char text[256], more[32];
-        (void)snprintf(text, sizeof text, "GET /told/%u HTTP/1.1\r\nHost: a\r\nX: %0*u\r\n\r\n", i, (int)(i % 90) + 1, i);
+        (void)snprintf(text, sizeof text, "GET /told/%u HTTP/1.1\r\nHost: a\r\nX: %0*u\r\n\r\n", i,
+                       (int)(i % 90) + 1, i);
         (void)snprintf(more, sizeof more, "/told/%u\n", i);
         INVARIANT(wire_send(fd, str_of(text)));
         wire_read(fd, false, &answer);
