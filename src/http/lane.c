@@ -250,7 +250,8 @@ static bool request_ready(struct http_conn *c, str bytes, size_t *n)
     return false;
 }
 
-/* Answers what is ready of what has come. more: there may be what bytes do not show. True: c waits for requests here. */
+/* Answers what is ready of what has come. more: there may be what bytes do not show. True: c waits for requests
+ * here. */
 static bool conn_answer(struct http_conn *c, str bytes, bool more)
 {
     for (unsigned i = 0; i < LANE_PIPELINE_MAX && bytes.n > 0; i++) {
