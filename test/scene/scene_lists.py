@@ -121,6 +121,7 @@ def what_is_public_may_be_kept_by_shared_caches(binary):
 def more_lists_at_once_than_keys_max_are_refused(binary):
     with Cluster(binary, 2, '--set', 'flight.keys_max=2') as c:
         eq(c.get(0, '/kept/1').status, 200)
+        wait_until(lambda: c.metric(0, 'flights') == 0, 'its key is free again')
         with c.generator.holding() as gate:
             futures = c.begin([(0, '/a/1'), (0, '/b/1')])
             wait_until(lambda: gate.arrived == 2, 'two are being made')
@@ -136,7 +137,8 @@ def more_lists_at_once_than_keys_max_are_refused(binary):
         one_list([answers[0], answers[2], answers[3]])
         one_list([answers[1], answers[4]])
         check(c.metric(0, 'flight_refused_total') >= 2, 'counted')
-        eq(c.get(0, '/c/1').status, 200, 'there is room again')
+        wait_until(lambda: c.metric(0, 'flights') == 0, 'there is room again')
+        eq(c.get(0, '/c/1').status, 200)
         eq(c.generator.count(), 4)
 
 
