@@ -209,7 +209,7 @@ def a_thousand_distinct_misses_at_once(binary):
             eq({answer.status for _, answer in done}, {200})
             check(all(f'text {i}<'.encode() in answer.body for i, answer in done), 'each its own')
             eq(origin.count('render'), 1000)
-            eq((metric(server, 'flights'), metric(server, 'flight_waiters')), (0, 0))
+            wait_until(lambda: (metric(server, 'flights'), metric(server, 'flight_waiters')) == (0, 0), 'none is left')
 
 
 @scene
