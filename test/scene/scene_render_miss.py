@@ -60,7 +60,7 @@ def a_storm_for_one_page_asks_the_origin_once(binary):
             eq({a.headers['X-Request-Id'] for a in answers[2:196:4]}, {'mine'})
             eq(answers[199].body, b'<!DOC')
             eq(len(history(server, 'A')['items']), 1)
-            eq(metric(server, 'flights'), 0)
+            wait_until(lambda: metric(server, 'flights') == 0, 'none is left')
 
 
 @scene
