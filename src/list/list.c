@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OFFERS_MAX = 1024, KEY_BYTES = 1 + FLIGHT_ID_BYTES };
+enum { OFFERS_MAX = 1024, KEY_BYTES = 1 + sizeof(uint32_t) + FLIGHT_ID_BYTES };
 
 /* What a flight's key begins with. */
 enum { FLIES = 'L', REFRESHES = 'R', LOOKS = 'O' };
@@ -60,10 +60,12 @@ static void name_it(struct list_request *r)
     flight_share_id(parts, count, r->id);
 }
 
-static str key_of(char kind, const unsigned char *id, char out[KEY_BYTES])
+/* mark: who asks after a drop joins no flight of before it. */
+static str key_of(char kind, const unsigned char *id, uint32_t mark, char out[KEY_BYTES])
 {
     out[0] = kind;
-    memcpy(out + 1, id, FLIGHT_ID_BYTES);
+    memcpy(out + 1, &mark, sizeof mark);
+    memcpy(out + 1 + sizeof mark, id, FLIGHT_ID_BYTES);
     return (str){ .p = out, .n = KEY_BYTES };
 }
 
@@ -121,7 +123,7 @@ static void refresh(struct lists *l, const struct list_request *r)
     m.share.peek = false;
     m.share.held = NULL; /* a new one is wanted */
     l->refreshes++;
-    if (flight_join(l->opts.flights, key_of(REFRESHES, r->id, key), &m, &f->waiter) != ERR_OK)
+    if (flight_join(l->opts.flights, key_of(REFRESHES, r->id, f->mark, key), &m, &f->waiter) != ERR_OK)
         free(f); /* too much is in the air: the next reader asks again */
 }
 
@@ -168,7 +170,8 @@ err list_start(struct lists *l, struct list_request *r)
     r->waiter = (struct flight_waiter){ .deadline = r->deadline, .done = flown };
     struct flight_maker m = list_maker(l, r);
     l->asked++;
-    err why = flight_join(l->opts.flights, key_of(r->only_cached ? LOOKS : FLIES, r->id, key), &m, &r->waiter);
+    char kind = r->only_cached ? LOOKS : FLIES;
+    err why = flight_join(l->opts.flights, key_of(kind, r->id, r->mark, key), &m, &r->waiter);
     l->refused += why != ERR_OK;
     return why;
 }

@@ -242,8 +242,11 @@ static void a_drop_forgets_also_what_is_under_way(void **state)
     struct asked *under_way = stage_ask(&w, 0, "d", (struct wish){ 0 });
     stage_wait_calls(&w, 2);
     stage_drop(&w, 0, "d");
+    struct asked *after = stage_ask(&w, 0, "d", (struct wish){ 0 });
+    stage_wait_calls(&w, 3); /* it does not wait for what began before */
     stage_hold(&w, false);
     assert_int_equal(stage_call_of(stage_wait(under_way)), 2); /* who asked before gets it */
+    assert_int_equal(stage_call_of(stage_wait(after)), 3);
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 3);
     stage_end(&w);
 }
