@@ -56,7 +56,7 @@ static void answer_refused(struct put *p, err why)
 static void put_done(struct page_put *op, err why)
 {
     struct put *p = CONTAINER_OF(op, struct put, op);
-    stash_keep(p->app, p->taken, why == ERR_OK ? stash_part(p->taken, op->pinned_ns, op->stash_ns) : 0);
+    stash_keep_render(p->app, p->taken, &op->row, why == ERR_OK ? op->pinned_ns : 0, op->stash_ns);
     if (why == ERR_OK)
         answer_stored(p);
     else

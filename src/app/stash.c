@@ -121,6 +121,12 @@ uint64_t stash_part(uint64_t n, int64_t pinned_ns, int64_t ttl_ns)
     return pinned_ns >= ttl_ns ? n : (uint64_t)((double)n * ((double)pinned_ns / (double)ttl_ns));
 }
 
+void stash_keep_render(const struct app *app, uint64_t taken, const struct page_render *r, int64_t pinned_ns,
+                       int64_t ttl_ns)
+{
+    stash_keep(app, taken, stash_part(stash_bytes(r), pinned_ns, ttl_ns));
+}
+
 uint64_t stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time now)
 {
     store_time until = store_time_add(now, ttl_ns);
@@ -378,8 +384,7 @@ static void removal_did(struct page_order *o, err why)
     loop_post(r->list->app->loop, removal_next, r);
 }
 
-/* The last one was removed: what it took of the quota is free again. As stored, so never more than was taken: what of
- * the bytes as sent is left comes back with time. */
+/* The last one was removed: what it took of the quota is free again. */
 static void give_back(struct removal *r)
 {
     const struct app *app = r->list->app;

@@ -3,8 +3,8 @@
  *
  * Two things are kept: pins on renders of page buckets, and previews (transformed wikitext), whole bundles in a bucket
  * of their own, under "TITLE" or, when made with a user's cookies, "USER#TITLE" (no title holds #). Both count to
- * page.stash_bytes_max: a preview and a render that is put by their bytes as sent, a pin by the bytes as stored of the
- * render that it keeps, for as much of stash_ttl as it adds.
+ * page.stash_bytes_max by their bytes as stored, for as much of stash_ttl as they add; what is not stored yet must fit by
+ * its bytes as sent.
  *
  *   GET    /v1/admin.stash/{domain}?title=&limit=&page=    items, and next when there may be more
  *   DELETE /v1/admin.stash/{domain}?title=&page=           removes STASH_REMOVE_MAX at most; next as above
@@ -25,6 +25,9 @@ MUST_CHECK bool stash_may_ask(struct http_exchange *x, const struct app *app, co
 MUST_CHECK bool stash_take(const struct app *app, uint64_t n);
 /* Of `taken` bytes only so many are kept after all: the rest is free again. Thread: any. */
 void stash_keep(const struct app *app, uint64_t taken, uint64_t kept);
+/* The same, when r was pinned for pinned_ns longer than it was. */
+void stash_keep_render(const struct app *app, uint64_t taken, const struct page_render *r, int64_t pinned_ns,
+                       int64_t ttl_ns);
 /* What a pin on this render until ttl_ns from now takes: nothing, when it has one as long. Pure. */
 uint64_t stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time now);
 /* What n bytes take that are pinned for pinned_ns longer than they were. Pure. */

@@ -116,7 +116,7 @@ static void answer_kept(struct transform *t)
     const struct render_content *html = part_find(t, "html");
     char tid[TID_TEXT_BYTES + 1];
     str body = t->put.contents[0].raw;
-    stash_keep(t->app, t->taken, t->why == ERR_OK ? stash_part(t->taken, t->put.pinned_ns, t->put.stash_ns) : 0);
+    stash_keep_render(t->app, t->taken, &t->put.row, t->why == ERR_OK ? t->put.pinned_ns : 0, t->put.stash_ns);
     if (t->stash_full) {
         stash_answer_full(t->x);
         return;

@@ -1,7 +1,9 @@
 """Goal: transforms as VisualEditor asks for them: three kinds of body, the original by If-Match or by the document's
 head, stashed wikitext, what is gone. Method: a server in front of a scripted origin, whose calls are looked at."""
 import json
+import random
 import re
+import string
 import threading
 import urllib.parse
 
@@ -58,7 +60,8 @@ def what_is_kept_for_editors_has_a_quota(binary):
     with Origin() as origin:
         with origin_server(binary, origin, '--set', 'page.stash_bytes_max=8k', '--set', 'page.stash_ttl=1d') as server:
             def keep(n):
-                return post(server, target('wikitext', 'html', 'A'), {'wikitext': f'{n}'.ljust(2000, 'x'), 'stash': True})
+                text = f'{n}x' + ''.join(random.Random(n).choices(string.ascii_letters + string.digits, k=2000))
+                return post(server, target('wikitext', 'html', 'A'), {'wikitext': text, 'stash': True})
             kept = keep(0)
             eq(kept.status, 200)
             problem(next(a for a in (keep(n) for n in range(1, 9)) if a.status != 200), 507, 'stash_full')

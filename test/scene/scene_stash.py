@@ -112,6 +112,18 @@ def what_was_not_kept_after_all_takes_no_room(binary):
 
 
 @scene
+def what_is_put_counts_as_it_is_stored(binary):
+    with page_server(binary, '--set', 'page.stash_bytes_max=9k') as server:
+        def ask(n):
+            return server.request('PUT', path('html', f'T{n}', 1) + '?stash=true', {'Content-Type': 'text/html'}, b'x' * 8000)
+        eq([ask(n).status for n in range(4)], [201] * 4)         # a few bytes each
+        eq(server.json('DELETE', STASHES).body['removed'], 4)
+        eq([ask(n).status for n in range(4, 8)], [201] * 4)
+        problem(server.request('PUT', path('html', 'Large', 1) + '?stash=true', {'Content-Type': 'text/html'}, b'x' * 10000),
+                507, 'stash_full')
+
+
+@scene
 def the_client_shows_and_takes_away(binary):
     with page_server(binary) as server:
         client = Client(binary, server)
