@@ -99,11 +99,16 @@ static uint64_t bytes_of(const struct page_put *put)
     return n;
 }
 
+static bool is_pin(const struct put *p)
+{
+    str stash;
+    return http_query(p->x, "stash", &stash) && str_eq(stash, STR("true"));
+}
+
 static void put_begin(struct put *p)
 {
     const struct page_target *t = &p->target;
-    str stash;
-    bool pin = http_query(p->x, "stash", &stash) && str_eq(stash, STR("true"));
+    bool pin = is_pin(p);
     if (pin && !stash_take(p->app, bytes_of(&p->op))) {
         stash_answer_full(p->x);
         return;
@@ -168,6 +173,8 @@ static void put_settled(struct title_wait *w)
 
 static void put_start(struct put *p)
 {
+    if (is_pin(p) && !stash_may_ask(p->x, p->app, p->target.config))
+        return;
     p->wait = (struct title_wait){ .x = p->x, .target = &p->target, .deadline = app_wait_deadline(p->x, p->app),
                                    .go = put_settled };
     title_wait_start(&p->wait);

@@ -96,8 +96,12 @@ bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct 
 
 bool stash_take(const struct app *app, uint64_t n)
 {
-    const struct config_bucket *first = &app->config->buckets[0];
-    return pace_keep(app->pace, n, first->stash_bytes_max, first->page.policy.stash_ttl_ns, clock_store(app->clock));
+    const struct config *c = app->config;
+    int64_t ttl_ns = c->buckets[0].page.policy.stash_ttl_ns;
+    for (unsigned i = 1; i < c->buckets_count; i++)
+        if (c->buckets[i].page.policy.stash_ttl_ns > ttl_ns) /* what a bucket keeps longest is given back no sooner */
+            ttl_ns = c->buckets[i].page.policy.stash_ttl_ns;
+    return pace_keep(app->pace, n, c->buckets[0].stash_bytes_max, ttl_ns, clock_store(app->clock));
 }
 
 void stash_keep(const struct app *app, uint64_t taken, uint64_t kept)

@@ -3,8 +3,8 @@
  *
  * Two things are kept: pins on renders of page buckets, and previews (transformed wikitext), whole bundles in a bucket
  * of their own, under "TITLE" or, when made with a user's cookies, "USER#TITLE" (no title holds #). Both count to
- * page.stash_bytes_max by their bytes as stored, for as much of stash_ttl as they add; what is not stored yet must fit by
- * its bytes as sent.
+ * page.stash_bytes_max by their bytes as stored, for as much of stash_ttl as they add; what is not stored yet must fit
+ * by its bytes as sent.
  *
  *   GET    /v1/admin.stash/{domain}?title=&limit=&page=    items, and next when there may be more
  *   DELETE /v1/admin.stash/{domain}?title=&page=           removes STASH_REMOVE_MAX at most; next as above

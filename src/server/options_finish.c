@@ -92,23 +92,37 @@ static const struct { const char *field; unsigned policies; } policy_fields[] = 
     { "ttl", BIT(POLICY_TTL) },
 };
 
+static struct options_from bucket_from(const struct options *o, unsigned bucket, const char *field)
+{
+    const struct option *r = option_find(option_bucket_rows, str_of(field));
+    INVARIANT(r != NULL);
+    return o->bucket_from[bucket][r - option_bucket_rows];
+}
+
+static err fail_bucket(const struct options *o, unsigned bucket, const char *field, const char *what,
+                       struct err_note *note)
+{
+    char name[64] = "";
+    struct err_note full;
+    err_note_set(&full, "%s%s.%s", bucket > 0 ? "buckets." : "", o->config.buckets[bucket].page.name, field);
+    (void)str_to_cstr(str_take(str_of(full.text), sizeof name - 1), name, sizeof name); /* cut to fit */
+    return option_fail(bucket_from(o, bucket, field), str_of(name), note, "%s", what);
+}
+
 static err finish_bucket(struct options *o, unsigned bucket, struct err_note *note)
 {
     const struct page_bucket_opts *page = &o->config.buckets[bucket].page;
+    if (bucket > 0 && bucket_from(o, bucket, "stash_bytes_max").file != NULL)
+        return fail_bucket(o, bucket, "stash_bytes_max", "is one for all buckets: page.stash_bytes_max", note);
     for (size_t i = 0; i < COUNT_OF(policy_fields); i++) {
-        const struct option *r = option_find(option_bucket_rows, str_of(policy_fields[i].field));
-        INVARIANT(r != NULL);
-        struct options_from from = o->bucket_from[bucket][r - option_bucket_rows];
-        if (from.file == NULL || (policy_fields[i].policies & BIT(page->policy.kind)) != 0)
+        const char *field = policy_fields[i].field;
+        if (bucket_from(o, bucket, field).file == NULL || (policy_fields[i].policies & BIT(page->policy.kind)) != 0)
             continue;
-        char name[64] = "";
-        struct err_note full;
-        err_note_set(&full, "%s%s.%s", bucket > 0 ? "buckets." : "", page->name, r->name);
-        (void)str_to_cstr(str_take(str_of(full.text), sizeof name - 1), name, sizeof name); /* cut to fit */
         const struct option *policy = option_find(option_bucket_rows, STR("policy"));
+        struct err_note what;
         INVARIANT(policy != NULL);
-        return option_fail(from, str_of(name), note, "contradicts policy %s, which has none",
-                           policy->choices[page->policy.kind]);
+        err_note_set(&what, "contradicts policy %s, which has none", policy->choices[page->policy.kind]);
+        return fail_bucket(o, bucket, field, what.text, note);
     }
     return ERR_OK;
 }

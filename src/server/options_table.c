@@ -190,8 +190,8 @@ const struct option option_bucket_rows[] = {
     { "stash_per_s_max", NULL, OPTION_COUNT, 0, 1000000, .initial = "5",
       .prose = "Requests with stash=true a second from one public address; 0 is no limit", OF(stash_per_s_max) },
     { "stash_bytes_max", NULL, OPTION_SIZE, 0, UINT64_C(1) << 50, .initial = "1G",
-      .prose = "Bytes that stash=true keeps in one stash_ttl, of all clients: previews and pinned renders; 0 is no"
-               " limit",
+      .prose = "Bytes that stash=true keeps in one stash_ttl, the longest of any bucket, of all clients and buckets:"
+               " previews and pinned renders; 0 is no limit",
       OF(stash_bytes_max) },
     { .name = NULL },
 };

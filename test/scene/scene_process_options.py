@@ -56,6 +56,7 @@ def a_wrong_file_names_file_line_and_option(binary):
         for text, line, what in (('page:\n  grace_ttl: soon\n', 2, 'page.grace_ttl'), ('data: x\nno_such: 1\n', 2, 'no_such'),
                                  ('\nlisten: [127.0.0.1:0\n', 3, 'not YAML'), ('auth: x\n', 1, 'auth'),
                                  ('page: { policy: all, ttl: 3d }\n', 1, 'page.ttl'),
+                                 ('buckets:\n  mobile: { kind: page, stash_bytes_max: 10k }\n', 2, 'page.stash_bytes_max'),
                                  ('domains: [a]\nlisten: 0.0.0.0:0\n', None, 'token create')):
             path.write_text(text)
             done = run(binary, 'serve', '--config', str(path), cwd=folder)

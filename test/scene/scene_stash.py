@@ -1,6 +1,8 @@
 """Goal: an operator sees what stash=true keeps, of whom and until when, and takes it away. Method: a server in front of a
 scripted origin with pins on renders and previews of two users; the admin routes, and the client over them."""
 import json
+import pathlib
+import tempfile
 
 from cli import Client
 from harness import check, eq, main, scene
@@ -121,6 +123,38 @@ def what_is_put_counts_as_it_is_stored(binary):
         eq([ask(n).status for n in range(4, 8)], [201] * 4)
         problem(server.request('PUT', path('html', 'Large', 1) + '?stash=true', {'Content-Type': 'text/html'}, b'x' * 10000),
                 507, 'stash_full')
+
+
+@scene
+def the_room_is_one_for_buckets_that_keep_long_and_short(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / 'p.yaml'
+        config.write_text('buckets: { mobile: { kind: page, contents: [html], stash_ttl: 10d, codec: identity } }\n'
+                          'page: { stash_ttl: 1h, stash_bytes_max: 10k }\n')
+        with page_server(binary, '--config', config) as server:
+            def ask(n):
+                return server.request('PUT', f'/localhost/v1/mobile/html/T{n}/1?stash=true', {'Content-Type': 'text/html'},
+                                      b'x' * 8000).status
+            statuses = []
+            for n in range(10):
+                statuses.append(ask(n))
+                server.clock(advance='1d')
+            check(statuses.count(201) <= 3, f'twice as much as may be kept, at most: {statuses}')
+            eq((statuses[0], set(statuses)), (201, {201, 507}))
+
+
+@scene
+def puts_that_pin_are_paced_too(binary):
+    with page_server(binary, '--set', 'page.stash_per_s_max=1', '--set', 'http.trusted_proxies=127.0.0.1') as server:
+        def ask(n, query='?stash=true'):
+            return server.request('PUT', path('html', f'T{n}', 1) + query, {'Content-Type': 'text/html',
+                                                                            'X-Forwarded-For': '8.8.8.8'}, b'x')
+        answers = [ask(0)]
+        while answers[-1].status != 429 and len(answers) < 1000:
+            answers.append(ask(len(answers)))
+        problem(answers[-1], 429, 'request_rate_exceeded')
+        eq(answers[0].status, 201)
+        eq([ask(f'plain-{n}', '').status for n in range(20)], [201] * 20)
 
 
 @scene
