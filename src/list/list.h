@@ -55,6 +55,7 @@ struct lists_opts {
     struct http_client *client;
     struct flights *flights;              /* given shared, when there is one */
     struct flight_shared *shared;         /* NULL: lists are of this process */
+    struct log *log;                      /* NULL: nothing is told */
     uint64_t seed;
     size_t bytes_max;                     /* of what is kept */
     const struct list_bucket_opts *buckets; /* copied; their texts are borrowed */

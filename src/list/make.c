@@ -17,6 +17,7 @@ struct list_make {
     struct http_pair headers[3];
     char budget[NUMBER_BYTES];
     bool calling, only_cached, anew;
+    bool unlike;                  /* what came from another server was no list of this bucket */
     str url, display;
     unsigned char id[FLIGHT_ID_BYTES];
     uint32_t mark;                /* of the cache, when it was asked for */
@@ -41,7 +42,7 @@ static void name_version(struct lists *l, struct list_value *v, str version)
 /* No other server can have it, nor will. */
 static bool is_alone(const struct list_make *m)
 {
-    return flight_version(m->flight).n == 0;
+    return m->unlike || flight_version(m->flight).n == 0;
 }
 
 static void take_reply(struct list_make *m)
@@ -60,7 +61,7 @@ static void take_reply(struct list_make *m)
         finish_error(m, why == ERR_BAD ? ERR_CORRUPT : why, &note);
         return;
     }
-    name_version(l, v, flight_version(m->flight));
+    name_version(l, v, m->unlike ? STR_NONE : flight_version(m->flight));
     v->at = clock_mono(l->opts.clock);
     v->fresh_ms = m->bucket->ttl_ms;
     v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
@@ -101,22 +102,18 @@ static bool is_here_by_now(struct list_make *m)
     return false;
 }
 
-static void make_start(struct flight *f, void *ctx)
+static void ask_generator(struct list_make *m)
 {
-    struct list_make *m = ctx;
     struct lists *l = m->lists;
-    m->flight = f;
-    if (is_here_by_now(m))
-        return;
     if (m->only_cached) {
         static const struct err_note note = { .text = "no such list is there, and none was to be made" };
-        flight_finish(f, ERR_NOT_FOUND, NULL, false, &note);
+        flight_finish(m->flight, ERR_NOT_FOUND, NULL, false, &note);
         return;
     }
     mono now = clock_mono(l->opts.clock);
     mono deadline = mono_add_ms(now, m->bucket->make_timeout_ms);
-    if (flight_deadline(f).ns < deadline.ns)
-        deadline = flight_deadline(f);
+    if (flight_deadline(m->flight).ns < deadline.ns)
+        deadline = flight_deadline(m->flight);
     int64_t budget = (deadline.ns - now.ns) / NS_PER_MS;
     int n = snprintf(m->budget, sizeof m->budget, "%lld", (long long)budget);
     unsigned count = 0;
@@ -129,6 +126,14 @@ static void make_start(struct flight *f, void *ctx)
                                   .deadline = deadline, .arena = &m->arena, .done = call_done, .ctx = m };
     m->calling = true;
     http_call_start(l->opts.client, &m->call);
+}
+
+static void make_start(struct flight *f, void *ctx)
+{
+    struct list_make *m = ctx;
+    m->flight = f;
+    if (!is_here_by_now(m))
+        ask_generator(m);
 }
 
 static void make_cancel(struct flight *f, void *ctx)
@@ -181,8 +186,14 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     struct list_value *v;
     struct err_note note;
     err why = list_value_parse(m->bucket, a->bytes, &v, &note);
-    if (why != ERR_OK) { /* another server has other rules, or somebody wrote into Redis */
-        flight_finish(f, why, NULL, false, &note);
+    if (why != ERR_OK) { /* another server has other rules, or somebody wrote into Redis: until that ends, our own */
+        if (m->lists->opts.log != NULL)
+            log_event(m->lists->opts.log, LOG_WARN, "list.unlike", LOG_CSTR("bucket", m->bucket->name),
+                      LOG_STR("display", m->display), LOG_CSTR("note", note.text),
+                      LOG_CSTR("what", "what Redis has is no list by this server's rules for the bucket; made here"));
+        m->flight = f;
+        m->unlike = true;
+        ask_generator(m);
         return;
     }
     name_version(m->lists, v, a->version);

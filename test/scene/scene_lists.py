@@ -143,6 +143,24 @@ def more_lists_at_once_than_keys_max_are_refused(binary):
 
 
 @scene
+def what_is_no_list_of_ours_in_redis_is_made_here(binary):
+    with Cluster(binary, 2) as c:
+        for n, bad in enumerate(('{"bad":', '[{"link":1,"image":1},{"link":1,"image":2}]')):
+            version = c.get(0, f'/d{n}/1').headers['List-Version']
+            wait_until(lambda: c.metric(0, 'flights') == 0, 'it is put')
+            for key in c.redis.records():
+                check(c.redis('HGET', key, 'val'), 'the field of the list')
+                c.redis('HSET', key, 'val', bad)
+            before = c.generator.count()
+            eq(c.get(1, f'/d{n}/1', {'Cache-Control': 'only-if-cached'}).status, 504)
+            answer = c.get(1, f'/d{n}/1')
+            eq(answer.status, 200, answer.body)
+            check(answer.headers['List-Version'] != version, 'a list of its own')
+            eq(c.generator.count(), before + 1)
+        check('list.unlike' in c.servers[1].stderr(), 'it is told')
+
+
+@scene
 def what_is_wrong_is_answered_without_asking_anybody(binary):
     with Cluster(binary, 1) as c:
         before = c.redis.calls()
