@@ -90,6 +90,16 @@ uint32_t list_cache_mark(struct list_cache *c, const unsigned char *id)
     return mark;
 }
 
+uint32_t list_cache_outdate(struct list_cache *c, const unsigned char *id, uint32_t mark)
+{
+    pthread_mutex_lock(&c->lock);
+    uint32_t *now = mark_of(c, id);
+    if (*now == mark)
+        mark = ++*now;
+    pthread_mutex_unlock(&c->lock);
+    return mark;
+}
+
 static void add(struct list_cache *c, struct entry *e)
 {
     struct entry **link = link_of(c, e->id);

@@ -15,6 +15,9 @@ struct list_cache;
 struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed);
 void list_cache_free(struct list_cache **cp);
 uint32_t list_cache_mark(struct list_cache *c, const unsigned char *id);
+/* What was asked for before comes too late from here on, as after a drop, but for who is given the new mark: the holder
+ * of the mark of now. Else the mark is the old one still. */
+uint32_t list_cache_outdate(struct list_cache *c, const unsigned char *id, uint32_t mark);
 /* In place of what is there; not when the mark is old, or now is not before until. */
 void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until);
 /* With a reference; NULL. get: may be answered, for LIST_CACHE_MS at most unless alone, which says that nobody else can

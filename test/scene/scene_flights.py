@@ -280,6 +280,7 @@ def _evicting(binary, policy):
         for start in range(0, len(many), 100):
             got = _by_display(c, many[start:start + 100], positions=2, server=0)
             for answers in got.values():
+                eq({answer.status for answer in answers}, {200})
                 _never_mixed(answers)
                 twice += len({answer.headers['List-Version'] for answer in answers}) > 1
         check(twice <= 6, f'{twice} displays lost their list in the moment between two requests')

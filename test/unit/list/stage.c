@@ -118,6 +118,17 @@ void stage_wait_calls(struct world *w, unsigned wanted)
     unlock(w);
 }
 
+void stage_wait_idle(struct world *w)
+{
+    const struct timespec tick = { .tv_nsec = NS_PER_MS };
+    for (unsigned i = 0; i < w->nodes_count; i++)
+        for (unsigned ms = 0; !flights_idle(w->nodes[i].flights); ms++) {
+            if (ms == WAIT_S * 1000)
+                fail_msg("not within %d s: no flight in the air", WAIT_S);
+            nanosleep(&tick, NULL);
+        }
+}
+
 void stage_hold(struct world *w, bool hold)
 {
     lock(w);

@@ -61,6 +61,7 @@ void stage_say(struct world *w, int status, const char *body);
 /* It ends the connection instead of answering. */
 void stage_cut(struct world *w, bool cut);
 unsigned stage_calls(struct world *w);
+void stage_wait_idle(struct world *w);    /* until no flight is in the air */
 void stage_wait_calls(struct world *w, unsigned wanted);
 
 /* ---- asking ---- */

@@ -231,6 +231,27 @@ static void a_wish_makes_a_new_one_or_none(void **state)
     stage_end(&w);
 }
 
+static void what_began_before_a_new_one_was_wished_for_does_not_take_its_place(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) { /* the two answers come in any order */
+        struct world w;
+        stage_begin(&w, 1, false, 0);
+        assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1);
+        stage_advance(&w, TTL_MS + 1);
+        stage_hold(&w, true);
+        assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1);
+        stage_wait_calls(&w, 2); /* behind it, the next is being made */
+        struct asked *anew = stage_ask(&w, 0, "d", (struct wish){ .no_cache = true });
+        stage_wait_calls(&w, 3);
+        stage_hold(&w, false);
+        assert_int_equal(stage_call_of(stage_wait(anew)), 3);
+        stage_wait_idle(&w);
+        assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 3);
+        stage_end(&w);
+    }
+}
+
 static void a_drop_forgets_also_what_is_under_way(void **state)
 {
     (void)state;
@@ -265,6 +286,7 @@ int main(void)
         cmocka_unit_test(what_is_stale_is_answered_while_one_makes_the_next),
         cmocka_unit_test(what_is_stale_stands_when_the_next_cannot_be_made_until_that_is_over_too),
         cmocka_unit_test(a_wish_makes_a_new_one_or_none),
+        cmocka_unit_test(what_began_before_a_new_one_was_wished_for_does_not_take_its_place),
         cmocka_unit_test(a_drop_forgets_also_what_is_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
