@@ -52,9 +52,11 @@ err index_headroom(struct engine *e, const struct overlay *o)
     uint64_t want = used + pages_ahead(used) > need ? used + pages_ahead(used) : need;
     need = need > map ? map : need;
     want = want > map ? map : want;
+    uint64_t base = e->index_pages > used ? e->index_pages : used;
     bool full = false;
-    if (want > e->index_pages) {
-        uint64_t base = e->index_pages > used ? e->index_pages : used;
+    if (want <= base) { /* enough was reserved, or the map was made smaller than what is in it */
+        e->index_pages = base;
+    } else {
         int why = file_reserve(e->faults, e->data_fd, base * INDEX_PAGE_BYTES, (want - base) * INDEX_PAGE_BYTES);
         full = file_err(why) == ERR_FULL;
         if (why != 0 && !full)

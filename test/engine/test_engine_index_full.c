@@ -363,6 +363,35 @@ static void a_commit_that_meets_the_end_of_the_map_loses_nothing(void **state)
     expect_sound(s->scratch.engine);
 }
 
+/* Nothing is left behind the last page, for nobody. */
+static void a_map_smaller_than_the_index_is_opened_and_loses_nothing(void **state)
+{
+    struct store *s = *state;
+    char data[2 * SCRATCH_PATH_BYTES];
+    struct stat st;
+    scratch_path(&s->scratch, "index/data.mdb", data);
+    s->scratch.index_bytes_max = 64 << 20;
+    store_open(s);
+    for (unsigned i = 0; i + STEP <= KEYS; i += STEP)
+        assert_int_equal(change_range(s, i, STEP, false), ERR_OK);
+    scratch_close(&s->scratch);
+    assert_int_equal(stat(data, &st), 0);
+    s->scratch.index_bytes_max = 1 << 20;
+    assert_true(st.st_size > 1 << 20);
+    store_open(s);
+    compare(s);
+    err why = ERR_OK;
+    for (unsigned i = 0; i + STEP <= KEYS && why == ERR_OK; i += STEP) /* as many as pages are free */
+        why = change_range(s, i, STEP, false);
+    assert_true(why == ERR_OK || why == ERR_FULL);
+    compare(s);
+    s->scratch.index_bytes_max = 64 << 20;
+    store_reopen(s);
+    assert_int_equal(change_range(s, 0, STEP, false), ERR_OK);
+    compare(s);
+    expect_sound(s->scratch.engine);
+}
+
 /* Of these versions none has a blob. */
 static err all_decide(struct engine_txn *t, void *ctx)
 {
@@ -446,6 +475,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_refused_takes_no_room_from_the_next, setup, teardown),
         cmocka_unit_test_setup_teardown(random_histories_at_the_limit_match_the_reference, setup, teardown),
         cmocka_unit_test_setup_teardown(a_commit_that_meets_the_end_of_the_map_loses_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_map_smaller_than_the_index_is_opened_and_loses_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_commit_takes_in_the_end_what_the_one_before_it_freed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
