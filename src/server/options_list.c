@@ -31,7 +31,9 @@ const struct option option_list_rows[] = {
     { "degrade", NULL, OPTION_CHOICE, .choices = degrades, .initial = "local",
       .prose = "Without Redis: each server makes its own, or none is answered", LIST(degrade) },
     { "no_cache", NULL, OPTION_FLAG, .initial = "false",
-      .prose = "Requests may have a new one made by Cache-Control: no-cache", LIST(list.no_cache_allowed) },
+      .prose = "Requests may have a new one made by Cache-Control: no-cache, or get what another server is making just"
+               " then; others show it within 5 s",
+      LIST(list.no_cache_allowed) },
     { "public", NULL, OPTION_FLAG, .initial = "false", .prose = "Shared caches may keep it too",
       LIST(list.is_public) },
     { .name = NULL },
