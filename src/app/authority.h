@@ -85,7 +85,7 @@ static inline struct auth_page authority_page(ProtobufCBinaryData pivot, int32_t
  * ERR_LIMIT. */
 MUST_CHECK err authority_rows(struct authority_call *c, const ProtobufCMessageDescriptor *type, unsigned count,
                               void **first, ProtobufCMessage ***rows);
-/* Who asks, as auth_may_give_... wants it. */
+/* Who asks, as auth_may_give_... and a giver want it. */
 str authority_giver(const struct authority_call *c);
 /* A copy of an id in the arena as a field; one that is not there when the arena is full. */
 ProtobufCBinaryData authority_id(struct authority_call *c, const char *id);

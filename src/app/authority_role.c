@@ -65,16 +65,8 @@ err role_update_check(const void *m, struct err_note *note)
     return why != ERR_OK ? why : auth_role_check(&w.role, note);
 }
 
-static bool counts_everywhere(str space)
-{
-    return space.n == 0 || str_eq(space, STR(AUTH_SYSTEM));
-}
-
-/* In a namespace of its own its owner gives what he likes: it counts nowhere else. */
 static err may_hold(struct authority_call *c, const struct auth_role *r)
 {
-    if (!counts_everywhere(r->space))
-        return ERR_OK;
     return auth_may_give_permissions(c->auth, authority_giver(c), r->space, r->permissions, r->permissions_count,
                                      &c->note);
 }
@@ -194,11 +186,9 @@ err binding_create_run(struct authority_call *c)
     struct auth_binding_new n = new_of(c->m);
     char id[AUTH_ID_BYTES + 1];
     Wire__RoleBindingCreateResponse *reply = arena_calloc(c->arena, 1, sizeof *reply);
-    err why = reply == NULL ? ERR_LIMIT : ERR_OK;
-    if (why == ERR_OK && counts_everywhere(n.space))
-        why = auth_may_give_roles(c->auth, authority_giver(c), n.space, &n.role_name, 1, &c->note);
-    if (why == ERR_OK)
-        why = auth_binding_create(c->auth, &n, id, &c->note);
+    str giver = authority_giver(c);
+    n.giver = &giver;
+    err why = reply == NULL ? ERR_LIMIT : auth_binding_create(c->auth, &n, id, &c->note);
     if (why != ERR_OK)
         return why;
     *reply = (Wire__RoleBindingCreateResponse)WIRE__ROLE_BINDING_CREATE_RESPONSE__INIT;

@@ -25,6 +25,7 @@ struct key_call {
     struct http_exchange *x;
     struct app *app;
     struct auth_key_new wanted; /* texts borrowed from body */
+    str giver;                  /* its */
     json_t *body;               /* or NULL */
     bool open;                  /* of the door */
     err why;
@@ -62,23 +63,15 @@ static str giver(const struct key_call *c)
     return auth_is_bearer(authorization) ? authorization : STR_NONE; /* as when its route was asked for */
 }
 
-static err may_create(struct key_call *c)
-{
-    const struct auth_key_new *n = &c->wanted;
-    err why = auth_key_check(n, &c->note);
-    return why != ERR_OK ? why
-                         : auth_may_give_roles(c->app->auth, giver(c), n->space, n->roles, n->roles_count, &c->note);
-}
-
 static void create_run(struct loop_job *j)
 {
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
     struct arena *a = http_arena(c->x);
     struct auth_key k;
     char secret[AUTH_KEY_BYTES_MAX + 1];
-    c->why = may_create(c);
-    if (c->why == ERR_OK)
-        c->why = auth_key_create(c->app->auth, &c->wanted, &k, secret, &c->note);
+    c->giver = giver(c);
+    c->wanted.giver = &c->giver;
+    c->why = auth_key_create(c->app->auth, &c->wanted, &k, secret, &c->note);
     if (c->why == ERR_OK) {
         str members = key_json(a, &k);
         c->answer = members.p == NULL ? STR_NONE
@@ -139,9 +132,7 @@ static void delete_run(struct loop_job *j)
 static void door_run(struct loop_job *j)
 {
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
-    static const str everything = STR_INIT("Admin");
-    c->why = !c->open ? ERR_OK
-                      : auth_may_give_roles(c->app->auth, giver(c), STR(""), &everything, 1, &c->note);
+    c->why = !c->open ? ERR_OK : auth_may_open_door(c->app->auth, giver(c), &c->note);
     if (c->why == ERR_OK)
         c->why = auth_door_set(c->app->auth, c->open, &c->note);
     if (c->why == ERR_OK)

@@ -5,6 +5,8 @@
  * content routes in the namespace named as the domain, queue routes in that of the queue, admin routes in
  * `_system`. Bindings in `_system` count everywhere. A key with a scope opens that namespace only (and what its
  * user may do in `_system` itself). A request without a key is made by the user `anonymous`.
+ *   Bindings are made in namespaces that are there. Whatever the name of one, a domain of that name may come, so rights
+ * on content are given only by who has them himself.
  *   A store that is opened with checks for the first time gets the standard roles and one binding, anonymous ->
  * Admin, the open door: until it is taken away every request is allowed, and the server listens on loopback only.
  * A door that was closed stays closed. `_system` is always there; with checks off, nothing else is.
@@ -93,14 +95,15 @@ bool auth_is_bearer(str authorization);
 
 /* ---- nobody gives what he has not: to be asked, on the pool, before what the sender of authorization gives ----
  * ERR_DENIED with a sentence in note; what the engine says. What is not there is passed over: the change tells it. An
- * empty space means AUTH_SYSTEM. */
-/* Those roles, of space or else of `_system`, in space. */
-MUST_CHECK err auth_may_give_roles(struct auth *a, str authorization, str space, const str *roles, unsigned count,
-                                   struct err_note *note);
+ * empty space means AUTH_SYSTEM. With a key of one namespace nothing is given that counts elsewhere.
+ * Of bindings and of the roles of a new key the change asks itself (its giver): a name may be another role by then. */
+/* A role with those permissions in space: all of them in `_system`, elsewhere those on content. */
 MUST_CHECK err auth_may_give_permissions(struct auth *a, str authorization, str space, const str *permissions,
                                          unsigned count, struct err_note *note);
 /* A key of that user with that scope (empty: none): it is as good as what the user may do there. */
 MUST_CHECK err auth_may_give_key(struct auth *a, str authorization, str user_id, str scope, struct err_note *note);
+/* Admin to anonymous. */
+MUST_CHECK err auth_may_open_door(struct auth *a, str authorization, struct err_note *note);
 
 /* Who sent it, as logs may say: what may be shown of the key, or "anonymous". Says nothing of whether it is good. */
 void auth_shown(str authorization, char out[AUTH_PREFIX_BYTES_MAX + 1]);
@@ -113,6 +116,7 @@ struct auth_key_new {
     str space;                              /* scope and where the roles are bound; empty: none, `_system` */
     str tag;                                /* empty: the namespace's, else "live" */
     store_time expires_at;                  /* NEVER: does not */
+    const str *giver;                       /* Authorization field of who asks; NULL: nobody has to be asked */
 };
 struct auth_key {
     char id[AUTH_ID_BYTES + 1];
@@ -126,7 +130,7 @@ struct auth_key {
 MUST_CHECK err auth_key_check(const struct auth_key_new *n, struct err_note *note);
 /* Makes a user, its bindings and its key in one update; the namespace, too, when it is not there. secret: the
  * whole key, given out here and never again; NUL-terminated. Fails: ERR_BAD (names, unknown role), ERR_CONFLICT
- * (user name taken), ERR_LIMIT. */
+ * (user name taken), ERR_LIMIT, ERR_DENIED (the giver has not what the roles give in space). */
 MUST_CHECK err auth_key_create(struct auth *a, const struct auth_key_new *n, struct auth_key *out,
                                char secret[AUTH_KEY_BYTES_MAX + 1], struct err_note *note);
 /* Every key in order of its hash; until each returns false. */
@@ -204,10 +208,14 @@ MUST_CHECK err auth_role_list(struct auth *a, str space, const struct auth_page 
                               struct auth_role **out, unsigned *count);
 
 struct auth_binding { str id, space, user_id, role_id; store_time created_at; };
-struct auth_binding_new { str space, role_name, user_id; };
+struct auth_binding_new {
+    str space, role_name, user_id;
+    const str *giver; /* of a new one: the Authorization field of who asks; NULL: nobody has to be asked */
+};
 MUST_CHECK err auth_binding_check(const struct auth_binding_new *n, struct err_note *note);
 MUST_CHECK err auth_binding_user_check(str user_id, struct err_note *note);
-/* To anonymous while exposed: ERR_CONFLICT. */
+/* To anonymous while exposed: ERR_CONFLICT. Where there is no namespace: ERR_NOT_FOUND. What the giver has not
+ * himself, in `_system` or of content anywhere: ERR_DENIED. */
 MUST_CHECK err auth_binding_create(struct auth *a, const struct auth_binding_new *n, char id[AUTH_ID_BYTES + 1],
                                    struct err_note *note);
 MUST_CHECK err auth_binding_delete(struct auth *a, const struct auth_binding_new *n, struct err_note *note);

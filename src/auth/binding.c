@@ -130,16 +130,25 @@ static err decide_create(struct engine_txn *t, void *ctx)
     struct rowkey k;
     struct engine_row row;
     char role_id[AUTH_ID_BYTES + 1];
+    char tag[AUTH_TAG_BYTES_MAX + 1];
     str role_space = c->n.space;
-    err why = role_find(t, role_space, c->n.role_name, role_id);
+    err why = space_tag(t, role_space, tag);
+    if (why == ERR_NOT_FOUND)
+        return not_found(c->change.note, "namespace", role_space);
+    if (why == ERR_OK)
+        why = role_find(t, role_space, c->n.role_name, role_id);
     if (why == ERR_NOT_FOUND) { /* those of `_system` may be had in one namespace alone */
         role_space = STR(AUTH_SYSTEM);
         why = role_find(t, role_space, c->n.role_name, role_id);
     }
     if (why != ERR_OK)
         return why == ERR_NOT_FOUND ? role_missing(c) : why;
+    why = give_check(t, &(struct give){ .auth = c->change.auth, .giver = c->n.giver, .space = c->n.space,
+                                        .role_space = role_space, .role_name = c->n.role_name, .owned = true },
+                     c->change.note);
     row_key1(&k, 'u', c->n.user_id);
-    why = txn_find(t, &k, &row);
+    if (why == ERR_OK)
+        why = txn_find(t, &k, &row);
     if (why == ERR_NOT_FOUND)
         return not_found(c->change.note, "user", c->n.user_id);
     return why != ERR_OK

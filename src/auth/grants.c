@@ -101,18 +101,16 @@ static err load_key(struct engine_view *v, const struct secret_hash *h, struct a
 }
 
 /* h NULL: of this user. */
-static err load(struct engine *e, const struct secret_hash *h, str user_id, struct grants **out)
+static err load(struct engine_view *v, const struct secret_hash *h, str user_id, struct grants **out)
 {
     struct grants *g = calloc(1, sizeof *g + AUTH_GRANTS_MAX * sizeof g->of[0]);
     INVARIANT(g != NULL);
     g->expires_at = STORE_TIME_NEVER;
     struct arena a;
     arena_init(&a, 1u << 20);
-    struct engine_view *v = engine_view_begin(e);
     err why = h == NULL ? ERR_OK : load_key(v, h, &a, g, &user_id);
     if (why == ERR_OK)
         why = load_bindings(v, user_id, &a, g);
-    engine_view_end(&v);
     arena_fini(&a);
     if (why != ERR_OK) {
         free(g);
@@ -123,14 +121,22 @@ static err load(struct engine *e, const struct secret_hash *h, str user_id, stru
     return ERR_OK;
 }
 
-err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out)
+err grants_read(struct engine_view *v, const struct secret_hash *h, struct grants **out)
 {
-    return load(e, h, STR(AUTH_ANONYMOUS), out);
+    return load(v, h, STR(AUTH_ANONYMOUS), out);
 }
 
-err grants_load_user(struct engine *e, str user_id, struct grants **out)
+err grants_load(struct engine *e, const struct secret_hash *h, struct grants **out)
 {
-    return load(e, NULL, user_id, out);
+    struct engine_view *v = engine_view_begin(e);
+    err why = grants_read(v, h, out);
+    engine_view_end(&v);
+    return why;
+}
+
+err grants_read_user(struct engine_view *v, str user_id, struct grants **out)
+{
+    return load(v, NULL, user_id, out);
 }
 
 uint64_t grants_bits(const struct grants *g, str space)

@@ -64,6 +64,10 @@ static err bind_role(struct engine_txn *t, struct create *c, str role, const cha
         return ERR_BAD;
     }
     if (why == ERR_OK)
+        why = give_check(t, &(struct give){ .auth = c->change.auth, .giver = c->n->giver, .space = c->space,
+                                            .role_space = role_space, .role_name = role },
+                         c->change.note);
+    if (why == ERR_OK)
         why = binding_put_new(t,
                               &(struct binding_new){ .id = str_of(id), .user_id = str_of(c->user_id),
                                                      .space = c->space, .role_space = role_space, .role_name = role,

@@ -48,6 +48,11 @@ uint64_t permission_of_queues(void)
     return ((uint64_t)1 << OF_QUEUES) - 1;
 }
 
+uint64_t permission_of_content(void)
+{
+    return ~permission_of_queues();
+}
+
 bool auth_permission_known(const char *permission)
 {
     uint64_t bit;

@@ -12,6 +12,9 @@ bool permission_bit(str name, uint64_t *bit);
 unsigned permission_names(uint64_t bits, str *names);
 /* Those that Querator knows: a list of Admin shows them alone. */
 uint64_t permission_of_queues(void);
+/* All the others, those on pages, tables and what an operator does with them: they count in any domain that has the
+ * name of the namespace, now or later. */
+uint64_t permission_of_content(void);
 
 struct standard_role { const char *name; uint64_t bits; };
 enum { STANDARD_ROLES = 7 };

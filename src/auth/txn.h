@@ -69,6 +69,10 @@ struct binding_new { str id, user_id, space, role_space, role_name, role_id; };
 /* ERR_CONFLICT when it is there; ERR_LIMIT. */
 MUST_CHECK err binding_put_new(struct engine_txn *t, const struct binding_new *n, struct err_note *note);
 MUST_CHECK err bindings_delete_of(struct engine_txn *t, str user_id);
+/* give.c. May who gives it have that role bound in space? giver: his Authorization field; NULL: nobody is asked.
+ * owned: it is his right to bind roles there, which is enough for what counts nowhere else. ERR_DENIED. */
+struct give { const struct auth *auth; const str *giver; str space, role_space, role_name; bool owned; };
+MUST_CHECK err give_check(struct engine_txn *t, const struct give *g, struct err_note *note);
 /* bootstrap.c. What a store with checks has; ids: drawn before, BOOTSTRAP_IDS of them. */
 enum { BOOTSTRAP_IDS = STANDARD_ROLES + 1 };
 struct bootstrap_ids { char text[BOOTSTRAP_IDS][AUTH_ID_BYTES + 1]; };

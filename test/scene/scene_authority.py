@@ -240,6 +240,7 @@ def roles_and_bindings_are_refused_in_words(binary):
                 ({'user_id': ''}, 400, 'user_id is invalid; cannot be empty'),
                 ({'user_id': 'a:b'}, 400, "user_id is invalid; 'a:b' cannot contain ':' character"),
                 ({'role_name': 'none'}, 453, "role does not exist; 'ns:none' was not found"),
+                ({'namespace': 'none'}, 453, "namespace does not exist; 'none' was not found"),
                 ({'user_id': 'none'}, 453, "user does not exist; 'none' was not found")):
             call(server, 'rolebindings.create', {**fine, **change}, want=code, message=message)
         call(server, 'rolebindings.delete', {**fine, 'user_id': 'a:b'}, want=400, message='user_id is invalid; ...')
@@ -474,10 +475,127 @@ def nobody_gives_what_he_has_not(binary):
                                       'permissions': ['role.update', 'user.list']}, makers, 403)
         call(server, 'roles.update', {'namespace': '_system', 'name': 'maker', 'permissions': ['role.update']}, makers)
         call(server, 'users.list', {}, makers, 403)
-        call(server, 'roles.create', {'namespace': 'ta', 'name': 'clerk', 'permissions': ['page.write']}, owner)
+        call(server, 'roles.create', {'namespace': 'ta', 'name': 'clerk', 'permissions': ['queue.list']}, owner)
         call(server, 'rolebindings.create', {'namespace': 'ta', 'role_name': 'clerk', 'user_id': owner_user}, owner)
         call(server, 'rolebindings.create', {'namespace': '_system', 'role_name': 'clerk', 'user_id': owner_user}, owner, 403)
         eq(server.json('POST', '/v1/admin.door', {'Authorization': f'Bearer {root}'}, {'open': True}).status, 200)
+
+
+CONTENT = ['page.read', 'page.write', 'page.purge', 'table.read', 'table.write', 'table.purge', 'admin.read', 'admin.write',
+           'admin.check', 'admin.backup']
+DENIED = 'access denied; who has not ...'
+
+
+def touches(server, domain, key):
+    """What answers to a look, a write, a purge, a table and a look of an operator at that domain's content."""
+    headers = {'Authorization': f'Bearer {key}'} if key else {}
+    return [server.request(method, path, {**headers, 'Content-Type': 'text/html'}, body).status for method, path, body in (
+        ('GET', f'/{domain}/v1/page/html/A', None), ('PUT', f'/{domain}/v1/page/html/A/1', b'x'),
+        ('DELETE', f'/{domain}/v1/page/all/A', None), ('GET', f'/{domain}/v1/table/t', None),
+        ('GET', f'/v1/admin.stash/{domain}', None))]
+
+
+def tries_content(server, key, user, namespace, code):
+    """Every way to rights on content in a namespace is refused to this key: 453 where there is no namespace."""
+    message = DENIED if code == 403 else f"namespace does not exist; '{namespace}' was not found"
+    for to in (user, 'anonymous'):
+        for role in ('Admin', 'admin', 'read', 'write', 'purge'):
+            call(server, 'rolebindings.create', {'namespace': namespace, 'role_name': role, 'user_id': to}, key, code, message)
+    for permission in CONTENT:
+        call(server, 'roles.create', {'namespace': namespace, 'name': 'mine', 'permissions': ['queue.list', permission]}, key,
+             403, DENIED)
+    if code == 453:
+        return
+    call(server, 'roles.create', {'namespace': namespace, 'name': 'mine', 'permissions': ['queue.list']}, key)
+    call(server, 'rolebindings.create', {'namespace': namespace, 'role_name': 'mine', 'user_id': user}, key)
+    call(server, 'rolebindings.create', {'namespace': namespace, 'role_name': 'mine', 'user_id': 'anonymous'}, key)
+    for permission in CONTENT:
+        call(server, 'roles.update', {'namespace': namespace, 'name': 'mine', 'permissions': [permission]}, key, 403, DENIED)
+
+
+@scene
+def who_manages_queues_gets_no_right_on_content(binary):
+    """A domain's name as a namespace is the content of that domain."""
+    domains = ('one.test', 'two.test', '*')
+    with Server(binary, '--domain', 'one.test', '--domain', 'two.test', *INTERNAL) as server:
+        admin = admin_of(server)
+        server.json('POST', '/v1/admin.door', {'Authorization': f'Bearer {admin}'}, {'open': False})
+
+        def token(**more):
+            status, _, got = server.json('POST', '/v1/admin.tokens', {'Authorization': f'Bearer {admin}'},
+                                         {'roles': ['NamespaceOwner'], **more})
+            eq(status, 201, str(got))
+            return got['key'], next(user['id'] for user in call(server, 'users.list', {}, admin)['items']
+                                    if user['username'] == more['name'])
+
+        def nothing(*keys):
+            eq([touches(server, domain, key) for key in keys for domain in domains[:2]], [[403] * 5] * 2 * len(keys))
+            eq([touches(server, domain, None)[:4] for domain in domains[:2]], [[401] * 4] * 2)
+
+        owner, owner_id = token(name='owner')
+        for domain in domains:
+            tries_content(server, owner, owner_id, domain, 453)
+        nothing(owner)
+        for domain in ('one.test', '*', 'later.test'):
+            call(server, 'namespaces.create', {'name': domain}, admin)
+            tries_content(server, owner, owner_id, domain, 403)
+        scoped, scoped_id = token(name='scoped', domain='two.test') # it makes the namespace, too
+        tries_content(server, scoped, scoped_id, 'two.test', 403)
+        call(server, 'rolebindings.create', {'namespace': 'one.test', 'role_name': 'Admin', 'user_id': scoped_id}, scoped, 403,
+             'access denied')
+        nothing(owner, scoped)
+        for namespace in ('one.test', 'later.test'): # queues are the owner's to give
+            call(server, 'rolebindings.create', {'namespace': namespace, 'role_name': 'NamespaceOwner', 'user_id': scoped_id},
+                 owner)
+        server.restart('--domain', 'later.test', *INTERNAL) # a namespace becomes a domain
+        eq([touches(server, 'later.test', key) for key in (owner, scoped)], [[403] * 5] * 2)
+        eq(touches(server, 'later.test', None)[:4], [401] * 4)
+
+
+@scene
+def who_has_content_gives_of_it_what_he_has(binary):
+    with Server(binary, '--domain', 'en.example.test', *INTERNAL) as server:
+        admin = admin_of(server)
+        server.json('POST', '/v1/admin.door', {'Authorization': f'Bearer {admin}'}, {'open': False})
+        space = {'namespace': 'en.example.test'}
+        call(server, 'namespaces.create', {'name': 'en.example.test'}, admin)
+        call(server, 'roles.create', {**space, 'name': 'chief', 'permissions': ['rolebinding.create', 'role.create', 'role.update',
+                                                                              'page.read', 'table.read']}, admin)
+        _, chief = user_with(server, admin, 'chief', 'chief', 'en.example.test')
+        user, key = user_with(server, admin, 'user')
+        eq(touches(server, 'en.example.test', key), [403] * 5)
+        for role in ('write', 'purge', 'admin', 'Admin'):
+            call(server, 'rolebindings.create', {**space, 'role_name': role, 'user_id': user}, chief, 403, DENIED)
+        call(server, 'rolebindings.create', {**space, 'role_name': 'read', 'user_id': user}, chief)
+        eq(touches(server, 'en.example.test', key), [404, 403, 403, 404, 403])
+        call(server, 'roles.create', {**space, 'name': 'more', 'permissions': ['page.read', 'page.write']}, chief, 403, DENIED)
+        call(server, 'roles.create', {**space, 'name': 'looks', 'permissions': ['page.read', 'queue.produce']}, chief)
+        call(server, 'rolebindings.create', {**space, 'role_name': 'Admin', 'user_id': user}, admin)
+        eq(touches(server, 'en.example.test', key), [404, 201, 204, 404, 200])
+
+
+@scene
+def a_scope_is_not_given_away(binary):
+    """A key of one namespace has there what its user may everywhere, and gives it nowhere else."""
+    with Server(binary, '--domain', 'en.example.test', *INTERNAL) as server:
+        root_user, root = user_with(server, None, 'root', 'Admin')
+        server.json('POST', '/v1/admin.door', {'Authorization': f'Bearer {root}'}, {'open': False})
+        for name in ('ns', 'en.example.test'):
+            call(server, 'namespaces.create', {'name': name}, root)
+        scoped = call(server, 'apikeys.create', {'user_id': root_user, 'namespace_scope': 'ns'}, root)['key']
+        other, _ = user_with(server, root, 'other')
+        eq(touches(server, 'en.example.test', scoped)[:4], [403] * 4)
+        denied = "access denied; a key of 'ns' alone cannot give what counts elsewhere"
+        for scope in ('', 'en.example.test'):
+            call(server, 'apikeys.create', {'user_id': root_user, 'namespace_scope': scope}, scoped, 403, 'access denied; ...')
+        call(server, 'rolebindings.create', {'namespace': '_system', 'role_name': 'read', 'user_id': other}, scoped, 403, denied)
+        call(server, 'roles.create', {'namespace': '_system', 'name': 'x', 'permissions': ['queue.list']}, scoped, 403, denied)
+        for body, want in (({'roles': ['read']}, 403), ({'roles': ['read'], 'domain': 'en.example.test'}, 403),
+                           ({'roles': ['read'], 'domain': 'ns'}, 201)):
+            eq(server.json('POST', '/v1/admin.tokens', {'Authorization': f'Bearer {scoped}'}, body).status, want, str(body))
+        eq(server.request('POST', '/v1/admin.door', {'Authorization': f'Bearer {scoped}'}, {'open': True}).status, 403)
+        call(server, 'rolebindings.create', {'namespace': 'ns', 'role_name': 'Admin', 'user_id': other}, scoped)
+        call(server, 'apikeys.create', {'user_id': root_user, 'namespace_scope': 'ns'}, scoped)
 
 
 main()

@@ -5,6 +5,7 @@
 
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
+#include "auth/rows.h"
 #include "base/ksuid.h"
 #include "engine/engine.h"
 
@@ -381,6 +382,10 @@ static void bindings_are_refused_with_the_contracts_words(void **state)
         { binding_of("ns", "worker", "a:b"), ERR_BAD, "user_id is invalid; 'a:b' cannot contain ':' character" },
         { binding_of("ns", "none", user), ERR_NOT_FOUND, "role does not exist; 'ns:none' was not found" },
         { binding_of("ns", "worker", "nobody"), ERR_NOT_FOUND, "user does not exist; 'nobody' was not found" },
+        { binding_of("nowhere", "worker", user), ERR_NOT_FOUND, "namespace does not exist; 'nowhere' was not found" },
+        { binding_of("nowhere", "read", user), ERR_NOT_FOUND, "namespace does not exist; 'nowhere' was not found" },
+        { binding_of("nowhere", "read", AUTH_ANONYMOUS), ERR_NOT_FOUND,
+          "namespace does not exist; 'nowhere' was not found" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_int_equal(auth_binding_create(f->auth, &rows[i].n, id, &note), rows[i].why);
@@ -435,6 +440,145 @@ static void bindings_of_a_user_have_an_end(void **state)
     assert_note(&note, "role bindings of a user are limited; there are 256 already");
     assert_int_equal(auth_user_delete(f->auth, str_of(user), &note), ERR_OK);
     assert_int_equal(auth_role_delete(f->auth, STR(AUTH_SYSTEM), STR("role0"), &note), ERR_OK);
+}
+
+/* ---- who gives ---- */
+
+static void assert_gives(struct authtest *f, const struct auth_secret *giver, const char *space, const char *role,
+                         const char *user, err want)
+{
+    struct err_note note = { .text = "" };
+    char id[AUTH_ID_BYTES + 1];
+    str field = giver == NULL ? STR_NONE : authtest_bearer(giver->key);
+    struct auth_binding_new n = binding_of(space, role, user);
+    n.giver = &field;
+    if (auth_binding_create(f->auth, &n, id, &note) != want)
+        fail_msg("%s in %s: %s", role, space, note.text);
+    if (want == ERR_OK)
+        assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
+    else
+        assert_memory_equal(note.text, "access denied; ", 15);
+}
+
+static void rights_on_content_are_given_by_who_has_them(void **state)
+{
+    struct authtest *f = *state;
+    char owner[AUTH_ID_BYTES + 1], reader[AUTH_ID_BYTES + 1], user[AUTH_ID_BYTES + 1];
+    authtest_lock(f);
+    make_space(f, "en", "");
+    make_role(f, AUTH_SYSTEM, "edit", "page.write");
+    make_role(f, AUTH_SYSTEM, "keys", "apikey.create");
+    memcpy(owner, make_user(f, "owner"), sizeof owner);
+    memcpy(reader, make_user(f, "reader"), sizeof reader);
+    memcpy(user, make_user(f, "user"), sizeof user);
+    bind_user(f, AUTH_SYSTEM, "NamespaceOwner", owner);
+    bind_user(f, AUTH_SYSTEM, "NamespaceOwner", reader);
+    bind_user(f, "en", "read", reader);
+    struct auth_secret as_owner = make_key(f, owner, "", ""), as_reader = make_key(f, reader, "", "");
+    static const char *const content[] = { "Admin", "admin", "read", "write", "purge", "edit" };
+    for (size_t i = 0; i < COUNT_OF(content); i++) {
+        assert_gives(f, &as_owner, "en", content[i], user, ERR_DENIED);
+        assert_gives(f, &as_owner, AUTH_SYSTEM, content[i], user, ERR_DENIED);
+        assert_gives(f, NULL, "en", content[i], user, ERR_DENIED);
+        assert_gives(f, &as_reader, "en", content[i], user, strcmp(content[i], "read") == 0 ? ERR_OK : ERR_DENIED);
+    }
+    assert_gives(f, &as_owner, "en", "NamespaceOwner", user, ERR_OK);
+    assert_gives(f, &as_owner, "en", "keys", user, ERR_OK); /* asked for in `_system` alone */
+    assert_gives(f, &as_owner, AUTH_SYSTEM, "NamespaceOwner", user, ERR_OK);
+    assert_gives(f, &as_owner, AUTH_SYSTEM, "keys", user, ERR_DENIED);
+    authtest_restart(f, false);
+    assert_gives(f, NULL, "en", "Admin", user, ERR_OK); /* nothing is asked */
+}
+
+/* Asked for before the change, it would be another role: one of the namespace hides the one of `_system`. */
+static void the_role_that_is_bound_is_the_one_that_is_judged(void **state)
+{
+    struct authtest *f = *state;
+    struct err_note note;
+    char owner[AUTH_ID_BYTES + 1];
+    authtest_lock(f);
+    make_space(f, "en", "");
+    make_role(f, AUTH_SYSTEM, "edit", "page.write");
+    make_role(f, "en", "edit", "queue.list");
+    memcpy(owner, make_user(f, "owner"), sizeof owner);
+    bind_user(f, AUTH_SYSTEM, "NamespaceOwner", owner);
+    struct auth_secret key = make_key(f, owner, "", "");
+    assert_gives(f, &key, "en", "edit", owner, ERR_OK);
+    assert_int_equal(auth_role_delete(f->auth, STR("en"), STR("edit"), &note), ERR_OK);
+    assert_gives(f, &key, "en", "edit", owner, ERR_DENIED);
+    assert_int_equal(ask_key(f, &key, "page.write", "en"), AUTH_FORBIDDEN);
+    str gone = authtest_bearer(key.key);
+    struct auth_binding_new n = binding_of("en", "PublicViewer", owner);
+    n.giver = &gone;
+    char id[AUTH_ID_BYTES + 1];
+    assert_int_equal(auth_apikey_delete(f->auth, str_of(key.id), &note), ERR_OK);
+    assert_int_equal(auth_binding_create(f->auth, &n, id, &note), ERR_DENIED);
+    assert_note(&note, "api key does not exist");
+}
+
+static void a_key_of_one_namespace_gives_nothing_elsewhere(void **state)
+{
+    struct authtest *f = *state;
+    struct err_note note;
+    char root[AUTH_ID_BYTES + 1], user[AUTH_ID_BYTES + 1], secret[AUTH_KEY_BYTES_MAX + 1];
+    authtest_lock(f);
+    make_space(f, "ns", "");
+    make_space(f, "en", "");
+    memcpy(root, make_user(f, "root"), sizeof root);
+    memcpy(user, make_user(f, "user"), sizeof user);
+    bind_user(f, AUTH_SYSTEM, "Admin", root);
+    struct auth_secret free_key = make_key(f, root, "", ""), scoped = make_key(f, root, "ns", "");
+    assert_gives(f, &scoped, "ns", "Admin", user, ERR_OK);
+    assert_gives(f, &scoped, "en", "read", user, ERR_DENIED);
+    assert_gives(f, &scoped, AUTH_SYSTEM, "read", user, ERR_DENIED);
+    static const struct { const char *scope; err want; } keys[] = {
+        { "", ERR_DENIED }, { "en", ERR_DENIED }, { "ns", ERR_OK }, { AUTH_SYSTEM, ERR_OK },
+    };
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        str field = authtest_bearer(scoped.key), scope = str_of(keys[i].scope);
+        assert_int_equal(auth_may_give_key(f->auth, field, str_of(root), scope, &note), keys[i].want);
+        struct auth_key_new n = { .roles = { STR("write") }, .roles_count = 1, .space = scope,
+                                  .expires_at = STORE_TIME_NEVER, .giver = &field };
+        struct auth_key made;
+        err want = str_eq(scope, STR("ns")) ? ERR_OK : ERR_DENIED; /* one of `_system` has no scope */
+        assert_int_equal(auth_key_create(f->auth, &n, &made, secret, &note), want);
+        field = authtest_bearer(free_key.key);
+        assert_int_equal(auth_may_give_key(f->auth, field, str_of(root), scope, &note), ERR_OK);
+    }
+    str some = STR("queue.list"), field = authtest_bearer(scoped.key);
+    assert_int_equal(auth_may_give_permissions(f->auth, field, STR(""), &some, 1, &note), ERR_DENIED);
+    assert_note(&note, "access denied; a key of 'ns' alone cannot give what counts elsewhere");
+    assert_int_equal(auth_may_give_permissions(f->auth, field, STR(""), &some, 0, &note), ERR_OK);
+    assert_int_equal(auth_may_open_door(f->auth, field, &note), ERR_DENIED);
+    assert_int_equal(auth_may_open_door(f->auth, authtest_bearer(free_key.key), &note), ERR_OK);
+}
+
+static err drop_space(struct engine_txn *t, void *ctx)
+{
+    struct rowkey k;
+    row_key1(&k, 'n', str_of(ctx));
+    return engine_txn_delete(t, SPACE_AUTH, rowkey_str(&k));
+}
+
+/* As versions made them that did not ask for the namespace. */
+static void a_binding_without_its_namespace_stays_until_it_is_taken(void **state)
+{
+    struct authtest *f = *state;
+    struct err_note note;
+    char user[AUTH_ID_BYTES + 1], name[] = "en";
+    authtest_lock(f);
+    make_space(f, name, "");
+    memcpy(user, make_user(f, "user"), sizeof user);
+    bind_user(f, name, "read", user);
+    struct auth_secret key = make_key(f, user, "", "");
+    const struct engine_update drop = { .decide = drop_space, .ctx = name };
+    assert_int_equal(engine_submit_wait(f->engine, &drop), ERR_OK);
+    authtest_restart(f, true);
+    assert_int_equal(auth_space_find(f->auth, str_of(name), &note), ERR_NOT_FOUND);
+    assert_int_equal(ask_key(f, &key, "page.read", name), AUTH_FINE);
+    struct auth_binding_new n = binding_of(name, "read", user);
+    assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
+    assert_int_equal(ask_key(f, &key, "page.read", name), AUTH_FORBIDDEN);
 }
 
 /* ---- the door ---- */
@@ -505,6 +649,10 @@ int main(void)
         TEST(bindings_are_refused_with_the_contracts_words),
         TEST(a_standard_role_can_be_had_in_one_namespace),
         TEST(bindings_of_a_user_have_an_end),
+        TEST(rights_on_content_are_given_by_who_has_them),
+        TEST(the_role_that_is_bound_is_the_one_that_is_judged),
+        TEST(a_key_of_one_namespace_gives_nothing_elsewhere),
+        TEST(a_binding_without_its_namespace_stays_until_it_is_taken),
         TEST(taking_the_binding_of_anonymous_closes_the_door_for_good),
         TEST(without_checks_a_store_has_its_system_namespace_alone),
         TEST(a_store_that_refuses_changes_nothing),
