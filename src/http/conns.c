@@ -163,6 +163,7 @@ void conns_hand(struct listener *l, struct MHD_Daemon *to, struct http_conn *c)
     if (old != NULL)
         conns_close(old);
     conn_fd_set(c, -1);
+    c->line_phase = atomic_load(&c->phase); /* what it sent unread is of a request */
     c->handed_fd = fd;
     c->lane = NULL;
     handed_put(l, c);
@@ -249,9 +250,10 @@ static bool idle_is_overdue(const struct http_limits *l, struct http_conn *c, in
     if (has_left(c, &info, now))
         return true;
     uint64_t received = info.tcpi_bytes_received;
-    bool fresh = (c->swept_phase >> PHASE_BITS) == 0; /* all bytes so far belong to its first request line */
-    if (c->idle_bytes == UINT64_MAX)
-        c->idle_bytes = fresh ? 0 : received;
+    if (c->swept_phase == c->line_phase)
+        c->idle_bytes = 0;
+    else if (c->idle_bytes == UINT64_MAX)
+        c->idle_bytes = received;
     if (received == c->idle_bytes)
         return false;
     if (c->window_ns == 0)
@@ -364,6 +366,18 @@ unsigned http_server_open_requests(const struct http_server *s)
     }
     pthread_mutex_unlock(&self->conns_lock);
     return count;
+}
+
+/* A worker sets the phase and then looks whether the server drains, or refuses; here that was set before the look at
+ * phases. So what does not know of it is seen. */
+void conns_owe(struct http_server *s)
+{
+    pthread_mutex_lock(&s->conns_lock);
+    for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
+        c->owed_phase = atomic_load(&c->phase);
+        c->owed = phase_of(c->owed_phase) == PHASE_WORK || phase_of(c->owed_phase) == PHASE_SEND;
+    }
+    pthread_mutex_unlock(&s->conns_lock);
 }
 
 /* Still the request it was: the phase has not changed, or from work to sending alone. */

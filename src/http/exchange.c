@@ -7,7 +7,7 @@ void conn_phase_set(struct http_conn *c, enum phase to)
 {
     uint64_t before = atomic_load_explicit(&c->phase, memory_order_relaxed);
     uint64_t after = (((before >> PHASE_BITS) + 1) << PHASE_BITS) | (uint64_t)to;
-    atomic_store_explicit(&c->phase, after, memory_order_relaxed); /* one writer: the worker */
+    atomic_store(&c->phase, after); /* one writer: the worker. In order with its looks at draining: see conns_owe */
 }
 
 void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const char *line_target)
@@ -209,7 +209,7 @@ struct arena *http_arena(struct http_exchange *x)
 
 bool http_draining(const struct http_exchange *x)
 {
-    return atomic_load_explicit(&x->conn->server->draining, memory_order_relaxed);
+    return atomic_load(&x->conn->server->draining);
 }
 
 bool http_on_admin(const struct http_exchange *x)

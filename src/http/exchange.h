@@ -112,8 +112,9 @@ struct http_conn {
     int64_t phase_seen_ns, window_ns, probe_ns, moved_ns, left_ns;
     uint64_t window_bytes, idle_bytes, moved_bytes;
     bool cut;
-    bool owed;                        /* under the table's lock: in work when the drain began, at owed_phase */
+    bool owed;                        /* under the table's lock: conns_owe saw it in work or sending, at owed_phase */
     uint64_t owed_phase;
+    uint64_t line_phase;              /* phase when a request line had begun already; 0: the first line */
     struct lane *lane;                /* whose it is; NULL: the library's */
     int handed_fd;
     struct http_conn *handed_next;    /* on its way from a lane to the library; under the listener's lock */

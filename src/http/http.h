@@ -100,9 +100,13 @@ void http_server_sweep(struct http_server *s);
 void http_server_drain(struct http_server *s);
 /* Requests whose head was read and that are not yet fully answered; a body that stands still is not counted. */
 unsigned http_server_open_requests(const struct http_server *s);
-/* Those of them that were read before http_server_drain, or all that are deferred when those are more: what a
- * drain waits for, whoever comes meanwhile. */
+/* Those of them that were read before http_server_drain, or http_server_refuse, or all that are deferred when those are
+ * more: what a drain waits for, whoever comes meanwhile. */
 unsigned http_server_owed_requests(const struct http_server *s);
+/* When a drain has nothing more to wait for: from here on new reads are refused with 503 shutting_down, ready or not,
+ * but for those of label "health", and what is in work or on its way now is owed. So all that was begun can go out
+ * whole, and a drain ends although new requests come all the time. */
+void http_server_refuse(struct http_server *s);
 /* Stops listening, closes all; every deferred exchange was answered before. */
 void http_server_free(struct http_server **sp);
 

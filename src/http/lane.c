@@ -235,16 +235,22 @@ static void rest_send(struct http_conn *c)
 
 /* ---- requests ---- */
 
-/* Is there a ready answer to the request at the start of bytes? *n: its size. When not, the exchange is as before. */
+/* Is there a ready answer to the request at the start of bytes, to be sent now? *n: its size. When not, the exchange is
+ * as before. */
 static bool request_ready(struct http_conn *c, str bytes, size_t *n)
 {
     struct http_exchange *x = &c->x;
     const struct http_hooks *hooks = &c->server->hooks;
     x->stage = STAGE_RUN;
     x->began = clock_mono(c->server->clock);
-    bool plain = !http_draining(x) && head_plain(x, bytes, n) && *n <= c->server->limits.head_bytes_max;
-    if (plain && hooks->early(x, hooks->app) && x->ready != NULL)
-        return true;
+    bool plain = head_plain(x, bytes, n) && *n <= c->server->limits.head_bytes_max;
+    if (plain && hooks->early(x, hooks->app) && x->ready != NULL) {
+        x->stage = STAGE_SENT;
+        conn_phase_set(c, PHASE_SEND);
+        if (!http_draining(x))
+            return true;
+        conn_phase_set(c, PHASE_IDLE);
+    }
     c->asked = plain && x->status == 0;
     exchange_end(x);
     return false;
@@ -260,8 +266,6 @@ static bool conn_answer(struct http_conn *c, str bytes, bool more)
             conn_hand(c);
             return false;
         }
-        c->x.stage = STAGE_SENT;
-        conn_phase_set(c, PHASE_SEND);
         c->kept_bytes += n;
         if (!answer_send(c, str_take(bytes, n)) || c->x.stage == STAGE_SENT)
             return false;

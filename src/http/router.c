@@ -214,10 +214,14 @@ static enum router_result path_split(str path, struct arena *a, struct split *s)
     }
 }
 
+bool router_is_health(const struct http_route *route)
+{
+    return route->label != NULL && strcmp(route->label, "health") == 0;
+}
+
 static bool row_visible(const struct http_route *route, const struct http_listen *from)
 {
-    bool everywhere = route->label != NULL && (strcmp(route->label, "health") == 0 ||
-                                               strcmp(route->label, "metrics") == 0);
+    bool everywhere = router_is_health(route) || (route->label != NULL && strcmp(route->label, "metrics") == 0);
     return everywhere || (route->admin ? from->admin : from->content);
 }
 

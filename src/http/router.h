@@ -42,5 +42,7 @@ void router_free(struct router **rp);
  * ROUTER_FOUND and ROUTER_NO_METHOD. */
 enum router_result router_match(const struct router *r, str path, enum http_method method,
                                 const struct http_listen *seen_from, struct arena *a, struct router_match *out);
+/* It tells whether the server runs or takes requests. */
+bool router_is_health(const struct http_route *route);
 
 #endif

@@ -192,13 +192,20 @@ static enum MHD_Result head_read(struct http_exchange *x, const char *method, co
 /* All was read, and nothing was done yet. */
 static void run(struct http_exchange *x)
 {
-    const struct http_hooks *hooks = &x->conn->server->hooks;
+    struct http_server *s = x->conn->server;
+    const struct http_hooks *hooks = &s->hooks;
     bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD, asked = x->conn->asked;
+    bool refused = reads && atomic_load(&s->refusing);
     x->conn->asked = false;
-    if (reads && !asked && hooks->early != NULL && hooks->early(x, hooks->app))
+    if (reads && !refused && !asked && hooks->early != NULL && hooks->early(x, hooks->app))
         return;
-    if (x->routed || route(x))
-        x->match.row->route->handle(x, hooks->app);
+    if (!x->routed && !route(x))
+        return;
+    const struct http_route *to = x->match.row->route;
+    if (refused && !router_is_health(to))
+        refuse(x, 503, "shutting_down", "The server is shutting down.");
+    else
+        to->handle(x, hooks->app);
 }
 
 static enum MHD_Result all_read(struct http_exchange *x)

@@ -245,13 +245,14 @@ void http_server_drain(struct http_server *s)
 {
     MAGIC_CHECK(s, SERVER_MAGIC);
     atomic_store(&s->draining, true);
-    pthread_mutex_lock(&s->conns_lock);
-    for (struct http_conn *c = s->conns; c != NULL; c = c->next) {
-        c->owed_phase = atomic_load(&c->phase);
-        uint64_t phase = c->owed_phase & (BIT(PHASE_BITS) - 1);
-        c->owed = phase == PHASE_WORK || phase == PHASE_SEND;
-    }
-    pthread_mutex_unlock(&s->conns_lock);
+    conns_owe(s);
+}
+
+void http_server_refuse(struct http_server *s)
+{
+    MAGIC_CHECK(s, SERVER_MAGIC);
+    atomic_store(&s->refusing, true);
+    conns_owe(s);
 }
 
 static bool any_in_work(struct http_server *s)

@@ -37,7 +37,7 @@ struct http_server {
     struct log *log;
     struct router *router;
     struct gone *gone;           /* NULL: no loop */
-    atomic_bool draining, stopping;
+    atomic_bool draining, refusing, stopping; /* in this order */
     atomic_uint deferred;        /* suspended and not yet resumed by an answer */
     pthread_mutex_t pace_lock;   /* of the next three */
     struct http_exchange *paced_first, *paced_last; /* answered, and not yet resumed */
@@ -59,6 +59,8 @@ struct http_conn *conns_open(struct listener *l, int fd, const struct sockaddr *
 void conns_close(struct http_conn *c);
 /* The library gets it for good, with what it sent unread. Thread: its lane's. */
 void conns_hand(struct listener *l, struct MHD_Daemon *to, struct http_conn *c);
+/* Owed is from here on what is in work or being sent now. */
+void conns_owe(struct http_server *s);
 /* Ends what the library was handed and never told of. Thread: one, after the library was stopped. */
 void conns_forget_handed(struct listener *l);
 

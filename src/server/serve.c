@@ -1,6 +1,7 @@
-/* States: SERVING -> DRAINING -> over.
- * Invariants: 1. draining begins once. 2. the loop stops when every request read before the signal is
- * answered and no upkeep job is in the air, or at the drain deadline. */
+/* States: SERVING -> DRAINING -> REFUSING -> over.
+ * Invariants: 1. draining begins once. 2. refusing begins when every request read before the signal is answered and no
+ * upkeep job is in the air. 3. the loop stops when the answers that were on their way then are out, or at the drain
+ * deadline. */
 #include "server/serve.h"
 
 #include "engine/engine.h"
@@ -26,7 +27,7 @@ struct serve {
     char **argv;
     char *const *envp;
     struct loop_timer *sweep, *tick, *drain;
-    bool draining, cut;
+    bool draining, refusing, cut;
     unsigned calm;
     mono drain_deadline;
 };
@@ -70,21 +71,37 @@ static void reload(struct serve *v)
     options_free(&fresh);
 }
 
+/* New requests had answers until now: those that are on their way go out whole. */
+static void refuse(struct serve *v)
+{
+    if (!v->refusing)
+        http_server_refuse(v->server.app.http);
+    v->refusing = true;
+    v->calm = 0;
+}
+
+static void drain_cut(struct serve *v)
+{
+    refuse(v); /* what is cut counts whenever it began */
+    log_event(v->server.app.log, LOG_WARN, "serve.drain_cut",
+              LOG_INT("requests", http_server_owed_requests(v->server.app.http)),
+              LOG_CSTR("what", "drain_timeout is over, or a second signal came: these are cut off"));
+    v->cut = true;
+    loop_stop(v->server.app.loop);
+}
+
 static void drain_fired(void *ctx)
 {
     struct serve *v = ctx;
-    unsigned open = http_server_owed_requests(v->server.app.http);
-    bool calm = open == 0 && !upkeep_busy(v->server.upkeep) && origins_idle(&v->server.app) &&
-                queues_idle(v->server.app.queues);
+    bool calm = http_server_owed_requests(v->server.app.http) == 0 && !upkeep_busy(v->server.upkeep) &&
+                origins_idle(&v->server.app) && queues_idle(v->server.app.queues);
     v->calm = calm ? v->calm + 1 : 0;
-    if (v->calm >= CALM_POLLS) {
+    if (v->calm >= CALM_POLLS && v->refusing)
         loop_stop(v->server.app.loop);
-    } else if (clock_mono(v->server.app.clock).ns >= v->drain_deadline.ns) {
-        log_event(v->server.app.log, LOG_WARN, "serve.drain_cut", LOG_INT("requests", open),
-                  LOG_CSTR("what", "drain_timeout is over, or a second signal came: these are cut off"));
-        v->cut = true;
-        loop_stop(v->server.app.loop);
-    }
+    else if (v->calm >= CALM_POLLS)
+        refuse(v);
+    else if (clock_mono(v->server.app.clock).ns >= v->drain_deadline.ns)
+        drain_cut(v);
 }
 
 static void signalled(void *ctx, int signal_number)

@@ -29,6 +29,20 @@ def slow_reader(server, title):
     return peer, got
 
 
+def read_rest(peer, got, size):
+    """The body of size bytes, or what comes of it, of which got (with the head) has been read."""
+    _, _, body = got.partition(b'\r\n\r\n')
+    pieces, left = [body], size - len(body)
+    while left > 0:
+        piece = peer.recv(1 << 16)
+        if not piece:
+            break
+        pieces.append(piece)
+        left -= len(piece)
+    peer.close()
+    return b''.join(pieces)
+
+
 def ended(server):
     return server.process.poll() is not None
 
@@ -50,18 +64,53 @@ def an_answer_begun_is_finished_and_new_ones_are_closed(binary):
         check(b'shutting_down' in write.body, repr(write.body))
         check(write.headers['Retry-After'] is not None, 'Retry-After')
         check(not ended(server), 'it ended before its answer was out')
-        pieces = [got]
-        while True:
-            piece = peer.recv(1 << 16)
-            if not piece:
-                break
-            pieces.append(piece)
-        peer.close()
-        _, _, read = b''.join(pieces).partition(b'\r\n\r\n')
+        read = read_rest(peer, got, BIG)
         eq(len(read), len(body))
         check(read == body, 'other bytes')
         eq(server.wait_exit(), 0)
         check('drain_cut' not in server.stderr(), 'it was cut')
+
+
+@scene
+def an_answer_begun_during_the_drain_is_finished_and_what_comes_behind_is_refused(binary):
+    body = os.urandom(1 << 20) * (BIG >> 20)
+    with Server(binary, *LARGE_BODIES) as server:
+        put(server, 'Big', body)
+        put(server, 'Small', b'small')
+        wait_until(lambda: server.request('GET', '/localhost/v1/page/html/Small').status == 200, 'it is there')
+        owed, owed_got = slow_reader(server, 'Big')
+        server.signal(15)
+        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        # What is ready is answered as long as something owed from before is left.
+        eq(server.request('GET', '/localhost/v1/page/html/Small').status, 200)
+        late, late_got = slow_reader(server, 'Big')
+        check(b'\r\nConnection: close\r\n' in late_got, repr(late_got[:400]))
+        check(read_rest(owed, owed_got, BIG) == body, 'other bytes')
+        # Now the late answer alone is waited for.
+        wait_until(lambda: server.request('GET', '/localhost/v1/page/html/Small').status == 503, 'new ones are refused')
+        refused = server.request('GET', '/localhost/v1/page/html/Small')
+        check(b'shutting_down' in refused.body, repr(refused.body))
+        eq((refused.headers['Connection'], refused.headers['Retry-After']), ('close', '1'))
+        eq([server.request('GET', path).status for path in ('/healthz', '/readyz')], [200, 503])
+        check(not ended(server), 'it ended before its answer was out')
+        check(read_rest(late, late_got, BIG) == body, 'other bytes')
+        eq(server.wait_exit(), 0)
+        check('drain_cut' not in server.stderr(), 'it was cut')
+
+
+@scene
+def what_is_cut_of_a_drain_is_counted_whenever_it_began(binary):
+    with Server(binary, *LARGE_BODIES) as server:
+        put(server, 'Big', os.urandom(1 << 20) * (BIG >> 20))
+        owed, _ = slow_reader(server, 'Big')
+        server.signal(15)
+        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        late, _ = slow_reader(server, 'Big')
+        eq(server.sigterm(), 0)
+        [line] = [line for line in server.stderr().splitlines() if 'serve.drain_cut' in line]
+        check('requests=2 ' in line, line)
+        owed.close()
+        late.close()
 
 
 @scene

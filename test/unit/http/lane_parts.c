@@ -88,7 +88,25 @@ static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t b
     pthread_mutex_unlock(&p->lock);
 }
 
-static const struct http_route *const no_tables[] = { (const struct http_route[]){ { .pattern = NULL } } };
+/* A ready answer of a route, as whoever does not ask the early hook finds it. */
+static void get_large(struct http_exchange *x, void *app)
+{
+    const struct parts *p = app;
+    http_answer_ready(x, p->large);
+}
+
+static void get_health(struct http_exchange *x, void *app)
+{
+    (void)app;
+    http_answer(x, 200, STR("fine"));
+}
+
+static const struct http_route routes[] = { /* labels of routes that are on every listener */
+    { HTTP_GET, "/large", get_large, .label = "metrics" },
+    { HTTP_GET, "/healthz", get_health, .label = "health" },
+    { .pattern = NULL },
+};
+static const struct http_route *const tables[] = { routes };
 
 struct parts *parts_start(unsigned threads, bool restless)
 {
@@ -106,7 +124,7 @@ struct parts *parts_start(unsigned threads, bool restless)
                                            [PARTS_LIBRARY] = { .address = "127.0.0.1", .admin = true } };
     struct err_note note = { "" };
     const struct http_server_opts opts = {
-        .listens = listens, .listens_count = COUNT_OF(listens), .tables = no_tables, .tables_count = 1,
+        .listens = listens, .listens_count = COUNT_OF(listens), .tables = tables, .tables_count = 1,
         .limits = { .threads = threads, .connections_max = PARTS_CONNECTIONS_MAX, .lanes_restless = restless },
         .clock = sysclock_clock(p->clock),
         .hooks = { .app = p, .early = early, .refuse = refuse, .finished = finished },

@@ -2,7 +2,8 @@
  *
  *   /told...   a ready answer that says what was seen of the request
  *   /same      a ready 304
- *   /large     a ready answer of PARTS_LARGE_BYTES
+ *   /large     a ready answer of PARTS_LARGE_BYTES, and a route with the same
+ *   /healthz   a route: 200
  *   all else   no route: 404 */
 #ifndef TEST_HTTP_LANE_PARTS_H
 #define TEST_HTTP_LANE_PARTS_H

@@ -273,6 +273,48 @@ static void draining_closes_after_the_next_answer(void **state)
     close(fd);
 }
 
+static void until_owed(unsigned count)
+{
+    int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
+    while (http_server_owed_requests(parts_server(parts)) != count && wire_now_ms() < deadline)
+        (void)poll(NULL, 0, 1);
+    assert_int_equal(http_server_owed_requests(parts_server(parts)), count);
+}
+
+static void what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole(void **state)
+{
+    (void)state;
+    static struct wire_answer answer;
+    enum { BEFORE, ON_LANES, ON_LIBRARY, LARGE };
+    int fds[LARGE];
+    for (unsigned i = 0; i < LARGE; i++)
+        fds[i] = wire_connect(parts_port(parts, i == ON_LIBRARY ? PARTS_LIBRARY : PARTS_LANES));
+    for (unsigned i = 0; i < LARGE; i++) {
+        if (i == 1)
+            http_server_drain(parts_server(parts));
+        assert_true(wire_send(fds[i], STR(GET("/large", ""))));
+        until_open(i + 1);
+        assert_int_equal(http_server_owed_requests(parts_server(parts)), i == BEFORE ? 0 : 1);
+    }
+    http_server_refuse(parts_server(parts));
+    assert_int_equal(http_server_owed_requests(parts_server(parts)), LARGE);
+    wire_ask(parts_port(parts, PARTS_LANES), STR(GET("/large", "")), &answer); /* still listening */
+    assert_int_equal(answer.status, 503);
+    assert_true(answer.close);
+    assert_true(str_starts(str_of(answer.body), STR("shutting_down: ")));
+    wire_ask(parts_port(parts, PARTS_LANES), STR(GET("/healthz", "")), &answer);
+    assert_int_equal(answer.status, 200);
+    for (unsigned i = 0; i < LARGE; i++) {
+        assert_int_equal(http_server_owed_requests(parts_server(parts)), LARGE - i);
+        wire_read(fds[i], false, &answer);
+        assert_int_equal(answer.status, 200);
+        assert_int_equal(answer.body_n, PARTS_LARGE_BYTES);
+        assert_int_equal(answer.close, i != BEFORE);
+        until_owed(LARGE - i - 1);
+        close(fds[i]);
+    }
+}
+
 static void more_connections_than_the_limit_are_closed(void **state)
 {
     (void)state;
@@ -376,6 +418,7 @@ int main(void)
         FACT(who_leaves_in_the_middle_is_told_as_finished),
         FACT(stopping_ends_what_is_on_its_way),
         FACT(draining_closes_after_the_next_answer),
+        FACT(what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole),
         FACT(more_connections_than_the_limit_are_closed),
         cmocka_unit_test_setup_teardown(one_thread_serves_what_does_not_fill_it, setup, teardown),
         cmocka_unit_test_setup_teardown(all_threads_serve_when_lanes_give_away, setup_restless, teardown),

@@ -104,6 +104,21 @@ static void slow_request_lines_are_cut_before_they_are_idle(void **state)
     cut_within(*state, STR(""), "y", HEAD_MS, WIRE_DEADLINE_MS);
 }
 
+/* Its bytes came before any look at the connection, with the request that was answered. */
+static void a_request_line_begun_right_behind_an_answer_is_cut_before_it_is_idle(void **state)
+{
+    struct echo *e = *state;
+    int fd = wire_connect(echo_port(e, 0));
+    assert_true(wire_send(fd, STR(READY READY "GET /rea")));
+    for (int i = 0; i < 2; i++) {
+        wire_read(fd, false, &answer);
+        assert_int_equal(answer.status, 200);
+    }
+    int64_t ms = sweep_until_readable(e, fd, WIRE_DEADLINE_MS, "");
+    assert_true(ms >= HEAD_MS && ms < WIRE_DEADLINE_MS && wire_is_closed(fd));
+    close(fd);
+}
+
 static void idle_connections_are_cut_late(void **state)
 {
     struct echo *e = *state;
@@ -287,6 +302,8 @@ int main(void)
         cmocka_unit_test(ten_thousand_idle_connections_hold),
         cmocka_unit_test_setup_teardown(slow_heads_are_cut, setup_strict, teardown),
         cmocka_unit_test_setup_teardown(slow_request_lines_are_cut_before_they_are_idle, setup_strict, teardown),
+        cmocka_unit_test_setup_teardown(a_request_line_begun_right_behind_an_answer_is_cut_before_it_is_idle,
+                                        setup_strict, teardown),
         cmocka_unit_test_setup_teardown(idle_connections_are_cut_late, setup_idle, teardown),
         cmocka_unit_test_setup_teardown(slow_bodies_are_cut, setup_strict, teardown),
         cmocka_unit_test_setup_teardown(a_body_that_keeps_moving_is_not_cut, setup_moving, teardown),
