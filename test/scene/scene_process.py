@@ -1,6 +1,9 @@
 """Goal: the process as CONTRACT section 1 says: its first line, its end, its exit codes, its data folder.
 Method: the binary alone; every start on a free port and a folder of its own."""
+import http.client
+import os
 import re
+import resource
 import subprocess
 
 from harness import EXIT_TIMEOUT, Server, check, eq, main, scene
@@ -60,6 +63,28 @@ def wrong_options_are_one_line_and_exit_2(binary):
         eq(done.returncode, 2, ' '.join(wrong))
         eq(done.stdout, '', ' '.join(wrong))
         eq(len(done.stderr.strip().splitlines()), 1, f'{" ".join(wrong)}: {done.stderr}')
+
+
+@scene
+def a_file_that_may_not_grow_ends_no_server_without_a_word(binary):
+    with Server(binary) as server:
+        kept, status = [], 201
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (6 << 20, 6 << 20))
+        for n in range(200):
+            try:
+                status = server.request('PUT', f'/localhost/v1/page/html/T{n}/1', {'Content-Type': 'text/html'},
+                                        os.urandom(100000)).status
+            except (OSError, http.client.HTTPException):
+                status = None       # it has ended
+            if status != 201:
+                break
+            kept.append(n)
+        check(0 < len(kept) < 200, f'{len(kept)} were stored')
+        if status != 507:
+            eq(server.wait_exit(), 1)
+            check('store.failed' in server.stderr(), server.stderr())
+            server.start()
+        eq([server.request('GET', f'/localhost/v1/page/html/T{n}').status for n in kept], [200] * len(kept))
 
 
 @scene
