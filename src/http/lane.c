@@ -39,7 +39,6 @@ struct lane {
     bool running, resting;       /* resting: does not accept for a while */
     atomic_uint conns_count;
     struct busy busy;
-    struct lane *relief;         /* gets every second connection of this turn; NULL: none */
     int64_t date_s;              /* of date; 0: none yet */
     char date[DATE_HTTP_BYTES + 1];
     char head[LANE_KEPT_BYTES_MAX + LANE_HEAD_BYTES_MAX];
@@ -96,7 +95,8 @@ static void conn_hand(struct http_conn *c)
         return;
     }
     conn_leave(c);
-    conns_hand(l, l->lanes[atomic_fetch_add(&l->handed_count, 1) % l->lanes_count].library, c);
+    const struct lane *next = &l->lanes[atomic_fetch_add(&l->handed_count, 1) % l->lanes_count];
+    conns_hand(l, next->library, c);
 }
 
 /* It is w's from here on. False: the kernel has no memory for it, and c is over. */
@@ -367,8 +367,8 @@ static struct lane *lane_relief(const struct lane *w, mono now)
     return NULL;
 }
 
-/* odd: of every two that a turn sees one may go. */
-static void event_see(struct lane *w, const struct epoll_event *e, bool odd)
+/* relief: gets the connection when it waits for requests; NULL: w keeps it. */
+static void event_see(struct lane *w, const struct epoll_event *e, struct lane *relief)
 {
     if (e->data.ptr == w)
         return; /* woken to quit */
@@ -380,9 +380,9 @@ static void event_see(struct lane *w, const struct epoll_event *e, bool odd)
     MAGIC_CHECK(c, CONN_MAGIC);
     if (c->x.stage == STAGE_SENT) {
         rest_send(c);
-    } else if (conn_read(c, (e->events & EPOLLRDHUP) != 0) && odd && w->relief != NULL) {
+    } else if (conn_read(c, (e->events & EPOLLRDHUP) != 0) && relief != NULL) {
         conn_leave(c);
-        (void)conn_enter(c, w->relief); /* else it was closed */
+        (void)conn_enter(c, relief); /* else it was closed */
     }
 }
 
@@ -396,9 +396,10 @@ static void *lane_run(void *lane)
         mono now = clock_mono(w->server->clock);
         if (w->resting)
             listen_watch(w, EPOLL_CTL_ADD);
-        w->relief = busy_look(&w->busy, now) || w->server->limits.lanes_restless ? lane_relief(w, now) : NULL;
+        bool restless = w->server->limits.lanes_restless;
+        struct lane *relief = busy_look(&w->busy, now) || restless ? lane_relief(w, now) : NULL;
         for (int i = 0; i < n; i++)
-            event_see(w, &events[i], i % 2 == 1 || w->server->limits.lanes_restless);
+            event_see(w, &events[i], i % 2 == 1 || restless ? relief : NULL); /* of every two one goes */
     }
     return NULL;
 }

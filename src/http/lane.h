@@ -10,8 +10,8 @@
  *                READING -> the library's          MHD_add_connection
  *
  *   The first lane that is not full (loop/busy.h) gets what is accepted. A full one gives every second connection of a
- * turn to one that has much less to do, after each window in which it was; so there are as many threads at work as
- * are needed, and no more.
+ * turn to one that has much less to do, after each window in which it was: there are no more threads at work
+ * than were needed once. What was given away stays where it is.
  *
  * Lanes' connections stand in the table of all (conns.c) with the phases IDLE and SEND: the sweep cuts the idle and the
  * slow there as everywhere, and the limit and the drain count them. Why: docs/adr/0011. */
