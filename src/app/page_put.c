@@ -19,6 +19,7 @@ struct put {
     struct page_target target;
     struct title_wait wait;
     struct page_put op;
+    bool pin;                /* stash=true */
     uint64_t taken;          /* of what may be kept for editors */
 };
 
@@ -99,27 +100,20 @@ static uint64_t bytes_of(const struct page_put *put)
     return n;
 }
 
-static bool is_pin(const struct put *p)
-{
-    str stash;
-    return http_query(p->x, "stash", &stash) && str_eq(stash, STR("true"));
-}
-
 static void put_begin(struct put *p)
 {
     const struct page_target *t = &p->target;
-    bool pin = is_pin(p);
-    if (pin && !stash_take(p->app, bytes_of(&p->op))) {
+    if (p->pin && !stash_take(p->app, bytes_of(&p->op))) {
         stash_answer_full(p->x);
         return;
     }
-    p->taken = pin ? bytes_of(&p->op) : 0;
+    p->taken = p->pin ? bytes_of(&p->op) : 0;
     p->op.domain = t->domain->number;
     p->op.title = t->title;
     p->op.rev = t->name.rev;
     p->op.has_tid = t->has_tid;
     p->op.tid = t->name.tid;
-    p->op.stash_ns = pin ? t->config->page.policy.stash_ttl_ns : 0;
+    p->op.stash_ns = p->pin ? t->config->page.policy.stash_ttl_ns : 0;
     p->op.deadline = app_page_deadline(p->app);
     p->op.arena = http_arena(p->x);
     p->op.done = put_done;
@@ -173,7 +167,9 @@ static void put_settled(struct title_wait *w)
 
 static void put_start(struct put *p)
 {
-    if (is_pin(p) && !stash_may_ask(p->x, p->app, p->target.config))
+    str stash;
+    p->pin = http_query(p->x, "stash", &stash) && str_eq(stash, STR("true"));
+    if (p->pin && !stash_may_ask(p->x, p->app, p->target.config))
         return;
     p->wait = (struct title_wait){ .x = p->x, .target = &p->target, .deadline = app_wait_deadline(p->x, p->app),
                                    .go = put_settled };
