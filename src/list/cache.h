@@ -15,8 +15,8 @@ struct list_cache;
 struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed);
 void list_cache_free(struct list_cache **cp);
 uint32_t list_cache_mark(struct list_cache *c, const unsigned char *id);
-/* What was asked for before comes too late from here on, as after a drop, but for who is given the new mark: the holder
- * of the mark of now. Else the mark is the old one still. */
+/* Makes every mark taken until now an old one, as a drop does, and gives a new one; but when mark is an old one already
+ * it stays so, and is what is given. */
 uint32_t list_cache_outdate(struct list_cache *c, const unsigned char *id, uint32_t mark);
 /* In place of what is there; not when the mark is old, or now is not before until. */
 void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until);

@@ -66,10 +66,11 @@ static void take_reply(struct list_make *m)
     v->fresh_ms = m->bucket->ttl_ms;
     v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
     l->made++;
-    if (is_alone(m) && m->anew) /* one that began before and takes longer is older all the same */
-        m->mark = list_cache_outdate(l->cache, m->id, m->mark);
-    if (is_alone(m)) /* whoever asked may have left, and nobody else has it */
+    if (is_alone(m)) { /* whoever asked may have left, and nobody else has it */
+        if (m->anew) /* one that began before and takes longer is older all the same */
+            m->mark = list_cache_outdate(l->cache, m->id, m->mark);
         list_cache_put(l->cache, m->id, m->mark, v, mono_add_ms(v->at, v->stale_ms));
+    }
     flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
 }
 
