@@ -43,6 +43,15 @@ def read_rest(peer, got, size):
     return b''.join(pieces)
 
 
+def drain_behind(server, body):
+    """A drain that waits for a slow reader of this body, under Big: (the reader, what it has)."""
+    put(server, 'Big', body)
+    peer, got = slow_reader(server, 'Big')
+    server.signal(15)
+    wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+    return peer, got
+
+
 def ended(server):
     return server.process.poll() is not None
 
@@ -51,11 +60,8 @@ def ended(server):
 def an_answer_begun_is_finished_and_new_ones_are_closed(binary):
     body = os.urandom(1 << 20) * (BIG >> 20)
     with Server(binary, *LARGE_BODIES) as server:
-        put(server, 'Big', body)
         put(server, 'Small', b'small')
-        peer, got = slow_reader(server, 'Big')
-        server.signal(15)
-        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        peer, got = drain_behind(server, body)
         late = server.request('GET', '/localhost/v1/page/html/Small')
         check(late.status in (200, 503), f'status {late.status}')
         eq(late.headers['Connection'], 'close')
@@ -75,12 +81,9 @@ def an_answer_begun_is_finished_and_new_ones_are_closed(binary):
 def an_answer_begun_during_the_drain_is_finished_and_what_comes_behind_is_refused(binary):
     body = os.urandom(1 << 20) * (BIG >> 20)
     with Server(binary, *LARGE_BODIES) as server:
-        put(server, 'Big', body)
         put(server, 'Small', b'small')
         wait_until(lambda: server.request('GET', '/localhost/v1/page/html/Small').status == 200, 'it is there')
-        owed, owed_got = slow_reader(server, 'Big')
-        server.signal(15)
-        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        owed, owed_got = drain_behind(server, body)
         # What is ready is answered as long as something owed from before is left.
         eq(server.request('GET', '/localhost/v1/page/html/Small').status, 200)
         late, late_got = slow_reader(server, 'Big')
@@ -101,10 +104,7 @@ def an_answer_begun_during_the_drain_is_finished_and_what_comes_behind_is_refuse
 @scene
 def what_is_cut_of_a_drain_is_counted_whenever_it_began(binary):
     with Server(binary, *LARGE_BODIES) as server:
-        put(server, 'Big', os.urandom(1 << 20) * (BIG >> 20))
-        owed, _ = slow_reader(server, 'Big')
-        server.signal(15)
-        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        owed, _ = drain_behind(server, os.urandom(1 << 20) * (BIG >> 20))
         late, _ = slow_reader(server, 'Big')
         eq(server.sigterm(), 0)
         [line] = [line for line in server.stderr().splitlines() if 'serve.drain_cut' in line]
@@ -149,10 +149,7 @@ def drain_timeout_cuts_who_never_reads(binary):
 @scene
 def a_second_signal_cuts_at_once(binary):
     with Server(binary, *LARGE_BODIES) as server:
-        put(server, 'Big', os.urandom(1 << 20) * (BIG >> 20))
-        peer, _ = slow_reader(server, 'Big')
-        server.signal(15)
-        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        peer, _ = drain_behind(server, os.urandom(1 << 20) * (BIG >> 20))
         eq(server.sigterm(), 0)     # sooner than drain_timeout
         peer.close()
 

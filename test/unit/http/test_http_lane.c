@@ -207,12 +207,17 @@ static void stopping_resets_nobody_who_was_answered(void **state)
     parts = parts_start(THREADS, restless);
 }
 
-static void until_open(unsigned count)
+static void until(unsigned (*count)(const struct http_server *s), unsigned wanted)
 {
     int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
-    while (http_server_open_requests(parts_server(parts)) != count && wire_now_ms() < deadline)
+    while (count(parts_server(parts)) != wanted && wire_now_ms() < deadline)
         (void)poll(NULL, 0, 1);
-    assert_int_equal(http_server_open_requests(parts_server(parts)), count);
+    assert_int_equal(count(parts_server(parts)), wanted);
+}
+
+static void until_open(unsigned count)
+{
+    until(http_server_open_requests, count);
 }
 
 static void a_slow_reader_gets_all_of_it(void **state)
@@ -273,14 +278,6 @@ static void draining_closes_after_the_next_answer(void **state)
     close(fd);
 }
 
-static void until_owed(unsigned count)
-{
-    int64_t deadline = wire_now_ms() + WIRE_DEADLINE_MS;
-    while (http_server_owed_requests(parts_server(parts)) != count && wire_now_ms() < deadline)
-        (void)poll(NULL, 0, 1);
-    assert_int_equal(http_server_owed_requests(parts_server(parts)), count);
-}
-
 static void what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole(void **state)
 {
     (void)state;
@@ -310,7 +307,7 @@ static void what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole(void
         assert_int_equal(answer.status, 200);
         assert_int_equal(answer.body_n, PARTS_LARGE_BYTES);
         assert_int_equal(answer.close, i != BEFORE);
-        until_owed(LARGE - i - 1);
+        until(http_server_owed_requests, LARGE - i - 1);
         close(fds[i]);
     }
 }
@@ -354,17 +351,6 @@ static void *client_main(void *ctx)
     return NULL;
 }
 
-static void many_ask(void)
-{
-    pthread_t clients[CLIENTS];
-    uint16_t port = parts_port(parts, PARTS_LANES);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        assert_int_equal(pthread_create(&clients[i], NULL, client_main, &port), 0);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        assert_int_equal(pthread_join(clients[i], NULL), 0);
-    assert_int_equal(parts_asked(parts), CLIENTS * CLIENT_REQUESTS);
-}
-
 static void one_thread_serves_what_does_not_fill_it(void **state)
 {
     (void)state;
@@ -381,7 +367,13 @@ static void one_thread_serves_what_does_not_fill_it(void **state)
 static void all_threads_serve_when_lanes_give_away(void **state)
 {
     (void)state;
-    many_ask();
+    pthread_t clients[CLIENTS];
+    uint16_t port = parts_port(parts, PARTS_LANES);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&clients[i], NULL, client_main, &port), 0);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_join(clients[i], NULL), 0);
+    assert_int_equal(parts_asked(parts), CLIENTS * CLIENT_REQUESTS);
     assert_int_equal(parts_threads(parts), THREADS);
 }
 
