@@ -522,12 +522,32 @@ err value_to_json(struct buf *b, struct table_kind kind, str stored)
 
 /* ---- order and validity ---- */
 
+static int decimal_cmp(str a, str b)
+{
+    return str_cmp(str_take(a, decimal_size(a)), str_take(b, decimal_size(b)));
+}
+
+/* Element by element: equal numbers may have different bytes. */
+static int decimals_cmp(str a, str b)
+{
+    struct cursor x = { .rest = a }, y = { .rest = b };
+    while (x.rest.n > 0 && y.rest.n > 0) {
+        uint32_t x_bytes = cursor_be32(&x), y_bytes = cursor_be32(&y);
+        int order = decimal_cmp(cursor_bytes(&x, x_bytes), cursor_bytes(&y, y_bytes));
+        if (x.failed || y.failed) /* malformed */
+            return str_cmp(a, b);
+        if (order != 0)
+            return order;
+    }
+    return (x.rest.n > 0) - (y.rest.n > 0);
+}
+
 int value_cmp(struct table_kind kind, str a, str b)
 {
     if (a.p == NULL || b.p == NULL)
         return (a.p != NULL) - (b.p != NULL);
-    if (!kind.set && kind.type == TYPE_DECIMAL)
-        return str_cmp(str_take(a, decimal_size(a)), str_take(b, decimal_size(b)));
+    if (kind.type == TYPE_DECIMAL)
+        return kind.set ? decimals_cmp(a, b) : decimal_cmp(a, b);
     return str_cmp(a, b);
 }
 

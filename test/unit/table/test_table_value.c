@@ -179,6 +179,31 @@ static void equal_decimals_are_one_element(void **state)
     arena_fini(&a);
 }
 
+static str decimals(struct arena *a, const char *text)
+{
+    str stored;
+    json_t *json = load(text);
+    struct table_kind kind = { .type = TYPE_DECIMAL, .set = true };
+    assert_int_equal(value_from_json(a, kind, json, &stored, NULL), ERR_OK);
+    json_decref(json);
+    return stored;
+}
+
+static void sets_of_equal_decimals_are_equal(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct table_kind kind = { .type = TYPE_DECIMAL, .set = true };
+    arena_init(&a, 1 << 20);
+    str set = decimals(&a, "[\"0\",\"1.5\",\"-2.0\"]");
+    assert_int_equal(value_cmp(kind, set, decimals(&a, "[\"-2\",\"0.0\",\"1.50\"]")), 0);
+    static const char *const others[] = { "[]", "[0,1.5]", "[0,1.51,-2.0]", "[0,1.5,-2.0,7]", "[0,1.5,7]", "[-2]" };
+    for (unsigned i = 0; i < COUNT_OF(others); i++)
+        assert_int_not_equal(value_cmp(kind, set, decimals(&a, others[i])), 0);
+    assert_int_not_equal(value_cmp(kind, set, STR("\0\0\0\7\1")), 0);
+    arena_fini(&a);
+}
+
 static void kinds_have_names(void **state)
 {
     (void)state;
@@ -212,6 +237,7 @@ int main(void)
         cmocka_unit_test(values_come_back_or_are_refused),
         cmocka_unit_test(a_number_of_too_many_digits_names_its_limit),
         cmocka_unit_test(equal_decimals_are_one_element),
+        cmocka_unit_test(sets_of_equal_decimals_are_equal),
         cmocka_unit_test(kinds_have_names),
         cmocka_unit_test(damaged_values_are_told),
     };
