@@ -188,7 +188,7 @@ void rpc_fail(struct http_exchange *x, err why, const struct err_note *note)
 {
     static const short codes[ERR_CODES] = {
         [ERR_BAD] = 400,      [ERR_NOT_FOUND] = 400, [ERR_CONFLICT] = 400, [ERR_PRECONDITION] = 422,
-        [ERR_DENIED] = 403,   [ERR_GONE] = 400,      [ERR_TIMEOUT] = 454,  [ERR_LIMIT] = 454,
+        [ERR_DENIED] = 403,   [ERR_GONE] = 454,      [ERR_TIMEOUT] = 454,  [ERR_LIMIT] = 454,
         [ERR_AGAIN] = 454,    [ERR_FULL] = 454,      [ERR_IO] = 454,       [ERR_UNAVAILABLE] = 454,
         [ERR_SHUTDOWN] = 453,
     };

@@ -63,14 +63,21 @@ err queue_lease_start(struct queue_lease_request *r)
     return why;
 }
 
+/* Who only stopped sending reads it. */
+static void answer_gone(struct queue *q, struct queue_lease_request *r)
+{
+    lease_detach(q, r);
+    err_note_set(&r->note, "request was given up; the client stopped sending, no items were leased");
+    req_answer(q, &own_lease(r)->req, ERR_GONE);
+}
+
 void queue_lease_cancel(struct queue_lease_request *r)
 {
     struct queue *q = r->queue;
     queue_enter(q);
     struct own_lease *own = own_lease(r);
     if (own->req.state != REQ_ANSWERED && !own->copying) {
-        lease_detach(q, r);
-        req_answer(q, &own->req, ERR_GONE);
+        answer_gone(q, r);
     } else if (own->req.state != REQ_ANSWERED) {
         own->req.canceled = true; /* when its bodies are read */
     }
@@ -444,8 +451,7 @@ static void copied(struct queue *q, struct queue_lease_request *r)
     if (own->req.canceled) {
         if (own->written)
             disown(p, r);
-        lease_detach(q, r);
-        req_answer(q, &own->req, ERR_GONE);
+        answer_gone(q, r);
     } else if (own->again) {
         wait_again(q, r);
     } else if (own->req.state == REQ_FETCHING && own->fetch_why != ERR_OK) {

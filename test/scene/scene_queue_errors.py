@@ -1,7 +1,10 @@
 """Goal: every message of the contract, to the letter, in both encodings, and the order of the checks. Method: a table of
 requests, each with one thing wrong, or with several, of which the first is told."""
+import json
+import socket
+
 from harness import check, eq, main, scene
-from queue_help import BOTH, call, create, fine, lease, produce, queue_server, refused
+from queue_help import BOTH, call, create, fine, lease, produce, queue_server, refused, waiting
 
 LONG = 'n' * 513
 UNKNOWN = '27Cg8GpnHZwQQtdQ3CEsgKpyJbl'    # a good id that was never given
@@ -40,6 +43,26 @@ def table(server, path, rows):
     for body, text in rows:
         for wire in BOTH:
             refused(server, path, body, 400, text, wire)
+
+
+@scene
+def who_stops_sending_gives_a_lease_up(binary):
+    with queue_server(binary) as server:
+        create(server, 'q')
+        body = json.dumps(lease_body())
+        with server.connect() as peer:
+            peer.sendall(f'POST /v1/queue.lease HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
+                         f'Content-Length: {len(body)}\r\n\r\n{body}'.encode())
+            waiting(server, 'q', 'lease', 1)
+            peer.shutdown(socket.SHUT_WR)
+            answer = b''
+            while piece := peer.recv(65536):
+                answer += piece
+        told = json.loads(answer.partition(b'\r\n\r\n')[2])
+        eq((told['code'], told['message']),
+           (454, 'request was given up; the client stopped sending, no items were leased'))
+        produce(server, 'q', 'x')
+        eq(len(lease(server, 'q')[1]), 1)
 
 
 @scene
