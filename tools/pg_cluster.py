@@ -74,10 +74,13 @@ class Cluster:
 
     def start(self):
         """Returns when it takes connections."""
+        self._begin()
+        wait_until(self._is_ready, 'PostgreSQL answers')
+
+    def _begin(self):
         self.process = subprocess.Popen([*self.user, self.bin / 'postgres', '-D', self.folder / 'data', '-h',
                                          '127.0.0.1', '-p', str(self.port), '-k', self.folder, *self.options],
                                         stdout=self.log, stderr=self.log, cwd=self.folder)
-        wait_until(self._is_ready, 'PostgreSQL answers')
 
     def database(self, name):
         """The URL of a new one."""
@@ -86,8 +89,8 @@ class Cluster:
         return f'postgresql://owner@127.0.0.1:{self.port}/{name}'
 
     def _is_ready(self):
-        if self.process.poll() is not None:
-            raise RuntimeError(f'PostgreSQL ended with {self.process.returncode}')
+        if self.process.poll() is not None:     # refused: a child of the one that was killed has its memory yet
+            self._begin()
         return subprocess.run([self.bin / 'pg_isready', '-q', '-h', '127.0.0.1', '-p', str(self.port)],
                               check=False).returncode == 0
 
