@@ -339,7 +339,7 @@ struct http_client *http_client_new(const struct http_client_opts *opts)
     INVARIANT(c != NULL);
     c->magic = CLIENT_MAGIC;
     c->opts = opts_filled(*opts);
-    INVARIANT(c->opts.connections_max <= CLIENT_SOCKETS_MAX);
+    INVARIANT(c->opts.connections_max <= HTTP_CLIENT_CONNECTIONS_MAX);
     heap_init(&c->deadlines, deadline_before);
     c->live = map_new(0); /* keys are ours */
     c->hosts_by_key = map_new((uint64_t)clock_mono(opts->clock).ns);

@@ -22,11 +22,13 @@
 
 struct loop;
 struct http_client;
+enum { HTTP_CLIENT_CONNECTIONS_MAX = 4096, HTTP_CLIENT_CONNECTION_FILES = 2 }; /* open files of one: it is watched by
+                                                                                 * a number of its own */
 struct http_client_opts {
     struct loop *loop;
     struct clock *clock;
     unsigned per_host_max;       /* running at once [8] */
-    unsigned connections_max;    /* kept and running, in all [64] */
+    unsigned connections_max;    /* kept and running, in all, HTTP_CLIENT_CONNECTIONS_MAX at most [64] */
     unsigned waiting_max;        /* calls not yet running [10000]; one more: ERR_LIMIT */
     int64_t connect_timeout_ms;  /* [3 s] */
     int64_t dns_ttl_ms;          /* [30 s] */

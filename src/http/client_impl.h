@@ -16,7 +16,7 @@
 #include <curl/curl.h>
 #include <stdatomic.h>
 
-enum { CLIENT_HOSTS_MAX = 1024, CLIENT_SOCKETS_MAX = 4096 };
+enum { CLIENT_HOSTS_MAX = 1024, CLIENT_SOCKETS_MAX = HTTP_CLIENT_CONNECTIONS_MAX };
 
 /*   POSTED -> WAITING -> RUNNING -> ENDED      and from each straight to ENDED */
 enum transfer_state { TRANSFER_POSTED, TRANSFER_WAITING, TRANSFER_RUNNING, TRANSFER_ENDED, TRANSFER_STATES };

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES_BESIDE_CONNECTIONS = 512 }; /* segments, index, pipes, logs */
+enum { FILES_BESIDE_CONNECTIONS = 512 }; /* segments, index, pipes, logs; not those to origins */
 
 /* ---- the parts, in order; each may fail with *status set ---- */
 
@@ -136,27 +136,29 @@ static err open_auth(struct server *s, enum server_exit *status, struct err_note
 
 /* ---- listeners ---- */
 
-/* As many files as connections need, or as many connections as there are files for. */
+/* As many files as connections need, clients' and to origins, or as many connections as there are files for. */
 static void fit_connections(struct server *s, struct http_limits *limits)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         return;
-    rlim_t wanted = limits->connections_max + FILES_BESIDE_CONNECTIONS;
+    rlim_t beside = FILES_BESIDE_CONNECTIONS;
+    if (s->app.client != NULL)
+        beside += (rlim_t)HTTP_CLIENT_CONNECTION_FILES * s->config->client.connections_max;
+    rlim_t wanted = limits->connections_max + beside;
     if (files.rlim_cur < wanted) {
         files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
         (void)setrlimit(RLIMIT_NOFILE, &files); /* what was got is read back */
     }
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
         return;
-    unsigned fit = files.rlim_cur > 2 * FILES_BESIDE_CONNECTIONS
-                       ? (unsigned)(files.rlim_cur - FILES_BESIDE_CONNECTIONS)
-                       : (unsigned)(files.rlim_cur / 2);
+    rlim_t fit = files.rlim_cur > 2 * beside ? files.rlim_cur - beside : files.rlim_cur / 2;
+    fit = fit < limits->connections_max ? fit : limits->connections_max; /* then the others may lack some */
     log_event(s->app.log, LOG_WARN, "serve.connections_cut", LOG_INT("wanted", limits->connections_max),
               LOG_INT("now", fit), LOG_INT("nofile", files.rlim_cur),
-              LOG_CSTR("what", "fewer connections than http.connections_max: raise the limit of open files (ulimit -n, "
-                       "LimitNOFILE=)"));
-    limits->connections_max = fit;
+              LOG_CSTR("what", "too few files for http.connections_max and client.connections_max: raise the limit of "
+                       "open files (ulimit -n, LimitNOFILE=)"));
+    limits->connections_max = (unsigned)fit;
 }
 
 static void check_permissions(const struct http_route *table)

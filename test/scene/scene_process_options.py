@@ -152,12 +152,12 @@ def sighup_reloads_the_level_and_names_the_rest(binary):
             eq(server.request('GET', '/healthz').status, 200)
 
 
-@scene
-def few_files_mean_few_connections_and_a_word(binary):
+def connections_with(binary, files, *options):
+    """How many connections a server takes that may open so many files; None: as many as it was told, without a word."""
     def limit():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (1200, 1200))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     with tempfile.TemporaryDirectory() as folder:
-        process = subprocess.Popen([binary, 'serve', '--data', f'{folder}/d', '--listen', '127.0.0.1:0'],
+        process = subprocess.Popen([binary, 'serve', '--data', f'{folder}/d', '--listen', '127.0.0.1:0', *options],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit)
         try:
             line = process.stdout.readline()
@@ -165,8 +165,21 @@ def few_files_mean_few_connections_and_a_word(binary):
         finally:
             process.send_signal(signal.SIGTERM)
             _, stderr = process.communicate(timeout=EXIT_TIMEOUT)
-        eq(process.returncode, 0)
-        check('serve.connections_cut' in stderr, stderr)
+        eq(process.returncode, 0, stderr)
+    cut = re.search(r'serve[.]connections_cut .*now=([0-9]+)', stderr)
+    return int(cut.group(1)) if cut else None
+
+
+@scene
+def few_files_mean_few_connections_and_a_word(binary):
+    origin = ('--set', 'domains.localhost.origin.url=http://127.0.0.1:1/w/rest.php')
+    eq(connections_with(binary, 1200), 1200 - 512)
+    eq(connections_with(binary, 2400, '--set', 'client.connections_max=400'), 2400 - 512)     # it has no client
+    eq(connections_with(binary, 2400, *origin, '--set', 'client.connections_max=400'), 2400 // 2)
+    eq(connections_with(binary, 4000, *origin, '--set', 'client.connections_max=400'), 4000 - 512 - 2 * 400)
+    eq(connections_with(binary, 1400, *origin, '--set', 'http.connections_max=800'), 1400 - 512 - 2 * 64)
+    eq(connections_with(binary, 400, '--set', 'http.connections_max=100'), 100)
+    eq(connections_with(binary, 1500, *origin, '--set', 'http.connections_max=800'), None)
 
 
 @scene

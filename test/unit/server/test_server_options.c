@@ -198,6 +198,8 @@ static void a_wrong_file_is_one_line_with_file_line_and_option(void **state)
     yaml_wrong("\n\ndrain_timeout: 2h\n", "f.yaml:3: drain_timeout: \"2h\" is not within 0 to 1h");
     yaml_wrong("http: { connections_max: 15 }\n", "f.yaml:1: http.connections_max: \"15\" is not within 16 to 1000000");
     yaml_wrong("http: { connections_max: -1 }\n", "f.yaml:1: http.connections_max: \"-1\" is no whole number");
+    yaml_wrong("client: { connections_max: 4097 }\n",
+               "f.yaml:1: client.connections_max: \"4097\" is not within 1 to 4096");
     yaml_wrong("hot_bytes: 1x\n", "f.yaml:1: hot_bytes: \"1x\" is no size (4096, 64k, 8M, 1G)");
     yaml_wrong("auth: maybe\n", "f.yaml:1: auth: \"maybe\" is none of: open, internal");
     yaml_wrong("log: { access: 1 }\n", "f.yaml:1: log.access: \"1\" is neither true nor false");
