@@ -18,6 +18,7 @@ static err spawn(struct child *c, const char *const *argv, int in, int out, stru
     sigset_t defaults;
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
+    sigaddset(&defaults, SIGXFSZ);
     int e = posix_spawn_file_actions_init(&actions);
     INVARIANT(e == 0);
     e = posix_spawnattr_init(&attr);

@@ -212,7 +212,6 @@ int serve_main(int argc, char **argv, char *const *envp)
     int status = SERVER_USAGE;
     struct err_note note;
     INVARIANT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
-    INVARIANT(signal(SIGXFSZ, SIG_IGN) != SIG_ERR); /* RLIMIT_FSIZE: the write fails instead, which is told */
     if (options_load(v->options, argc, argv, envp, warn_unknown, NULL, &note) == ERR_OK)
         status = run(v, options_config(v->options));
     else

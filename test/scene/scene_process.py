@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import subprocess
+import tempfile
 
 from harness import EXIT_TIMEOUT, Server, check, eq, main, scene
 
@@ -57,7 +58,9 @@ def two_servers_run_side_by_side_but_not_on_one_folder(binary):
 @scene
 def wrong_options_are_one_line_and_exit_2(binary):
     for wrong in (['--set', 'page.no_such=1'], ['--set', 'page.grace_ttl=soon'], ['--listen', 'nowhere'],
-                  ['--no-such-flag'], ['--config', '/nonexistent/x.yaml'], ['--listen', '0.0.0.0:0']):
+                  ['--no-such-flag'], ['--config', '/nonexistent/x.yaml'], ['--listen', '0.0.0.0:0'],
+                  ['--set', 'client.connections_max=4097',
+                   '--set', 'domains.localhost.origin.url=http://127.0.0.1:1/w/rest.php']):
         done = subprocess.run([binary, 'serve', *wrong], capture_output=True, text=True, timeout=EXIT_TIMEOUT, check=False,
                               cwd='/')
         eq(done.returncode, 2, ' '.join(wrong))
@@ -85,6 +88,27 @@ def a_file_that_may_not_grow_ends_no_server_without_a_word(binary):
             check('store.failed' in server.stderr(), server.stderr())
             server.start()
         eq([server.request('GET', f'/localhost/v1/page/html/T{n}').status for n in kept], [200] * len(kept))
+
+
+@scene
+def a_file_that_may_not_grow_ends_no_verb_without_a_word(binary):
+    def limited(bytes_max, *arguments, to=subprocess.PIPE):
+        done = subprocess.run([binary, *arguments], stdout=to, stderr=subprocess.PIPE, text=True, check=False,
+                              timeout=EXIT_TIMEOUT, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE,
+                                                                                          (bytes_max, bytes_max)))
+        eq(done.returncode, 1, f'{" ".join(arguments)}, {bytes_max} bytes: {done.stderr}')
+        check(done.stderr != '', f'{" ".join(arguments)}, {bytes_max} bytes: no word about why')
+    with tempfile.TemporaryDirectory() as folder:
+        create = ('token', 'create', '--role', 'Admin', '--data')
+        for bytes_max in (0, 1024, 65536):
+            limited(bytes_max, *create, f'{folder}/new-{bytes_max}')
+        subprocess.run([binary, *create, f'{folder}/d'], capture_output=True, timeout=EXIT_TIMEOUT, check=True)
+        for bytes_max in (0, 1024):
+            limited(bytes_max, *create, f'{folder}/d')
+        limited(1024, 'restore', f'{folder}/d', '--data', f'{folder}/restored')
+        with open(f'{folder}/out', 'wb') as out:
+            limited(0, 'options', '--markdown', to=out)
+        subprocess.run([binary, 'check', '--data', f'{folder}/d'], capture_output=True, timeout=EXIT_TIMEOUT, check=True)
 
 
 @scene
