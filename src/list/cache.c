@@ -26,6 +26,7 @@ struct list_cache {
     struct entry *chains[CACHE_CHAINS];
     uint32_t marks[CACHE_MARKS];
     uint32_t cuts;
+    uint64_t turns;
 };
 
 struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed)
@@ -90,14 +91,12 @@ uint32_t list_cache_mark(struct list_cache *c, const unsigned char *id)
     return mark;
 }
 
-uint32_t list_cache_outdate(struct list_cache *c, const unsigned char *id, uint32_t mark)
+uint64_t list_cache_turn(struct list_cache *c)
 {
     pthread_mutex_lock(&c->lock);
-    uint32_t *now = mark_of(c, id);
-    if (*now == mark)
-        mark = ++*now;
+    uint64_t turn = ++c->turns;
     pthread_mutex_unlock(&c->lock);
-    return mark;
+    return turn;
 }
 
 static void add(struct list_cache *c, struct entry *e)
@@ -123,10 +122,10 @@ void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark
     *e = (struct entry){ .value = v, .until = until, .bytes = bytes };
     memcpy(e->id, id, FLIGHT_ID_BYTES);
     pthread_mutex_lock(&c->lock);
-    bool fits = *mark_of(c, id) == mark;
+    struct entry *old = *link_of(c, id);
+    bool fits = *mark_of(c, id) == mark && (old == NULL || old->value->turn <= v->turn);
     if (fits) {
         (void)flight_value_ref(&v->v); /* the entry's */
-        struct entry *old = *link_of(c, id);
         if (old != NULL)
             take_out(c, old);
         while (c->bytes + bytes > c->bytes_max)

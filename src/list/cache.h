@@ -4,7 +4,9 @@
  * back to a Redis that lost it. What is held was valid as long as every drop was heard of: list_cache_cut says
  * that some may have been missed, and ends the holding of all that is here.
  *   A drop must not be undone by a list that was on its way: whoever asks takes a mark before, and what comes with an
- * old mark is not kept. In bytes_max; the oldest go first. Thread: any. */
+ * old mark is not kept. One mark is of many ids, so a drop may cost another list its place here.
+ *   Nor does a list take the place of one that was begun after it: they have turns. In bytes_max; the oldest go
+ * first. Thread: any. */
 #ifndef LIST_CACHE_H
 #define LIST_CACHE_H
 
@@ -15,10 +17,9 @@ struct list_cache;
 struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed);
 void list_cache_free(struct list_cache **cp);
 uint32_t list_cache_mark(struct list_cache *c, const unsigned char *id);
-/* Makes every mark taken until now an old one, as a drop does, and gives a new one; but when mark is an old one already
- * it stays so, and is what is given. */
-uint32_t list_cache_outdate(struct list_cache *c, const unsigned char *id, uint32_t mark);
-/* In place of what is there; not when the mark is old, or now is not before until. */
+/* A later one than all before; for list_value.turn. */
+uint64_t list_cache_turn(struct list_cache *c);
+/* In place of what is there; not when the mark is old, what is there has a later turn, or now is not before until. */
 void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until);
 /* With a reference; NULL. get: may be answered, for LIST_CACHE_MS at most unless alone, which says that nobody else can
  * be asked: what was made without Redis must not be shown beside what the others have once it is back. held: is fresh

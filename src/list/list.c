@@ -60,7 +60,8 @@ static void name_it(struct list_request *r)
     flight_share_id(parts, count, r->id);
 }
 
-/* mark: who asks after a drop joins no flight of before it. */
+/* mark: who asks after a drop joins no flight of before it. Nor does an error of before it count any more, as in Redis;
+ * that goes for the other lists of the mark too, whose generators may so be asked inside their pause. */
 static str key_of(char kind, const unsigned char *id, uint32_t mark, char out[KEY_BYTES])
 {
     out[0] = kind;

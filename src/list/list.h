@@ -6,10 +6,12 @@
  * is the token of the flight that made it (flight/shared.h), so that equal versions mean equal bytes everywhere. It is
  * fresh for ttl from when it was made, reading does not prolong it; then stale for stale_ttl: answered while one
  * server makes the next, or when making it fails.
- *   Each server answers from what it has seen for CACHE_MS at most (while Redis is away, for the list's whole life),
- * and holds it while it is fresh, in bytes_max: a Redis that lost it, by a restart or by eviction, is given it back by
- * whoever is asked for it, so that late requests see the same list. A drop empties that on every connected server;
- * one that was cut off lets go of what it held, since it may have missed a drop.
+ *   Each server answers from what it has seen for LIST_CACHE_MS at most (while Redis is away, for the list's whole
+ * life), and holds it while it is fresh, in bytes_max: a Redis that lost it, by a restart or by eviction, is given it
+ * back by whoever is asked for it, so that late requests see the same list. A drop empties that on every connected
+ * server, and ends the pause after an error; one that was cut off lets go of what it held, since it may have missed a
+ * drop.
+ *   Of two lists made here without Redis the one that was begun last stays, whichever ends first.
  * Source: the article on coalescing in Redis; contract after notes flights.md 3.
  * Thread: any, but new, stop and free: the loop's. */
 #ifndef LIST_LIST_H
@@ -75,6 +77,7 @@ struct list_value {
     mono at;                              /* when it came here */
     int64_t fresh_ms, stale_ms, age_ms;   /* then */
     bool refresh;                         /* it asked for its successor */
+    uint64_t turn;                        /* at this server: made alone, when it was begun; else, when it came */
     str json;                             /* the whole array */
     unsigned count;
     struct list_item items[];

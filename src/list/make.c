@@ -20,7 +20,8 @@ struct list_make {
     bool unlike;                  /* what came from another server was no list of this bucket */
     str url, display;
     unsigned char id[FLIGHT_ID_BYTES];
-    uint32_t mark;                /* of the cache, when it was asked for */
+    uint32_t mark;                /* of the cache, when the generator was asked */
+    uint64_t turn;                /* then */
     struct list_value *held;      /* a reference, or NULL */
     struct arena arena;           /* of the texts and of the reply */
 };
@@ -66,11 +67,9 @@ static void take_reply(struct list_make *m)
     v->fresh_ms = m->bucket->ttl_ms;
     v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
     l->made++;
-    if (is_alone(m)) { /* whoever asked may have left, and nobody else has it */
-        if (m->anew) /* one that began before and takes longer is older all the same */
-            m->mark = list_cache_outdate(l->cache, m->id, m->mark);
+    v->turn = is_alone(m) ? m->turn : list_cache_turn(l->cache); /* under a lease Redis has the order */
+    if (is_alone(m)) /* whoever asked may have left, and nobody else has it */
         list_cache_put(l->cache, m->id, m->mark, v, mono_add_ms(v->at, v->stale_ms));
-    }
     flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
 }
 
@@ -128,6 +127,8 @@ static void ask_generator(struct list_make *m)
                                   .reply_bytes_max = (size_t)m->bucket->size * (LIST_ITEM_BYTES_MAX + 64) + 1024,
                                   .deadline = deadline, .arena = &m->arena, .done = call_done, .ctx = m };
     m->calling = true;
+    m->mark = list_cache_mark(l->cache, m->id);
+    m->turn = list_cache_turn(l->cache);
     http_call_start(l->opts.client, &m->call);
 }
 
@@ -205,6 +206,7 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     v->stale_ms = a->stale_ms;
     v->age_ms = a->age_ms;
     v->refresh = a->refresh;
+    v->turn = list_cache_turn(m->lists->cache);
     flight_finish(f, ERR_OK, &v->v, false, NULL);
 }
 
@@ -236,7 +238,6 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
     m->url = url_of(&m->arena, b, r);
     m->display = arena_copy(&m->arena, r->display);
     memcpy(m->id, r->id, sizeof m->id);
-    m->mark = list_cache_mark(l->cache, m->id);
     str label = arena_printf(&m->arena, "list %.*s %s %.*s", STR_ARG(r->domain), b->name,
                              STR_ARG(r->display.n > 0 ? r->display : STR("*")));
     INVARIANT(m->url.p != NULL); /* LIST_PARAMS_MAX and LIST_VALUE_BYTES_MAX are far below the arena's */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { URL_BYTES = 64, BUCKETS = 3 };
+enum { URL_BYTES = 64, BUCKETS = 4 };
 #define FOREVER_MS ((int64_t)1000 * 3600 * 1000)
 
 static const char *const params[] = { "user", "lang" };
@@ -90,7 +90,7 @@ static void play(struct rogue *r, int fd, unsigned nth)
         unsigned number = ++w->calls;
         (void)snprintf(w->request, sizeof w->request, "%.4000s", request);
         pthread_cond_broadcast(&w->changed);
-        while (w->hold && !w->stopping)
+        while (w->hold && !w->stopping && !(number < PASS_MAX && w->pass[number]))
             pthread_cond_wait(&w->changed, &w->lock);
         cut = w->cut || w->stopping;
         int status = w->status;
@@ -133,6 +133,14 @@ void stage_hold(struct world *w, bool hold)
 {
     lock(w);
     w->hold = hold;
+    unlock(w);
+}
+
+void stage_pass(struct world *w, unsigned call)
+{
+    assert_true(call < PASS_MAX);
+    lock(w);
+    w->pass[call] = true;
     unlock(w);
 }
 
@@ -182,8 +190,9 @@ static void *run_loop(void *arg)
     return NULL;
 }
 
-static void node_begin(struct world *w, unsigned number, const struct list_bucket_opts *buckets, unsigned flights_max)
+static void node_begin(struct world *w, unsigned number, struct list_bucket_opts *buckets, unsigned flights_max)
 {
+    buckets[3].size = number == 1 ? 1 : 3;
     struct node *n = &w->nodes[number];
     char name[16];
     n->world = w;
@@ -228,11 +237,12 @@ void stage_begin(struct world *w, unsigned nodes, bool has_redis, unsigned fligh
           .unique_count = 2, .size = 3, .ttl_ms = TTL_MS, .stale_ttl_ms = STALE_MS, .make_timeout_ms = FOREVER_MS,
           .wait_timeout_ms = FOREVER_MS },
     };
-    buckets[1] = buckets[2] = buckets[0];
+    buckets[1] = buckets[2] = buckets[3] = buckets[0];
     buckets[1].name = "brief";
     buckets[1].stale_ttl_ms = 0;
     buckets[2].name = "hasty";
     buckets[2].make_timeout_ms = 50;
+    buckets[3].name = "uneven";
     for (unsigned i = 0; i < nodes; i++)
         node_begin(w, i, buckets, flights_max);
     assert_int_equal(pthread_create(&w->thread, NULL, run_loop, w->loop), 0);

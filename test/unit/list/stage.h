@@ -1,7 +1,8 @@
 /* stage.h - one or two servers' lists on one loop, in front of a generator over HTTP that answers what the test says
  * and can be held, with a clock that the test moves on; for tests.
  *
- * Buckets: related, with room for any delay; brief, which is never stale; hasty, whose generator has 50 ms. */
+ * Buckets: related, with room for any delay; brief, which is never stale; hasty, whose generator has 50 ms; uneven, of
+ * which the second server takes one item, the first three. */
 #ifndef TEST_LIST_STAGE_H
 #define TEST_LIST_STAGE_H
 
@@ -11,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { NODES = 2, ASKED_MAX = 64, WAIT_S = 120, TTL_MS = 3600000, STALE_MS = 7200000 };
+enum { NODES = 2, ASKED_MAX = 64, PASS_MAX = 16, WAIT_S = 120, TTL_MS = 3600000, STALE_MS = 7200000 };
 #define FOREVER_MS ((int64_t)1000 * 3600 * 1000)
 
 struct shifted { struct clock clock; struct clock *real; _Atomic int64_t ns; };
@@ -42,6 +43,7 @@ struct world {
     /* under the lock */
     unsigned ups, calls;
     bool hold, stopping, cut;
+    bool pass[PASS_MAX];       /* the call of that number, though hold is set */
     int status;
     const char *body;          /* NULL: three items that hold the number of the call */
     char request[4096];        /* the last */
@@ -56,6 +58,8 @@ void stage_advance(struct world *w, int64_t ms);
 
 /* ---- the generator ---- */
 void stage_hold(struct world *w, bool hold);
+/* This call is answered, though others are held. */
+void stage_pass(struct world *w, unsigned call);
 /* body NULL: three items that hold the number of the call. */
 void stage_say(struct world *w, int status, const char *body);
 /* It ends the connection instead of answering. */

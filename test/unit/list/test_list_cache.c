@@ -267,26 +267,36 @@ static void what_was_made_alone_is_asked_for_again_when_others_are_back(void **s
     list_cache_free(&c);
 }
 
-static void what_is_out_of_date_is_not_kept(void **state)
+static void what_was_begun_before_does_not_take_the_place(void **state)
 {
     (void)state;
     unsigned char id[FLIGHT_ID_BYTES];
     struct list_cache *c = list_cache_new(BYTES_MAX, 1);
-    uint32_t before = list_cache_mark(c, id_of(7, id)), mark = list_cache_outdate(c, id, before);
-    assert_int_not_equal(mark, before);
-    assert_int_equal(list_cache_mark(c, id), mark);
-    assert_int_equal(list_cache_outdate(c, id, before), before); /* it came too late itself */
-    put(c, 7, 0, 100);
+    struct list_value *older = value_new((mono){ 0 }, JSON_BYTES), *newer = value_new((mono){ 0 }, JSON_BYTES);
+    const mono until = { 100 * NS_PER_MS };
+    older->turn = list_cache_turn(c);
+    newer->turn = list_cache_turn(c);
+    assert_true(newer->turn > older->turn);
+    older->fresh_ms = newer->fresh_ms = 100;
+    uint32_t mark = list_cache_mark(c, id_of(7, id));
+    struct list_value *const order[] = { older, newer, older, newer };
+    for (unsigned i = 0; i < COUNT_OF(order); i++) {
+        list_cache_put(c, id, mark, order[i], until);
+        assert_ptr_equal(held(c, 7, 1), i == 0 ? older : newer);
+    }
     list_cache_drop(c, id);
-    assert_int_equal(list_cache_outdate(c, id, mark), mark);
-    assert_false(has(c, 7, 1));
+    list_cache_put(c, id, list_cache_mark(c, id), older, until); /* nothing newer is there */
+    assert_ptr_equal(held(c, 7, 1), older);
+    unref(older);
+    unref(newer);
     list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_out_of_date_is_not_kept),
+        cmocka_unit_test(what_was_begun_before_does_not_take_the_place),
         cmocka_unit_test(what_was_made_alone_is_asked_for_again_when_others_are_back),
         cmocka_unit_test(what_was_put_is_there_until_its_time),
         cmocka_unit_test(the_last_put_takes_the_place_of_what_was_there),

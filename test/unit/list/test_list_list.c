@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static void a_list_is_made_once_for_all_and_kept(void **state)
 {
@@ -252,6 +253,97 @@ static void what_began_before_a_new_one_was_wished_for_does_not_take_its_place(v
     }
 }
 
+static struct asked *ask_anew(struct world *w)
+{
+    return stage_ask(w, 0, "d", (struct wish){ .no_cache = true });
+}
+
+/* The second is asked for while the first is made, the third while the second is. */
+static void of_new_ones_that_overlap_the_last_stays(void **state)
+{
+    (void)state;
+    struct world w;
+    stage_begin(&w, 1, false, 0);
+    stage_hold(&w, true);
+    struct asked *first = ask_anew(&w);
+    stage_wait_calls(&w, 1);
+    struct asked *second = ask_anew(&w);
+    stage_pass(&w, 1);
+    assert_int_equal(stage_call_of(stage_wait(first)), 1);
+    stage_wait_calls(&w, 2);
+    struct asked *third = ask_anew(&w);
+    stage_pass(&w, 2);
+    assert_int_equal(stage_call_of(stage_wait(second)), 2);
+    assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 2);
+    stage_hold(&w, false);
+    assert_int_equal(stage_call_of(stage_wait(third)), 3);
+    stage_wait_idle(&w);
+    assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 3);
+    stage_end(&w);
+}
+
+/* Of what is answered without waiting, until it is of that call. */
+static void wait_here(struct world *w, unsigned call)
+{
+    const struct timespec tick = { .tv_nsec = NS_PER_MS };
+    struct asked *a = stage_asked(w, 0, "d", (struct wish){ 0 });
+    for (unsigned ms = 0; ms < WAIT_S * 1000; ms++) {
+        a->value = list_here(w->nodes[0].lists, &a->r);
+        assert_non_null(a->value);
+        if (stage_call_of(a) == call)
+            return;
+        struct flight_value *value = &a->value->v;
+        flight_value_unref(&value);
+        nanosleep(&tick, NULL);
+    }
+    fail_msg("not within %d s: call %u", WAIT_S, call);
+}
+
+static void what_began_later_and_was_quicker_stays(void **state)
+{
+    (void)state;
+    struct world w;
+    stage_begin(&w, 1, false, 0);
+    assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1);
+    stage_advance(&w, TTL_MS + 1);
+    stage_hold(&w, true);
+    struct asked *slow = ask_anew(&w);
+    stage_wait_calls(&w, 2);
+    assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1);
+    stage_wait_calls(&w, 3); /* the next, behind that answer */
+    stage_pass(&w, 3);
+    wait_here(&w, 3);
+    stage_hold(&w, false);
+    assert_int_equal(stage_call_of(stage_wait(slow)), 2); /* it was promised no older than when it was asked for */
+    stage_wait_idle(&w);
+    assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 3);
+    stage_end(&w);
+}
+
+/* Errors live for 60 s here. */
+static void a_new_one_that_is_made_ends_no_pause_after_an_error(void **state)
+{
+    (void)state;
+    struct world w;
+    stage_begin(&w, 1, false, 0);
+    struct wish brief = { .bucket = "brief" }, anew = { .bucket = "brief", .no_cache = true };
+    stage_hold(&w, true);
+    struct asked *first = stage_ask(&w, 0, "d", anew);
+    stage_wait_calls(&w, 1);
+    struct asked *second = stage_ask(&w, 0, "d", anew);
+    stage_pass(&w, 1);
+    assert_int_equal(stage_call_of(stage_wait(first)), 1);
+    stage_wait_calls(&w, 2);
+    stage_say(&w, 500, "no");
+    stage_hold(&w, false);
+    assert_int_equal(stage_wait(second)->why, ERR_UNAVAILABLE);
+    stage_wait_idle(&w);
+    assert_int_equal(stage_wait(stage_ask(&w, 0, "d", anew))->why, ERR_UNAVAILABLE);
+    assert_int_equal(stage_call_of(stage_wait(stage_ask(&w, 0, "d", brief))), 1);
+    assert_int_equal(stage_calls(&w), 2);
+    stage_end(&w);
+}
+
 static void a_drop_forgets_also_what_is_under_way(void **state)
 {
     (void)state;
@@ -287,6 +379,9 @@ int main(void)
         cmocka_unit_test(what_is_stale_stands_when_the_next_cannot_be_made_until_that_is_over_too),
         cmocka_unit_test(a_wish_makes_a_new_one_or_none),
         cmocka_unit_test(what_began_before_a_new_one_was_wished_for_does_not_take_its_place),
+        cmocka_unit_test(of_new_ones_that_overlap_the_last_stays),
+        cmocka_unit_test(what_began_later_and_was_quicker_stays),
+        cmocka_unit_test(a_new_one_that_is_made_ends_no_pause_after_an_error),
         cmocka_unit_test(a_drop_forgets_also_what_is_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
