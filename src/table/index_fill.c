@@ -114,6 +114,11 @@ err index_ready(struct engine_view *v, uint32_t domain, const struct schema *s, 
 {
     char key[JOB_KEY_BYTES];
     struct engine_row row;
+    if (ix->lacking) {
+        err_note_set(note, "index %.*s was made by an earlier server, without all of the table's key: put the schema "
+                           "again, and it is filled anew", STR_ARG(ix->name));
+        return ERR_BAD;
+    }
     err e = engine_get(v, SPACE_SCHEMA, job_key(key, SPACE_KEY_FILL, domain, s->number, ix->number), &row);
     if (e == ERR_NOT_FOUND)
         return ERR_OK;

@@ -20,7 +20,7 @@ struct schema_attr {
     bool desc;                 /* RANGE */
     uint16_t number;
 };
-/* A secondary index. Its key is the attributes it names, then what of the row's key it did not name, descending.
+/* A secondary index. Its key is its hash and range attributes, then the rest of the row's key, descending.
  * grouped: the last of the row's key is its version (a timeuuid, descending) and is not named, so it is hidden behind
  * the rest: of the rows that differ in it alone the newest counts. */
 struct schema_index {
@@ -31,6 +31,8 @@ struct schema_index {
     bool desc[2 * TABLE_KEY_ATTRS_MAX];    /* by the same */
     bool shown[TABLE_ATTRS_MAX];           /* by attrs: a query through the index may ask for it */
     bool grouped;
+    bool lacking;              /* stored by an earlier server, without all of the table's key: it answers nothing, and a
+                                * migration, or the same schema again, makes another of it */
 };
 enum schema_policy_kind { POLICY_ALL, POLICY_LATEST, POLICY_INTERVAL, POLICY_LATEST_HASH };
 struct schema_policy { enum schema_policy_kind kind; int64_t count, grace_ttl_s, interval_s; }; /* trim.h */
@@ -54,7 +56,8 @@ struct schema {
 
 /* Everything borrowed is in the arena. ERR_BAD with a note, ERR_LIMIT. table: the name it must have. */
 MUST_CHECK err schema_parse(struct arena *a, str table, str json, struct schema **out, struct err_note *note);
-/* Gives next what old has (number, attribute numbers) if next may follow it. *changed false: it is the same.
+/* Gives next what old has (number, attribute numbers) if next may follow it. *changed false: it is the same, and so
+ * are its indexes.
  * ERR_BAD with a note. */
 MUST_CHECK err schema_migrate(const struct schema *old, struct schema *next, bool *changed, struct err_note *note);
 /* Numbers for a table that never was. */

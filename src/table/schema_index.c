@@ -99,13 +99,22 @@ static bool is_version(const struct schema *s, unsigned attr)
            s->attrs[attr].kind.type == TYPE_TIMEUUID;
 }
 
+static bool in_key(const struct schema_index *ix, unsigned attr)
+{
+    for (unsigned i = 0; i < keys_count(ix); i++)
+        if (ix->keys[i] == attr)
+            return true;
+    return false;
+}
+
+/* Of the table's key: also what is named to be shown only, so that each row has an entry of its own. */
 static err rest_add(struct reading *r, const uint8_t *list, unsigned count)
 {
     err e = ERR_OK;
     for (unsigned i = 0; e == ERR_OK && i < count; i++) {
-        if (r->named[list[i]])
+        if (in_key(r->index, list[i]))
             continue;
-        r->index->grouped = is_version(r->schema, list[i]);
+        r->index->grouped = is_version(r->schema, list[i]) && !r->named[list[i]];
         r->index->shown[list[i]] = !r->index->grouped;
         e = key_add(r, list[i], false, true);
     }
@@ -153,6 +162,18 @@ err schema_indexes_read(struct arena *a, const json_t *json, struct schema *s, s
 }
 
 /* ---- migration ---- */
+
+/* Earlier servers left what an index named as proj out of its entries. */
+static bool has_whole_key(const struct schema *s, const struct schema_index *ix)
+{
+    for (unsigned i = 0; i < s->hash_count; i++)
+        if (!in_key(ix, s->hash[i]))
+            return false;
+    for (unsigned i = 0; i < s->range_count; i++)
+        if (!in_key(ix, s->range[i]))
+            return false;
+    return true;
+}
 
 /* Do both have the same entries? What they show is not in them. */
 static bool same_entries(const struct schema *a, const struct schema_index *x, const struct schema *b,
@@ -235,9 +256,11 @@ bool schema_indexes_unpack(struct cursor *c, struct schema *s)
     s->indexes_count = cursor_u8(c);
     if (s->indexes_count > TABLE_INDEXES_MAX)
         return false;
-    for (unsigned i = 0; i < s->indexes_count; i++)
+    for (unsigned i = 0; i < s->indexes_count; i++) {
         if (!unpack_one(c, s, &s->indexes[i]))
             return false;
+        s->indexes[i].lacking = !has_whole_key(s, &s->indexes[i]);
+    }
     return !c->failed;
 }
 

@@ -119,6 +119,7 @@ err schema_migrate(const struct schema *old, struct schema *next, bool *changed,
     err e = attrs_follow(old, next, note);
     if (e == ERR_OK)
         e = schema_indexes_follow(old, next, note);
+    *changed |= next->indexes_made > old->indexes_made; /* the same schema, of which an index was lacking */
     next->number = old->number;
     next->changes = old->changes + (*changed ? 1u : 0u);
     return e;

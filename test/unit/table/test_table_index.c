@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "table/schema.h"
+#include "table/store.h"
 #include "tabletest.h"
 
 #include <stdio.h>
@@ -332,6 +334,115 @@ static void static_attributes_are_shown_as_the_partition_has_them(void **state)
     entries_are(3);
 }
 
+/* ---- the table's key, named as proj ---- */
+
+#define PAGES "{'version':%d,'attributes':{'page':'string','tid':'timeuuid','user':'string','size':'int'},'index':[" \
+    "{'attribute':'page','type':'hash'},{'attribute':'tid','type':'range','order':'desc'}],'secondaryIndexes':{" \
+    "'by_user':[{'attribute':'user','type':'hash'},{'attribute':'page','type':'proj'}%s]}}"
+
+static void create_pages(int version, const char *more)
+{
+    char json[512];
+    (void)snprintf(json, sizeof json, PAGES, version, more);
+    must_create(t, "g", json);
+}
+
+static void put_page(const char *page, int version)
+{
+    char json[256], at[40];
+    (void)snprintf(json, sizeof json, "{'attributes':{'page':'%s','tid':'%s','user':'ann','size':1}}", page,
+                   tid(version, at));
+    must_put(t, "g", json);
+}
+
+static void what_is_named_as_proj_stays_in_the_key(void **state)
+{
+    (void)state;
+    create_pages(1, "");
+    put_page("A", 1);
+    put_page("B", 1);
+    put_page("C", 1);
+    put_page("C", 2);
+    entries_are(4);
+    must_get(t, "g", "{'index':'by_user','attributes':{'user':'ann'}}",
+             "[{'page':'C','user':'ann'},{'page':'B','user':'ann'},{'page':'A','user':'ann'}]");
+    must_get(t, "g", "{'index':'by_user','attributes':{'user':'ann','page':'B'},'proj':'page'}", "[{'page':'B'}]");
+    must_delete(t, "g", "{'attributes':{'page':'C'}}");
+    must_get(t, "g", "{'index':'by_user','attributes':{'user':'ann'},'order':{'page':'asc'},'proj':'page'}",
+             "[{'page':'A'},{'page':'B'}]");
+    pages_are("g", "'index':'by_user','attributes':{'user':'ann'}", 2);
+}
+
+static void a_version_named_as_proj_is_shown_of_every_row(void **state)
+{
+    (void)state;
+    char want[512], old[40], new[40];
+    create_pages(1, ",{'attribute':'tid','type':'proj'}");
+    put_page("A", 1);
+    put_page("A", 2);
+    put_page("B", 1);
+    (void)snprintf(want, sizeof want, "[{'page':'B','tid':'%s'},{'page':'A','tid':'%s'},{'page':'A','tid':'%s'}]",
+                   tid(1, old), tid(2, new), old);
+    must_get(t, "g", "{'index':'by_user','attributes':{'user':'ann'},'proj':['page','tid']}", want);
+}
+
+/* As it was stored before: what an index named as proj was not in its entries. */
+static err key_of_index_cut(struct engine_txn *txn, void *ctx)
+{
+    struct key_buf key;
+    struct engine_row row;
+    struct arena a;
+    struct buf b;
+    struct schema *s;
+    (void)ctx;
+    arena_init(&a, 1 << 20);
+    buf_init(&b, 1 << 16);
+    store_schema_key(&key, 1, STR("g"));
+    err e = engine_get(engine_txn_view(txn), SPACE_SCHEMA, key_buf_str(&key), &row);
+    if (e == ERR_OK)
+        e = schema_unpack(&a, STR("g"), row.value, &s);
+    if (e == ERR_OK) {
+        struct schema_index *ix = &s->indexes[0];
+        ix->keys[1] = ix->keys[2]; /* the version, without the page */
+        ix->range_count = 1;
+        schema_pack(&b, s);
+        e = engine_txn_put(txn, SPACE_SCHEMA, key_buf_str(&key), buf_str(&b), STR_NONE);
+    }
+    buf_fini(&b);
+    arena_fini(&a);
+    return e;
+}
+
+static void an_index_stored_without_the_whole_key_is_made_anew(void **state)
+{
+    (void)state;
+    const char *ask = "{'index':'by_user','attributes':{'user':'ann'},'proj':'page'}";
+    store_time next;
+    for (int round = 0; round < 2; round++) { /* by the same schema, and by a higher version */
+        create_pages(1, "");
+        assert_int_equal(engine_update_wait(t->scratch.engine, key_of_index_cut, NULL), ERR_OK);
+        put_page("A", 1);
+        put_page("B", 1);                       /* has the entry of A */
+        put_page("C", 3);
+        assert_int_equal(keys_of(3), 2);
+        tabletest_reopen(t);
+        must_refuse(t, tabletest_get(t, 1, "g", ask), ERR_BAD, "put the schema again");
+        create_pages(1 + round, "");
+        must_refuse(t, tabletest_get(t, 1, "g", ask), ERR_CONFLICT, "still being filled");
+        tabletest_upkeep(t, &next);
+        must_get(t, "g", ask, "[{'page':'C'},{'page':'B'},{'page':'A'}]");
+        assert_int_equal(keys_of(3), 3);
+        must_delete(t, "g", "{'attributes':{'page':'A'}}");
+        put_page("B", 2);
+        must_get(t, "g", ask, "[{'page':'C'},{'page':'B'}]");
+        create_pages(1 + round, "");
+        must_get(t, "g", ask, "[{'page':'C'},{'page':'B'}]");
+        assert_int_equal(tabletest_drop(t, 1, "g"), ERR_OK);
+        tabletest_upkeep(t, &next);
+        entries_are(0);
+    }
+}
+
 /* ---- migrations ---- */
 
 #define PEOPLE(version, indexes) "{'version':" version ",'attributes':{'id':'int','city':'string','age':'int'," \
@@ -444,6 +555,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(range_deletes_take_the_entries, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(an_entry_that_is_too_long_refuses_the_put, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(static_attributes_are_shown_as_the_partition_has_them, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(what_is_named_as_proj_stays_in_the_key, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_version_named_as_proj_is_shown_of_every_row, tabletest_setup,
+                                        tabletest_teardown),
+        cmocka_unit_test_setup_teardown(an_index_stored_without_the_whole_key_is_made_anew, tabletest_setup,
                                         tabletest_teardown),
         cmocka_unit_test_setup_teardown(an_index_that_is_added_is_filled, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(an_index_that_cannot_be_filled_says_so, tabletest_setup, tabletest_teardown),
