@@ -9,6 +9,7 @@
 #include "app/page_request.h"
 #include "app/queue_gate.h"
 #include "app/rpc.h"
+#include "app/stash.h"
 #include "auth/auth.h"
 #include "loop/entropy.h"
 
@@ -37,7 +38,7 @@ void app_start(struct app *app)
     app->hot = hot_new(app->config->hot_bytes, entropy_u64());
     app->counters = counters_new(app->metrics, app_tables);
     app->queue_gate = queue_gate_new(app->loop, app->config->pool_threads);
-    app->pace = pace_new(entropy_u64());
+    app->pace = stash_pace_new(app->config, entropy_u64());
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
     pages_on_change(app->pages, forget, app->hot);

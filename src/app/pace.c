@@ -18,18 +18,22 @@ struct slot {
 struct pace {
     uint32_t magic;
     uint64_t seed;
+    uint64_t bytes_max; /* 0: no limit */
+    int64_t ttl_ns;
     pthread_mutex_t lock;
     struct slot slots[PACE_SLOTS];
     uint64_t kept;      /* bytes, as of kept_at */
     store_time kept_at;
 };
 
-struct pace *pace_new(uint64_t seed)
+struct pace *pace_new(uint64_t seed, uint64_t bytes_max, int64_t ttl_ns)
 {
     struct pace *p = calloc(1, sizeof *p);
     INVARIANT(p != NULL);
     p->magic = PACE_MAGIC;
     p->seed = seed;
+    p->bytes_max = bytes_max;
+    p->ttl_ns = ttl_ns;
     INVARIANT(pthread_mutex_init(&p->lock, NULL) == 0);
     return p;
 }
@@ -83,23 +87,35 @@ bool pace_take(struct pace *p, str address, unsigned per_s, mono now)
     return fits;
 }
 
-bool pace_keep(struct pace *p, uint64_t n, uint64_t bytes_max, int64_t ttl_ns, store_time now)
+/* Gives back what is due, then takes n, when it fits or must be. */
+static bool keep(struct pace *p, uint64_t n, bool must, store_time now)
 {
     MAGIC_CHECK(p, PACE_MAGIC);
-    if (bytes_max == 0)
+    if (p->bytes_max == 0)
         return true;
     INVARIANT(pthread_mutex_lock(&p->lock) == 0);
     int64_t elapsed = now.ns - p->kept_at.ns;
-    double back = elapsed >= ttl_ns ? (double)p->kept : (double)bytes_max * (double)elapsed / (double)ttl_ns;
-    if (elapsed >= ttl_ns || back >= 1) { /* less than a byte is for a later call */
+    bool all = elapsed >= p->ttl_ns;
+    double back = all ? (double)p->kept : (double)p->bytes_max * (double)elapsed / (double)p->ttl_ns;
+    if (all || back >= 1) { /* less than a byte is for a later call */
         p->kept -= back >= (double)p->kept ? p->kept : (uint64_t)back;
         p->kept_at = now;
     }
-    bool fits = n <= bytes_max && p->kept <= bytes_max - n;
+    bool fits = must || n == 0 || (n <= p->bytes_max && p->kept <= p->bytes_max - n);
     if (fits)
         p->kept += n;
     INVARIANT(pthread_mutex_unlock(&p->lock) == 0);
     return fits;
+}
+
+bool pace_keep(struct pace *p, uint64_t n, store_time now)
+{
+    return keep(p, n, false, now);
+}
+
+void pace_keep_too(struct pace *p, uint64_t n, store_time now)
+{
+    (void)keep(p, n, true, now); /* it fits */
 }
 
 void pace_give(struct pace *p, uint64_t n)

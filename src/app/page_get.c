@@ -101,7 +101,7 @@ static void order_done(struct page_order *o, err why)
 {
     struct page_get *g = CONTAINER_OF(o, struct page_get, order);
     int64_t ttl_ns = g->target.config->page.policy.stash_ttl_ns;
-    stash_keep_render(g->app, g->taken, &g->render, why == ERR_OK ? o->pinned_ns : 0, ttl_ns);
+    stash_keep(g->app, g->taken, why == ERR_OK ? stash_part(page_render_bytes(&g->render), o->pinned_ns, ttl_ns) : 0);
     bool unwritten = why == ERR_FULL && o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
     if (why != ERR_OK && !unwritten) {
         unpin(g);

@@ -57,7 +57,7 @@ static void answer_refused(struct put *p, err why)
 static void put_done(struct page_put *op, err why)
 {
     struct put *p = CONTAINER_OF(op, struct put, op);
-    stash_keep_render(p->app, p->taken, &op->row, why == ERR_OK ? op->pinned_ns : 0, op->stash_ns);
+    stash_keep_put(p->app, p->taken, op, why);
     if (why == ERR_OK)
         answer_stored(p);
     else
@@ -92,22 +92,15 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
     return p;
 }
 
-static uint64_t bytes_of(const struct page_put *put)
-{
-    uint64_t n = 0;
-    for (unsigned i = 0; i < put->contents_count; i++)
-        n += put->contents[i].raw.n;
-    return n;
-}
-
 static void put_begin(struct put *p)
 {
     const struct page_target *t = &p->target;
-    if (p->pin && !stash_take(p->app, bytes_of(&p->op))) {
+    uint64_t taken = p->pin ? stash_put_bytes(&p->op) : 0;
+    if (p->pin && !stash_take(p->app, taken)) {
         stash_answer_full(p->x);
         return;
     }
-    p->taken = p->pin ? bytes_of(&p->op) : 0;
+    p->taken = taken;
     p->op.domain = t->domain->number;
     p->op.title = t->title;
     p->op.rev = t->name.rev;

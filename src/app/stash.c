@@ -94,27 +94,38 @@ bool stash_may_ask(struct http_exchange *x, const struct app *app, const struct 
 
 /* ---- how much ---- */
 
+struct pace *stash_pace_new(const struct config *config, uint64_t seed)
+{
+    int64_t ttl_ns = 0;
+    for (unsigned i = 0; i < config->buckets_count; i++)
+        if (config->buckets[i].page.policy.stash_ttl_ns > ttl_ns)
+            ttl_ns = config->buckets[i].page.policy.stash_ttl_ns;
+    return pace_new(seed, config->buckets[0].stash_bytes_max, ttl_ns);
+}
+
 bool stash_take(const struct app *app, uint64_t n)
 {
-    const struct config *c = app->config;
-    int64_t ttl_ns = c->buckets[0].page.policy.stash_ttl_ns;
-    for (unsigned i = 1; i < c->buckets_count; i++)
-        if (c->buckets[i].page.policy.stash_ttl_ns > ttl_ns) /* what a bucket keeps longest is given back no sooner */
-            ttl_ns = c->buckets[i].page.policy.stash_ttl_ns;
-    return pace_keep(app->pace, n, c->buckets[0].stash_bytes_max, ttl_ns, clock_store(app->clock));
+    return pace_keep(app->pace, n, clock_store(app->clock));
 }
 
 void stash_keep(const struct app *app, uint64_t taken, uint64_t kept)
 {
     if (kept < taken)
         pace_give(app->pace, taken - kept);
+    else if (kept > taken) /* a pin on it ended meanwhile, or what was there already is larger than what was sent */
+        pace_keep_too(app->pace, kept - taken, clock_store(app->clock));
 }
 
-uint64_t stash_bytes(const struct page_render *r)
+void stash_keep_put(const struct app *app, uint64_t taken, const struct page_put *put, err why)
+{
+    stash_keep(app, taken, why == ERR_OK ? stash_part(put->bytes, put->pinned_ns, put->stash_ns) : 0);
+}
+
+uint64_t stash_put_bytes(const struct page_put *put)
 {
     uint64_t n = 0;
-    for (unsigned i = 0; i < r->contents_count; i++)
-        n += (uint64_t)r->contents[i].headers_bytes + r->contents[i].stored_bytes;
+    for (unsigned i = 0; i < put->contents_count; i++)
+        n += (uint64_t)put->contents[i].headers.n + put->contents[i].raw.n;
     return n;
 }
 
@@ -122,20 +133,16 @@ uint64_t stash_part(uint64_t n, int64_t pinned_ns, int64_t ttl_ns)
 {
     if (pinned_ns <= 0)
         return 0;
-    return pinned_ns >= ttl_ns ? n : (uint64_t)((double)n * ((double)pinned_ns / (double)ttl_ns));
-}
-
-void stash_keep_render(const struct app *app, uint64_t taken, const struct page_render *r, int64_t pinned_ns,
-                       int64_t ttl_ns)
-{
-    stash_keep(app, taken, stash_part(stash_bytes(r), pinned_ns, ttl_ns));
+    if (pinned_ns >= ttl_ns || ttl_ns == INT64_MAX) /* of never there are no parts */
+        return n;
+    return (uint64_t)((double)n * ((double)pinned_ns / (double)ttl_ns));
 }
 
 uint64_t stash_pin_bytes(const struct page_render *r, int64_t ttl_ns, store_time now)
 {
     store_time until = store_time_add(now, ttl_ns);
     store_time from = store_time_before(now, r->stash_until) ? r->stash_until : now;
-    return stash_part(stash_bytes(r), until.ns - from.ns, ttl_ns);
+    return stash_part(page_render_bytes(r), until.ns - from.ns, ttl_ns);
 }
 
 void stash_answer_full(struct http_exchange *x)
@@ -189,7 +196,7 @@ static bool keep_item(void *ctx, str key, const struct page_render *r)
         return false;
     struct kept *k = &l->items[l->count++];
     *k = (struct kept){ .bucket = bucket_at(l, l->at), .key = arena_copy(http_arena(l->x), key), .name = r->name,
-                        .until = r->stash_until, .bytes = stash_bytes(r) };
+                        .until = r->stash_until, .bytes = page_render_bytes(r) };
     k->title = str_skip(k->key, key.n - title.n);
     k->user = mark < key.n ? str_take(k->key, mark) : STR("");
     l->failed = l->failed || k->key.p == NULL;

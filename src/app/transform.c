@@ -116,7 +116,7 @@ static void answer_kept(struct transform *t)
     const struct render_content *html = part_find(t, "html");
     char tid[TID_TEXT_BYTES + 1];
     str body = t->put.contents[0].raw;
-    stash_keep_render(t->app, t->taken, &t->put.row, t->why == ERR_OK ? t->put.pinned_ns : 0, t->put.stash_ns);
+    stash_keep_put(t->app, t->taken, &t->put, t->why);
     if (t->stash_full) {
         stash_answer_full(t->x);
         return;
@@ -165,14 +165,9 @@ static err keep(struct transform *t)
     const struct render_content *html = part_find(t, "html"), *parsoid = part_find(t, "data-parsoid");
     if (why != ERR_OK || html == NULL || parsoid == NULL)
         return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
-    int64_t ttl_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns;
-    uint64_t n = html->raw.n + parsoid->raw.n + t->fields.wikitext.n;
-    t->stash_full = !stash_take(t->app, n);
-    if (t->stash_full)
-        return ERR_FULL;
-    t->taken = n;
     t->put = (struct page_put){ .domain = which.domain, .title = which.title, .rev = which.name.rev, .has_tid = true,
-                                .stash_ns = ttl_ns, .deadline = app_page_deadline(t->app), .arena = t->arena,
+                                .stash_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns,
+                                .deadline = app_page_deadline(t->app), .arena = t->arena,
                                 .contents_count = STASHED_CONTENTS, .done = put_done };
     struct engine_view *v = engine_view_begin(t->app->engine);
     why = page_mint(t->app->stash, v, &which, t->began, entropy_u64(), &t->put.tid);
@@ -188,6 +183,11 @@ static err keep(struct transform *t)
                                                                    "1.0.0\"\n") };
     if (!render_head_put(t->arena, html->raw, t->put.tid, &t->put.contents[0].raw))
         return ERR_LIMIT;
+    uint64_t taken = stash_put_bytes(&t->put);
+    t->stash_full = !stash_take(t->app, taken);
+    if (t->stash_full)
+        return ERR_FULL;
+    t->taken = taken;
     t->open = 2;
     return page_put_start(t->app->stash, &t->put);
 }

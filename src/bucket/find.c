@@ -427,6 +427,14 @@ const struct page_content *page_content_find(const struct page_render *r, str na
     return NULL;
 }
 
+uint64_t page_render_bytes(const struct page_render *r)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < r->contents_count; i++)
+        n += (uint64_t)r->contents[i].headers_bytes + r->contents[i].stored_bytes;
+    return n;
+}
+
 err page_read(struct page_bucket *b, const struct page_render *r, const struct page_content *c, struct arena *a,
               bool now, str *headers, str *frame)
 {

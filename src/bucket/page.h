@@ -154,6 +154,7 @@ struct page_put {
     struct page_name stored;
     bool latest, applied, created; /* created: 201, else 200 */
     int64_t pinned_ns;          /* by how much longer than before it is pinned now */
+    uint64_t bytes;             /* of the render under that name, as stored, maybe long ago with another codec */
     struct page_trace trace;
     struct err_note note;
     /* the module's */

@@ -73,6 +73,7 @@ static err answer_stored(struct insert *in, struct page_row *row)
         p->changed = true;
     }
     p->stored = row->r.name;
+    p->bytes = page_render_bytes(&row->r);
     p->latest = row->r.superseded_at.ns == INT64_MAX;
     p->applied = p->created = false;
     return e == ERR_OK && p->changed ? title_update(&in->title, row) : e;
@@ -271,6 +272,7 @@ static err apply(struct insert *in)
     if (e == ERR_OK)
         e = title_insert(&in->title, &in->row, p->bundle, in->has_same ? &in->same : NULL);
     p->stored = in->row.r.name;
+    p->bytes = page_render_bytes(&in->row.r);
     p->latest = latest;
     p->applied = p->created = p->changed = true;
     p->pinned_ns = p->stash_ns;

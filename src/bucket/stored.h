@@ -48,6 +48,8 @@ struct page_render {
     enum page_state state;      /* at the time it was read */
 };
 const struct page_content *page_content_find(const struct page_render *r, str name); /* NULL */
+/* As stored: headers and frames. Pure. */
+uint64_t page_render_bytes(const struct page_render *r);
 
 /* What is left of a render that is gone. */
 struct page_trace {

@@ -170,7 +170,9 @@ const struct option option_bucket_rows[] = {
     { "historical_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
       .prose = "How long a render stays after the last request that named it", OF(page.policy.historical_ttl_ns) },
     { "stash_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
-      .prose = "How long ?stash=true pins a render", OF(page.policy.stash_ttl_ns) },
+      .prose = "How long ?stash=true pins a render; while it is never in one bucket, page.stash_bytes_max of all comes"
+               " back only by stash rm or a restart",
+      OF(page.policy.stash_ttl_ns) },
     { "ledger_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "30d",
       .prose = "How long it is known that a render was there", OF(page.policy.ledger_ttl_ns) },
     { "count", NULL, OPTION_COUNT, 1, PAGE_POLICY_COUNT_MAX, .initial = "1",

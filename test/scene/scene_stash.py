@@ -126,6 +126,47 @@ def what_is_put_counts_as_it_is_stored(binary):
 
 
 @scene
+def headers_take_room_and_no_more_comes_back_than_they_took(binary):
+    with page_server(binary, '--set', 'page.stash_bytes_max=16k') as server:
+        def ask(title):
+            return server.request('PUT', path('html', title, 1) + '?stash=true',
+                                  {'Content-Type': 'text/html', 'X-Store-X-Long': 'h' * 5000}, b'')
+        eq([ask(title).status for title in 'ABC'], [201] * 3)
+        problem(ask('D'), 507, 'stash_full')
+        eq(server.json('DELETE', STASHES + '?title=A').body['removed'], 1)
+        eq([ask(title).status for title in 'DE'], [201, 507])
+        get(server, 'E', status=404)
+
+
+@scene
+def a_put_of_what_is_there_already_counts_as_that_is_stored(binary):
+    plain, small = ('--set', 'page.codec=identity'), ('--set', 'page.codec=zstd', '--set', 'page.stash_bytes_max=9k')
+    with page_server(binary, *plain) as server:
+        def ask(title, query=''):
+            return server.request('PUT', path('html', title, 1) + query, {'Content-Type': 'text/html'}, b'x' * 8000)
+        eq([ask(title).status for title in 'AB'], [201, 201])
+        server.restart(*small)
+        eq(ask('A', '?stash=true').status, 200)
+        eq([i['bytes'] > 8000 for i in kept(server)], [True])
+        problem(ask('B', '?stash=true'), 507, 'stash_full')
+        eq(server.json('DELETE', STASHES).body['removed'], 1)
+        eq(ask('B', '?stash=true').status, 200)
+
+
+@scene
+def what_is_kept_without_end_takes_all_its_room_and_gives_all_back(binary):
+    bound = ('--set', 'page.stash_bytes_max=4500', '--set', 'page.codec=identity', '--set', 'page.stash_ttl=never')
+    with page_server(binary, *bound) as server:
+        def ask(title):
+            return server.request('PUT', path('html', title, 1) + '?stash=true', {'Content-Type': 'text/html'}, b'x' * 4000)
+        for one, other in ('AB', 'BA', 'AB'):
+            check(ask(one).status in (200, 201), one)
+            server.clock(advance='3650d')
+            problem(ask(other), 507, 'stash_full')
+            eq(server.json('DELETE', STASHES).body['removed'], 1)
+
+
+@scene
 def the_room_is_one_for_buckets_that_keep_long_and_short(binary):
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / 'p.yaml'
