@@ -90,3 +90,61 @@ void authtest_lock(struct authtest *f)
     struct err_note note;
     assert_int_equal(auth_door_set(f->auth, false, &note), ERR_OK);
 }
+
+const char *authtest_user(struct authtest *f, const char *name)
+{
+    static char id[AUTH_ID_BYTES + 1];
+    struct err_note note;
+    if (auth_user_create(f->auth, &(struct auth_user){ .name = str_of(name) }, id, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    return id;
+}
+
+void authtest_space(struct authtest *f, const char *name, const char *tag)
+{
+    struct err_note note;
+    if (auth_space_create(f->auth, &(struct auth_space){ .name = str_of(name), .tag = str_of(tag) }, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+}
+
+void authtest_role(struct authtest *f, const char *space, const char *name, const char *permission)
+{
+    struct err_note note;
+    char id[AUTH_ID_BYTES + 1];
+    str permissions = str_of(permission);
+    struct auth_role r = { .space = str_of(space), .name = str_of(name), .permissions = &permissions,
+                           .permissions_count = permissions.n > 0 ? 1 : 0 };
+    if (auth_role_create(f->auth, &r, id, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+}
+
+struct auth_binding_new authtest_binding(const char *space, const char *role, const char *user)
+{
+    return (struct auth_binding_new){ .space = str_of(space), .role_name = str_of(role), .user_id = str_of(user) };
+}
+
+void authtest_bind(struct authtest *f, const char *space, const char *role, const char *user)
+{
+    struct err_note note;
+    char id[AUTH_ID_BYTES + 1];
+    struct auth_binding_new n = authtest_binding(space, role, user);
+    if (auth_binding_create(f->auth, &n, id, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+}
+
+struct auth_secret authtest_key(struct authtest *f, const char *user, const char *scope, const char *tag)
+{
+    struct auth_secret s;
+    struct err_note note;
+    struct auth_apikey k = { .user_id = str_of(user), .scope = str_of(scope), .tag = str_of(tag),
+                             .expires_at = STORE_TIME_NEVER };
+    if (auth_apikey_create(f->auth, &k, &s, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    return s;
+}
+
+enum auth_reason authtest_ask_key(struct authtest *f, const struct auth_secret *s, const char *permission,
+                                  const char *space)
+{
+    return authtest_ask(f, authtest_bearer(s->key), permission, str_of(space));
+}

@@ -24,4 +24,14 @@ struct authtest_made { struct auth_key key; char secret[AUTH_KEY_BYTES_MAX + 1];
 struct authtest_made authtest_make(struct authtest *f, const char *role, const char *space, store_time expires_at);
 void authtest_lock(struct authtest *f);
 
+/* Each is made, or the test fails. */
+const char *authtest_user(struct authtest *f, const char *name); /* its id; until the next call */
+void authtest_space(struct authtest *f, const char *name, const char *tag);
+void authtest_role(struct authtest *f, const char *space, const char *name, const char *permission);
+void authtest_bind(struct authtest *f, const char *space, const char *role, const char *user);
+struct auth_secret authtest_key(struct authtest *f, const char *user, const char *scope, const char *tag);
+struct auth_binding_new authtest_binding(const char *space, const char *role, const char *user);
+enum auth_reason authtest_ask_key(struct authtest *f, const struct auth_secret *s, const char *permission,
+                                  const char *space);
+
 #endif

@@ -26,67 +26,10 @@ static void assert_note(const struct err_note *note, const char *want)
     assert_string_equal(note->text, want);
 }
 
-static const char *make_user(struct authtest *f, const char *name)
-{
-    static char id[AUTH_ID_BYTES + 1];
-    struct err_note note;
-    if (auth_user_create(f->auth, &(struct auth_user){ .name = str_of(name) }, id, &note) != ERR_OK)
-        fail_msg("%s", note.text);
-    return id;
-}
-
-static void make_space(struct authtest *f, const char *name, const char *tag)
-{
-    struct err_note note;
-    if (auth_space_create(f->auth, &(struct auth_space){ .name = str_of(name), .tag = str_of(tag) }, &note) != ERR_OK)
-        fail_msg("%s", note.text);
-}
-
 static struct auth_role role_of(const char *space, const char *name, const str *permission)
 {
     return (struct auth_role){ .space = str_of(space), .name = str_of(name), .permissions = permission,
                                .permissions_count = permission->n > 0 ? 1 : 0 };
-}
-
-static void make_role(struct authtest *f, const char *space, const char *name, const char *permission)
-{
-    struct err_note note;
-    char id[AUTH_ID_BYTES + 1];
-    str permissions = str_of(permission);
-    struct auth_role r = role_of(space, name, &permissions);
-    if (auth_role_create(f->auth, &r, id, &note) != ERR_OK)
-        fail_msg("%s", note.text);
-}
-
-static struct auth_binding_new binding_of(const char *space, const char *role, const char *user)
-{
-    return (struct auth_binding_new){ .space = str_of(space), .role_name = str_of(role), .user_id = str_of(user) };
-}
-
-static void bind_user(struct authtest *f, const char *space, const char *role, const char *user)
-{
-    struct err_note note;
-    char id[AUTH_ID_BYTES + 1];
-    struct auth_binding_new n = binding_of(space, role, user);
-    if (auth_binding_create(f->auth, &n, id, &note) != ERR_OK)
-        fail_msg("%s", note.text);
-}
-
-static struct auth_secret make_key(struct authtest *f, const char *user, const char *scope, const char *tag)
-{
-    struct auth_secret s;
-    struct err_note note;
-    struct auth_apikey k = { .user_id = str_of(user), .scope = str_of(scope), .tag = str_of(tag),
-                             .expires_at = STORE_TIME_NEVER };
-    if (auth_apikey_create(f->auth, &k, &s, &note) != ERR_OK)
-        fail_msg("%s", note.text);
-    return s;
-}
-
-static enum auth_reason ask_key(struct authtest *f, const struct auth_secret *s, const char *permission,
-                                const char *space)
-{
-    return authtest_ask(f, authtest_bearer(s->key), permission, str_of(space));
 }
 
 /* ---- namespaces ---- */
@@ -136,19 +79,19 @@ static void a_namespace_comes_once_and_goes_when_nothing_needs_it(void **state)
 {
     struct authtest *f = *state;
     struct err_note note;
-    make_space(f, "first", "");
-    make_role(f, "first", "any", "queue.list"); /* makes the row of the count */
+    authtest_space(f, "first", "");
+    authtest_role(f, "first", "any", "queue.list"); /* makes the row of the count */
     uint64_t rows = engine_mem_rows(f->engine, SPACE_AUTH);
-    make_space(f, "ns", "");
+    authtest_space(f, "ns", "");
     struct auth_space again = { .name = STR("ns") };
     assert_int_equal(auth_space_create(f->auth, &again, &note), ERR_CONFLICT);
     assert_note(&note, "namespace already exists; 'ns' already exists");
-    make_role(f, "ns", "first", "queue.list");
-    const char *user = make_user(f, "somebody");
-    bind_user(f, "ns", "first", user);
+    authtest_role(f, "ns", "first", "queue.list");
+    const char *user = authtest_user(f, "somebody");
+    authtest_bind(f, "ns", "first", user);
     assert_int_equal(auth_space_delete(f->auth, STR("ns"), true, &note), ERR_CONFLICT);
     assert_note(&note, "namespace has role bindings; 'ns' has role bindings, delete role bindings first");
-    struct auth_binding_new n = binding_of("ns", "first", user);
+    struct auth_binding_new n = authtest_binding("ns", "first", user);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
     assert_int_equal(auth_space_delete(f->auth, STR("ns"), true, &note), ERR_CONFLICT);
     assert_note(&note, "namespace has roles; 'ns' has roles, delete roles first");
@@ -171,14 +114,14 @@ static void the_tag_of_a_key_is_asked_for_or_its_namespaces_or_live(void **state
     struct authtest *f = *state;
     struct err_note note;
     char user[AUTH_ID_BYTES + 1];
-    memcpy(user, make_user(f, "somebody"), sizeof user);
-    make_space(f, "ns", "stg");
-    assert_memory_equal(make_key(f, user, "ns", "ci").key, "qtr-ci-", 7);
-    assert_memory_equal(make_key(f, user, "ns", "").key, "qtr-stg-", 8);
-    assert_memory_equal(make_key(f, user, "", "").key, "qtr-live-", 9);
-    assert_memory_equal(make_key(f, user, "nowhere", "").key, "qtr-live-", 9);
+    memcpy(user, authtest_user(f, "somebody"), sizeof user);
+    authtest_space(f, "ns", "stg");
+    assert_memory_equal(authtest_key(f, user, "ns", "ci").key, "qtr-ci-", 7);
+    assert_memory_equal(authtest_key(f, user, "ns", "").key, "qtr-stg-", 8);
+    assert_memory_equal(authtest_key(f, user, "", "").key, "qtr-live-", 9);
+    assert_memory_equal(authtest_key(f, user, "nowhere", "").key, "qtr-live-", 9);
     assert_int_equal(auth_space_update(f->auth, &(struct auth_space){ .name = STR("ns") }, &note), ERR_OK);
-    assert_memory_equal(make_key(f, user, "ns", "").key, "qtr-live-", 9); /* an update without a tag clears it */
+    assert_memory_equal(authtest_key(f, user, "ns", "").key, "qtr-live-", 9); /* an update without a tag clears it */
 }
 
 /* ---- users and keys ---- */
@@ -188,7 +131,7 @@ static void users_are_refused_with_the_contracts_words(void **state)
     struct authtest *f = *state;
     struct err_note note;
     char id[AUTH_ID_BYTES + 1];
-    (void)make_user(f, "taken");
+    (void)authtest_user(f, "taken");
     const struct { struct auth_user u; err why; const char *text; } rows[] = {
         { { .name = STR("") }, ERR_BAD, "username is invalid; cannot be empty" },
         { { .name = STR(" \t") }, ERR_BAD, "username is invalid; cannot be empty" },
@@ -221,7 +164,7 @@ static void keys_are_refused_with_the_contracts_words(void **state)
     struct authtest *f = *state;
     struct err_note note;
     struct auth_secret s;
-    const char *user = make_user(f, "somebody");
+    const char *user = authtest_user(f, "somebody");
     const struct { struct auth_apikey k; err why; const char *text; } rows[] = {
         { { .user_id = STR("") }, ERR_BAD, "user_id is invalid; cannot be empty" },
         { { .user_id = STR("nobody") }, ERR_NOT_FOUND, "user does not exist; 'nobody' was not found" },
@@ -249,44 +192,44 @@ static void a_key_goes_alone_and_a_user_takes_all_along(void **state)
     struct authtest *f = *state;
     struct err_note note;
     authtest_lock(f);
-    make_space(f, "ns", "");
-    make_role(f, "ns", "worker", "queue.lease");
+    authtest_space(f, "ns", "");
+    authtest_role(f, "ns", "worker", "queue.lease");
     char user[AUTH_ID_BYTES + 1];
-    memcpy(user, make_user(f, "first"), sizeof user); /* makes the rows of the counts */
-    (void)make_key(f, user, "", "");
+    memcpy(user, authtest_user(f, "first"), sizeof user); /* makes the rows of the counts */
+    (void)authtest_key(f, user, "", "");
     uint64_t rows = engine_mem_rows(f->engine, SPACE_AUTH);
-    memcpy(user, make_user(f, "second"), sizeof user);
-    bind_user(f, "ns", "worker", user);
-    bind_user(f, AUTH_SYSTEM, "PublicViewer", user);
-    struct auth_secret a = make_key(f, user, "", ""), b = make_key(f, user, "ns", "");
-    assert_int_equal(ask_key(f, &a, "queue.lease", "ns"), AUTH_FINE);
-    assert_int_equal(ask_key(f, &b, "queue.lease", "ns"), AUTH_FINE);
+    memcpy(user, authtest_user(f, "second"), sizeof user);
+    authtest_bind(f, "ns", "worker", user);
+    authtest_bind(f, AUTH_SYSTEM, "PublicViewer", user);
+    struct auth_secret a = authtest_key(f, user, "", ""), b = authtest_key(f, user, "ns", "");
+    assert_int_equal(authtest_ask_key(f, &a, "queue.lease", "ns"), AUTH_FINE);
+    assert_int_equal(authtest_ask_key(f, &b, "queue.lease", "ns"), AUTH_FINE);
     assert_int_equal(auth_apikey_delete(f->auth, str_of(a.id), &note), ERR_OK);
-    assert_int_equal(ask_key(f, &a, "queue.lease", "ns"), AUTH_KEY_UNKNOWN);
-    assert_int_equal(ask_key(f, &b, "queue.lease", "ns"), AUTH_FINE);
+    assert_int_equal(authtest_ask_key(f, &a, "queue.lease", "ns"), AUTH_KEY_UNKNOWN);
+    assert_int_equal(authtest_ask_key(f, &b, "queue.lease", "ns"), AUTH_FINE);
     assert_int_equal(auth_user_delete(f->auth, str_of(user), &note), ERR_OK);
-    assert_int_equal(ask_key(f, &b, "queue.lease", "ns"), AUTH_KEY_UNKNOWN);
+    assert_int_equal(authtest_ask_key(f, &b, "queue.lease", "ns"), AUTH_KEY_UNKNOWN);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_AUTH), rows);
     assert_int_equal(auth_user_delete(f->auth, str_of(user), &note), ERR_NOT_FOUND);
-    (void)make_user(f, "second"); /* the name is free again */
+    (void)authtest_user(f, "second"); /* the name is free again */
 }
 
 static void a_scope_limits_whatever_the_user_may(void **state)
 {
     struct authtest *f = *state;
     authtest_lock(f);
-    make_space(f, "ns", "");
-    make_space(f, "other", "");
+    authtest_space(f, "ns", "");
+    authtest_space(f, "other", "");
     char user[AUTH_ID_BYTES + 1];
-    memcpy(user, make_user(f, "root"), sizeof user);
-    bind_user(f, AUTH_SYSTEM, "Admin", user);
-    struct auth_secret free_key = make_key(f, user, "", ""), scoped = make_key(f, user, "ns", "");
-    assert_int_equal(ask_key(f, &free_key, "queue.create", "other"), AUTH_FINE);
-    assert_int_equal(ask_key(f, &scoped, "queue.create", "ns"), AUTH_FINE);
-    assert_int_equal(ask_key(f, &scoped, "queue.create", "other"), AUTH_FORBIDDEN);
-    assert_int_equal(ask_key(f, &scoped, "user.list", ""), AUTH_FINE); /* what it may in `_system` itself */
-    assert_int_equal(ask_key(f, &scoped, "page.purge", "ns"), AUTH_FINE); /* one authority */
-    assert_int_equal(ask_key(f, &scoped, NULL, ""), AUTH_FINE);
+    memcpy(user, authtest_user(f, "root"), sizeof user);
+    authtest_bind(f, AUTH_SYSTEM, "Admin", user);
+    struct auth_secret free_key = authtest_key(f, user, "", ""), scoped = authtest_key(f, user, "ns", "");
+    assert_int_equal(authtest_ask_key(f, &free_key, "queue.create", "other"), AUTH_FINE);
+    assert_int_equal(authtest_ask_key(f, &scoped, "queue.create", "ns"), AUTH_FINE);
+    assert_int_equal(authtest_ask_key(f, &scoped, "queue.create", "other"), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask_key(f, &scoped, "user.list", ""), AUTH_FINE); /* what it may in `_system` itself */
+    assert_int_equal(authtest_ask_key(f, &scoped, "page.purge", "ns"), AUTH_FINE); /* one authority */
+    assert_int_equal(authtest_ask_key(f, &scoped, NULL, ""), AUTH_FINE);
     assert_int_equal(authtest_ask(f, STR_NONE, NULL, STR("")), AUTH_FINE);
     assert_int_equal(authtest_ask(f, STR("Bearer x"), NULL, STR("")), AUTH_KEY_INVALID);
 }
@@ -299,8 +242,8 @@ static void roles_are_refused_with_the_contracts_words(void **state)
     struct err_note note;
     char id[AUTH_ID_BYTES + 1];
     static const str fine = STR_INIT("queue.list"), bogus = STR_INIT("bogus.perm"), wild = STR_INIT("queue.*");
-    make_space(f, "ns", "");
-    make_role(f, "ns", "there", "queue.list");
+    authtest_space(f, "ns", "");
+    authtest_role(f, "ns", "there", "queue.list");
     const struct { struct auth_role r; err create, update; const char *text; } rows[] = {
         { role_of("", "x", &fine), ERR_BAD, ERR_BAD, "namespace is invalid; cannot be empty" },
         { role_of("ns", "", &fine), ERR_BAD, ERR_BAD, "name is invalid; cannot be empty" },
@@ -345,25 +288,25 @@ static void an_update_of_a_role_is_in_force_at_once(void **state)
     struct authtest *f = *state;
     struct err_note note;
     authtest_lock(f);
-    make_space(f, "ns", "");
-    make_role(f, "ns", "worker", "queue.lease");
+    authtest_space(f, "ns", "");
+    authtest_role(f, "ns", "worker", "queue.lease");
     char user[AUTH_ID_BYTES + 1];
-    memcpy(user, make_user(f, "somebody"), sizeof user);
-    bind_user(f, "ns", "worker", user);
-    struct auth_secret key = make_key(f, user, "", "");
-    assert_int_equal(ask_key(f, &key, "queue.lease", "ns"), AUTH_FINE);
-    assert_int_equal(ask_key(f, &key, "queue.produce", "ns"), AUTH_FORBIDDEN);
+    memcpy(user, authtest_user(f, "somebody"), sizeof user);
+    authtest_bind(f, "ns", "worker", user);
+    struct auth_secret key = authtest_key(f, user, "", "");
+    assert_int_equal(authtest_ask_key(f, &key, "queue.lease", "ns"), AUTH_FINE);
+    assert_int_equal(authtest_ask_key(f, &key, "queue.produce", "ns"), AUTH_FORBIDDEN);
     static const str two[] = { STR_INIT("queue.produce"), STR_INIT("page.write") };
     struct auth_role r = { .space = STR("ns"), .name = STR("worker"), .permissions = two, .permissions_count = 2 };
     assert_int_equal(auth_role_update(f->auth, &r, &note), ERR_OK);
-    assert_int_equal(ask_key(f, &key, "queue.lease", "ns"), AUTH_FORBIDDEN);
-    assert_int_equal(ask_key(f, &key, "queue.produce", "ns"), AUTH_FINE);
-    assert_int_equal(ask_key(f, &key, "page.write", "ns"), AUTH_FINE);
+    assert_int_equal(authtest_ask_key(f, &key, "queue.lease", "ns"), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask_key(f, &key, "queue.produce", "ns"), AUTH_FINE);
+    assert_int_equal(authtest_ask_key(f, &key, "page.write", "ns"), AUTH_FINE);
     assert_int_equal(auth_role_delete(f->auth, STR("ns"), STR("worker"), &note), ERR_CONFLICT);
     assert_note(&note, "role has active bindings; 'worker' has active bindings, delete bindings first");
-    struct auth_binding_new n = binding_of("ns", "worker", user);
+    struct auth_binding_new n = authtest_binding("ns", "worker", user);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
-    assert_int_equal(ask_key(f, &key, "queue.produce", "ns"), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask_key(f, &key, "queue.produce", "ns"), AUTH_FORBIDDEN);
     assert_int_equal(auth_role_delete(f->auth, STR("ns"), STR("worker"), &note), ERR_OK);
 }
 
@@ -372,33 +315,35 @@ static void bindings_are_refused_with_the_contracts_words(void **state)
     struct authtest *f = *state;
     struct err_note note;
     char id[AUTH_ID_BYTES + 1], user[AUTH_ID_BYTES + 1];
-    make_space(f, "ns", "");
-    make_role(f, "ns", "worker", "queue.lease");
-    memcpy(user, make_user(f, "somebody"), sizeof user);
+    authtest_space(f, "ns", "");
+    authtest_role(f, "ns", "worker", "queue.lease");
+    memcpy(user, authtest_user(f, "somebody"), sizeof user);
     const struct { struct auth_binding_new n; err why; const char *text; } rows[] = {
-        { binding_of("", "worker", user), ERR_BAD, "namespace is invalid; cannot be empty" },
-        { binding_of("ns", "", user), ERR_BAD, "role_name is invalid; cannot be empty" },
-        { binding_of("ns", "worker", ""), ERR_BAD, "user_id is invalid; cannot be empty" },
-        { binding_of("ns", "worker", "a:b"), ERR_BAD, "user_id is invalid; 'a:b' cannot contain ':' character" },
-        { binding_of("ns", "none", user), ERR_NOT_FOUND, "role does not exist; 'ns:none' was not found" },
-        { binding_of("ns", "worker", "nobody"), ERR_NOT_FOUND, "user does not exist; 'nobody' was not found" },
-        { binding_of("nowhere", "worker", user), ERR_NOT_FOUND, "namespace does not exist; 'nowhere' was not found" },
-        { binding_of("nowhere", "read", user), ERR_NOT_FOUND, "namespace does not exist; 'nowhere' was not found" },
-        { binding_of("nowhere", "read", AUTH_ANONYMOUS), ERR_NOT_FOUND,
+        { authtest_binding("", "worker", user), ERR_BAD, "namespace is invalid; cannot be empty" },
+        { authtest_binding("ns", "", user), ERR_BAD, "role_name is invalid; cannot be empty" },
+        { authtest_binding("ns", "worker", ""), ERR_BAD, "user_id is invalid; cannot be empty" },
+        { authtest_binding("ns", "worker", "a:b"), ERR_BAD, "user_id is invalid; 'a:b' cannot contain ':' character" },
+        { authtest_binding("ns", "none", user), ERR_NOT_FOUND, "role does not exist; 'ns:none' was not found" },
+        { authtest_binding("ns", "worker", "nobody"), ERR_NOT_FOUND, "user does not exist; 'nobody' was not found" },
+        { authtest_binding("nowhere", "worker", user), ERR_NOT_FOUND,
+          "namespace does not exist; 'nowhere' was not found" },
+        { authtest_binding("nowhere", "read", user), ERR_NOT_FOUND,
+          "namespace does not exist; 'nowhere' was not found" },
+        { authtest_binding("nowhere", "read", AUTH_ANONYMOUS), ERR_NOT_FOUND,
           "namespace does not exist; 'nowhere' was not found" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_int_equal(auth_binding_create(f->auth, &rows[i].n, id, &note), rows[i].why);
         assert_note(&note, rows[i].text);
     }
-    bind_user(f, "ns", "worker", user);
-    struct auth_binding_new n = binding_of("ns", "worker", user);
+    authtest_bind(f, "ns", "worker", user);
+    struct auth_binding_new n = authtest_binding("ns", "worker", user);
     assert_int_equal(auth_binding_create(f->auth, &n, id, &note), ERR_CONFLICT);
     assert_memory_equal(note.text, "role binding already exists; binding for user '", 47);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_NOT_FOUND);
     assert_memory_equal(note.text, "role binding does not exist; 'ns:", 33);
-    n = binding_of("", "none", user);
+    n = authtest_binding("", "none", user);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_NOT_FOUND);
     assert_note(&note, "role does not exist; '_system:none' was not found");
 }
@@ -408,18 +353,18 @@ static void a_standard_role_can_be_had_in_one_namespace(void **state)
     struct authtest *f = *state;
     struct err_note note;
     authtest_lock(f);
-    make_space(f, "ns", "");
+    authtest_space(f, "ns", "");
     char user[AUTH_ID_BYTES + 1];
-    memcpy(user, make_user(f, "owner"), sizeof user);
+    memcpy(user, authtest_user(f, "owner"), sizeof user);
     uint64_t rows = engine_mem_rows(f->engine, SPACE_AUTH);
-    bind_user(f, "ns", "NamespaceOwner", user);
-    struct auth_secret key = make_key(f, user, "", "");
-    assert_int_equal(ask_key(f, &key, "role.create", "ns"), AUTH_FINE);
-    assert_int_equal(ask_key(f, &key, "role.create", "other"), AUTH_FORBIDDEN);
-    assert_int_equal(ask_key(f, &key, "role.create", ""), AUTH_FORBIDDEN);
-    struct auth_binding_new n = binding_of("ns", "NamespaceOwner", user);
+    authtest_bind(f, "ns", "NamespaceOwner", user);
+    struct auth_secret key = authtest_key(f, user, "", "");
+    assert_int_equal(authtest_ask_key(f, &key, "role.create", "ns"), AUTH_FINE);
+    assert_int_equal(authtest_ask_key(f, &key, "role.create", "other"), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask_key(f, &key, "role.create", ""), AUTH_FORBIDDEN);
+    struct auth_binding_new n = authtest_binding("ns", "NamespaceOwner", user);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
-    assert_int_equal(ask_key(f, &key, "role.create", "ns"), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask_key(f, &key, "role.create", "ns"), AUTH_FORBIDDEN);
     assert_int_equal(auth_apikey_delete(f->auth, str_of(key.id), &note), ERR_OK);
     assert_true(engine_mem_rows(f->engine, SPACE_AUTH) <= rows + 1); /* the count of keys */
 }
@@ -429,128 +374,17 @@ static void bindings_of_a_user_have_an_end(void **state)
     struct authtest *f = *state;
     struct err_note note;
     char user[AUTH_ID_BYTES + 1], id[AUTH_ID_BYTES + 1], name[20];
-    memcpy(user, make_user(f, "busy"), sizeof user);
+    memcpy(user, authtest_user(f, "busy"), sizeof user);
     for (unsigned i = 0; i <= AUTH_GRANTS_MAX; i++) {
         assert_true(snprintf(name, sizeof name, "role%u", i) > 0);
-        make_role(f, AUTH_SYSTEM, name, "queue.list");
-        struct auth_binding_new n = binding_of(AUTH_SYSTEM, name, user);
+        authtest_role(f, AUTH_SYSTEM, name, "queue.list");
+        struct auth_binding_new n = authtest_binding(AUTH_SYSTEM, name, user);
         err why = auth_binding_create(f->auth, &n, id, &note);
         assert_int_equal(why, i < AUTH_GRANTS_MAX ? ERR_OK : ERR_LIMIT);
     }
     assert_note(&note, "role bindings of a user are limited; there are 256 already");
     assert_int_equal(auth_user_delete(f->auth, str_of(user), &note), ERR_OK);
     assert_int_equal(auth_role_delete(f->auth, STR(AUTH_SYSTEM), STR("role0"), &note), ERR_OK);
-}
-
-/* ---- who gives ---- */
-
-static void assert_gives(struct authtest *f, const struct auth_secret *giver, const char *space, const char *role,
-                         const char *user, err want)
-{
-    struct err_note note = { .text = "" };
-    char id[AUTH_ID_BYTES + 1];
-    str field = giver == NULL ? STR_NONE : authtest_bearer(giver->key);
-    struct auth_binding_new n = binding_of(space, role, user);
-    n.giver = &field;
-    if (auth_binding_create(f->auth, &n, id, &note) != want)
-        fail_msg("%s in %s: %s", role, space, note.text);
-    if (want == ERR_OK)
-        assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
-    else
-        assert_memory_equal(note.text, "access denied; ", 15);
-}
-
-static void rights_on_content_are_given_by_who_has_them(void **state)
-{
-    struct authtest *f = *state;
-    char owner[AUTH_ID_BYTES + 1], reader[AUTH_ID_BYTES + 1], user[AUTH_ID_BYTES + 1];
-    authtest_lock(f);
-    make_space(f, "en", "");
-    make_role(f, AUTH_SYSTEM, "edit", "page.write");
-    make_role(f, AUTH_SYSTEM, "keys", "apikey.create");
-    memcpy(owner, make_user(f, "owner"), sizeof owner);
-    memcpy(reader, make_user(f, "reader"), sizeof reader);
-    memcpy(user, make_user(f, "user"), sizeof user);
-    bind_user(f, AUTH_SYSTEM, "NamespaceOwner", owner);
-    bind_user(f, AUTH_SYSTEM, "NamespaceOwner", reader);
-    bind_user(f, "en", "read", reader);
-    struct auth_secret as_owner = make_key(f, owner, "", ""), as_reader = make_key(f, reader, "", "");
-    static const char *const content[] = { "Admin", "admin", "read", "write", "purge", "edit" };
-    for (size_t i = 0; i < COUNT_OF(content); i++) {
-        assert_gives(f, &as_owner, "en", content[i], user, ERR_DENIED);
-        assert_gives(f, &as_owner, AUTH_SYSTEM, content[i], user, ERR_DENIED);
-        assert_gives(f, NULL, "en", content[i], user, ERR_DENIED);
-        assert_gives(f, &as_reader, "en", content[i], user, strcmp(content[i], "read") == 0 ? ERR_OK : ERR_DENIED);
-    }
-    assert_gives(f, &as_owner, "en", "NamespaceOwner", user, ERR_OK);
-    assert_gives(f, &as_owner, "en", "keys", user, ERR_OK); /* asked for in `_system` alone */
-    assert_gives(f, &as_owner, AUTH_SYSTEM, "NamespaceOwner", user, ERR_OK);
-    assert_gives(f, &as_owner, AUTH_SYSTEM, "keys", user, ERR_DENIED);
-    authtest_restart(f, false);
-    assert_gives(f, NULL, "en", "Admin", user, ERR_OK); /* nothing is asked */
-}
-
-/* Asked for before the change, it would be another role: one of the namespace hides the one of `_system`. */
-static void the_role_that_is_bound_is_the_one_that_is_judged(void **state)
-{
-    struct authtest *f = *state;
-    struct err_note note;
-    char owner[AUTH_ID_BYTES + 1];
-    authtest_lock(f);
-    make_space(f, "en", "");
-    make_role(f, AUTH_SYSTEM, "edit", "page.write");
-    make_role(f, "en", "edit", "queue.list");
-    memcpy(owner, make_user(f, "owner"), sizeof owner);
-    bind_user(f, AUTH_SYSTEM, "NamespaceOwner", owner);
-    struct auth_secret key = make_key(f, owner, "", "");
-    assert_gives(f, &key, "en", "edit", owner, ERR_OK);
-    assert_int_equal(auth_role_delete(f->auth, STR("en"), STR("edit"), &note), ERR_OK);
-    assert_gives(f, &key, "en", "edit", owner, ERR_DENIED);
-    assert_int_equal(ask_key(f, &key, "page.write", "en"), AUTH_FORBIDDEN);
-    str gone = authtest_bearer(key.key);
-    struct auth_binding_new n = binding_of("en", "PublicViewer", owner);
-    n.giver = &gone;
-    char id[AUTH_ID_BYTES + 1];
-    assert_int_equal(auth_apikey_delete(f->auth, str_of(key.id), &note), ERR_OK);
-    assert_int_equal(auth_binding_create(f->auth, &n, id, &note), ERR_DENIED);
-    assert_note(&note, "api key does not exist");
-}
-
-static void a_key_of_one_namespace_gives_nothing_elsewhere(void **state)
-{
-    struct authtest *f = *state;
-    struct err_note note;
-    char root[AUTH_ID_BYTES + 1], user[AUTH_ID_BYTES + 1], secret[AUTH_KEY_BYTES_MAX + 1];
-    authtest_lock(f);
-    make_space(f, "ns", "");
-    make_space(f, "en", "");
-    memcpy(root, make_user(f, "root"), sizeof root);
-    memcpy(user, make_user(f, "user"), sizeof user);
-    bind_user(f, AUTH_SYSTEM, "Admin", root);
-    struct auth_secret free_key = make_key(f, root, "", ""), scoped = make_key(f, root, "ns", "");
-    assert_gives(f, &scoped, "ns", "Admin", user, ERR_OK);
-    assert_gives(f, &scoped, "en", "read", user, ERR_DENIED);
-    assert_gives(f, &scoped, AUTH_SYSTEM, "read", user, ERR_DENIED);
-    static const struct { const char *scope; err want; } keys[] = {
-        { "", ERR_DENIED }, { "en", ERR_DENIED }, { "ns", ERR_OK }, { AUTH_SYSTEM, ERR_OK },
-    };
-    for (size_t i = 0; i < COUNT_OF(keys); i++) {
-        str field = authtest_bearer(scoped.key), scope = str_of(keys[i].scope);
-        assert_int_equal(auth_may_give_key(f->auth, field, str_of(root), scope, &note), keys[i].want);
-        struct auth_key_new n = { .roles = { STR("write") }, .roles_count = 1, .space = scope,
-                                  .expires_at = STORE_TIME_NEVER, .giver = &field };
-        struct auth_key made;
-        err want = str_eq(scope, STR("ns")) ? ERR_OK : ERR_DENIED; /* one of `_system` has no scope */
-        assert_int_equal(auth_key_create(f->auth, &n, &made, secret, &note), want);
-        field = authtest_bearer(free_key.key);
-        assert_int_equal(auth_may_give_key(f->auth, field, str_of(root), scope, &note), ERR_OK);
-    }
-    str some = STR("queue.list"), field = authtest_bearer(scoped.key);
-    assert_int_equal(auth_may_give_permissions(f->auth, field, STR(""), &some, 1, &note), ERR_DENIED);
-    assert_note(&note, "access denied; a key of 'ns' alone cannot give what counts elsewhere");
-    assert_int_equal(auth_may_give_permissions(f->auth, field, STR(""), &some, 0, &note), ERR_OK);
-    assert_int_equal(auth_may_open_door(f->auth, field, &note), ERR_DENIED);
-    assert_int_equal(auth_may_open_door(f->auth, authtest_bearer(free_key.key), &note), ERR_OK);
 }
 
 static err drop_space(struct engine_txn *t, void *ctx)
@@ -567,18 +401,18 @@ static void a_binding_without_its_namespace_stays_until_it_is_taken(void **state
     struct err_note note;
     char user[AUTH_ID_BYTES + 1], name[] = "en";
     authtest_lock(f);
-    make_space(f, name, "");
-    memcpy(user, make_user(f, "user"), sizeof user);
-    bind_user(f, name, "read", user);
-    struct auth_secret key = make_key(f, user, "", "");
+    authtest_space(f, name, "");
+    memcpy(user, authtest_user(f, "user"), sizeof user);
+    authtest_bind(f, name, "read", user);
+    struct auth_secret key = authtest_key(f, user, "", "");
     const struct engine_update drop = { .decide = drop_space, .ctx = name };
     assert_int_equal(engine_submit_wait(f->engine, &drop), ERR_OK);
     authtest_restart(f, true);
     assert_int_equal(auth_space_find(f->auth, str_of(name), &note), ERR_NOT_FOUND);
-    assert_int_equal(ask_key(f, &key, "page.read", name), AUTH_FINE);
-    struct auth_binding_new n = binding_of(name, "read", user);
+    assert_int_equal(authtest_ask_key(f, &key, "page.read", name), AUTH_FINE);
+    struct auth_binding_new n = authtest_binding(name, "read", user);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
-    assert_int_equal(ask_key(f, &key, "page.read", name), AUTH_FORBIDDEN);
+    assert_int_equal(authtest_ask_key(f, &key, "page.read", name), AUTH_FORBIDDEN);
 }
 
 /* ---- the door ---- */
@@ -589,7 +423,7 @@ static void taking_the_binding_of_anonymous_closes_the_door_for_good(void **stat
     struct err_note note;
     bool open = true;
     assert_int_equal(authtest_ask(f, STR_NONE, "user.create", STR("")), AUTH_FINE);
-    struct auth_binding_new n = binding_of(AUTH_SYSTEM, "Admin", AUTH_ANONYMOUS);
+    struct auth_binding_new n = authtest_binding(AUTH_SYSTEM, "Admin", AUTH_ANONYMOUS);
     assert_int_equal(auth_binding_delete(f->auth, &n, &note), ERR_OK);
     assert_int_equal(authtest_ask(f, STR_NONE, "user.create", STR("")), AUTH_NO_KEY);
     authtest_restart(f, true);
@@ -611,10 +445,10 @@ static void without_checks_a_store_has_its_system_namespace_alone(void **state)
     assert_int_equal(engine_mem_rows(f->engine, SPACE_AUTH), 2); /* it and the count */
     authtest_restart(f, false);
     assert_int_equal(engine_mem_rows(f->engine, SPACE_AUTH), 2);
-    make_space(f, "ns", "");
-    make_role(f, "ns", "worker", "queue.lease");
-    bind_user(f, "ns", "worker", make_user(f, "somebody"));
-    struct auth_binding_new n = binding_of("ns", "Admin", "x");
+    authtest_space(f, "ns", "");
+    authtest_role(f, "ns", "worker", "queue.lease");
+    authtest_bind(f, "ns", "worker", authtest_user(f, "somebody"));
+    struct auth_binding_new n = authtest_binding("ns", "Admin", "x");
     char id[AUTH_ID_BYTES + 1];
     assert_int_equal(auth_binding_create(f->auth, &n, id, &note), ERR_NOT_FOUND);
     authtest_restart(f, true); /* checks come: the door is open as on any new store */
@@ -649,9 +483,6 @@ int main(void)
         TEST(bindings_are_refused_with_the_contracts_words),
         TEST(a_standard_role_can_be_had_in_one_namespace),
         TEST(bindings_of_a_user_have_an_end),
-        TEST(rights_on_content_are_given_by_who_has_them),
-        TEST(the_role_that_is_bound_is_the_one_that_is_judged),
-        TEST(a_key_of_one_namespace_gives_nothing_elsewhere),
         TEST(a_binding_without_its_namespace_stays_until_it_is_taken),
         TEST(taking_the_binding_of_anonymous_closes_the_door_for_good),
         TEST(without_checks_a_store_has_its_system_namespace_alone),
