@@ -139,22 +139,18 @@ static void answer_kept(struct transform *t)
 }
 
 /* The job that stores and what was stored are told of in any order. */
-static void keep_over(struct transform *t)
+static void keep_over(void *ctx)
 {
+    struct transform *t = ctx;
     if (--t->open == 0)
         answer_kept(t);
-}
-
-static void put_posted(void *ctx)
-{
-    keep_over(ctx);
 }
 
 static void put_done(struct page_put *put, err why)
 {
     struct transform *t = CONTAINER_OF(put, struct transform, put);
     t->why = why;
-    loop_post(t->app->loop, put_posted, t);
+    loop_post(t->app->loop, keep_over, t);
 }
 
 static err keep(struct transform *t)
