@@ -271,21 +271,24 @@ def a_full_redis_refuses_whole_and_costs_sharing_alone(binary):
 
 
 def _evicting(binary, policy):
-    """So many displays that Redis has to evict; what was evicted is made anew and never mixed."""
+    """So many displays that Redis has to evict; what was evicted is made anew, at most once each time, and never mixed.
+    A server gives back what it holds; but it holds a list only when its flight has ended and its requests are answered.
+    One that comes in between finds neither: how many do is a matter of scheduling."""
     with Redis('--maxmemory-policy', policy) as redis, Cluster(binary, 2, redis=redis) as c:
         used = int(next(line for line in redis('INFO', 'memory').decode().split() if line.startswith('used_memory:'))
                    .partition(':')[2])
         redis('CONFIG', 'SET', 'maxmemory', used + 300000)
-        many, twice = range(600), 0
+        many = range(600)
         for start in range(0, len(many), 100):
             got = _by_display(c, many[start:start + 100], positions=2, server=0)
             for answers in got.values():
                 eq({answer.status for answer in answers}, {200})
                 _never_mixed(answers)
-                twice += len({answer.headers['List-Version'] for answer in answers}) > 1
-        check(twice <= 6, f'{twice} displays lost their list in the moment between two requests')
+        made = c.generator.count()
         stats = dict(line.split(':') for line in redis('INFO', 'stats').decode().split() if ':' in line)
-        check(int(stats['evicted_keys']) > 0, 'it had to evict')
+        evicted = int(stats['evicted_keys'])
+        check(evicted > 0, 'it had to evict')
+        check(made <= len(many) + evicted, f'{made} made, {evicted} evicted')
         check(len(redis.records()) < 600, 'some are gone')
         calls = c.generator.count()
         versions = [(c.get(1, f'/d{d}/1'), c.get(1, f'/d{d}/2')) for d in range(0, 600, 20)]
