@@ -351,7 +351,7 @@ void flight_core_finish(struct flight_core *c, mono now, struct flight *f, const
     else
         (void)outcomes_add(&c->ready, r->why, r->value, r->note); /* nobody's: the value is let go in its turn */
     if (r->why == ERR_OK)
-        c->stats.made += !f->arrived, flight_errors_forget(&c->errors, flight_key(f));
+        c->stats.made += f->made != FLIGHT_REMOTE, flight_errors_forget(&c->errors, flight_key(f));
     else
         c->stats.failed++;
     INVARIANT(c->stats.making > 0);

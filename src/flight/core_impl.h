@@ -28,7 +28,7 @@ struct flight {
     struct waiters waiters;
     struct share_call *share;               /* takes part across servers; loop thread sets it */
     uint64_t fence;
-    bool arrived;                           /* its value was made elsewhere */
+    enum flight_detail made;                /* LED: here; REMOTE: elsewhere; DEGRADED: here, see flight_alone */
     enum flight_detail detail;              /* of its waiters, when not how they came */
     char version[FLIGHT_VERSION_BYTES_MAX + 1];
     bool current;                           /* in the map */

@@ -65,14 +65,23 @@ void flight_detail_set(struct flight *f, enum flight_detail detail)
     f->detail = detail;
 }
 
-bool flight_arrived(const struct flight *f)
+enum flight_detail flight_made(const struct flight *f)
 {
-    return f->arrived;
+    return f->made;
 }
 
-void flight_arrived_set(struct flight *f)
+void flight_made_set(struct flight *f, enum flight_detail made)
 {
-    f->arrived = true;
+    f->made = made;
+}
+
+void flight_alone(struct flight *f)
+{
+    MAGIC_CHECK(f, FLIGHT_MAGIC);
+    INVARIANT(f->made == FLIGHT_REMOTE);
+    INVARIANT(f->share == NULL);
+    flight_lease_set(f, 0, STR_NONE);
+    flight_made_set(f, FLIGHT_DEGRADED);
 }
 
 unsigned flight_core_todo(struct flight_core *c, struct flight_todo *out, unsigned max)

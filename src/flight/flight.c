@@ -291,7 +291,7 @@ void flight_finish(struct flight *f, err why, struct flight_value *value, bool k
     if (flight_call_of(f) != NULL)
         share_made(flight_call_of(f), &r);
     else
-        flight_end_now(f, &r, flight_arrived(f) ? FLIGHT_REMOTE : FLIGHT_LED);
+        flight_end_now(f, &r, flight_made(f));
 }
 
 void flights_each(struct flights *fs, bool (*each)(void *ctx, const struct flight_seen *s), void *ctx)

@@ -117,6 +117,9 @@ struct flight_maker {
 uint64_t flight_fence(const struct flight *f);
 /* The token of that lease, which is the version of its value; empty: made without. */
 str flight_version(const struct flight *f);
+/* Inside accept, before flight_finish: what came is of no use here. The value is made here after all, as without Redis:
+ * no fence, no version, FLIGHT_DEGRADED. */
+void flight_alone(struct flight *f);
 str flight_key(const struct flight *f);
 /* Deadline of the computation. */
 mono flight_deadline(const struct flight *f);

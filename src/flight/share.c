@@ -113,7 +113,7 @@ static void end_theirs(struct share_call *c, const struct share_news *n)
     struct flight_arrival a = n->value;
     struct flight *f = leave_flight(c);
     flight_lease_set(f, n->fence, a.version);
-    flight_arrived_set(f);
+    flight_made_set(f, FLIGHT_REMOTE);
     m->share.accept(f, &a, m->ctx);
     maybe_free(c);
 }

@@ -24,7 +24,8 @@ void flight_call_set(struct flight *f, struct share_call *c);
 void flight_lease_set(struct flight *f, uint64_t fence, str token);
 /* What its waiters are told when it is neither LED nor WAITED. Under the lock of flights. */
 void flight_detail_set(struct flight *f, enum flight_detail detail);
-void flight_arrived_set(struct flight *f);
-bool flight_arrived(const struct flight *f);
+/* Where its value was made, when no call of ours ends it. */
+void flight_made_set(struct flight *f, enum flight_detail made);
+enum flight_detail flight_made(const struct flight *f);
 
 #endif

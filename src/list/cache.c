@@ -138,14 +138,20 @@ void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark
         free(e);
 }
 
-static bool is_held(const struct list_cache *c, const struct entry *e, mono now)
+static bool is_valid(const struct list_cache *c, const struct entry *e, mono now)
 {
     return e->cuts == c->cuts && list_fresh_ms(e->value, now) > 0;
 }
 
-static bool is_answered(const struct entry *e, mono now, bool alone)
+static bool is_held(const struct list_cache *c, const struct entry *e, mono now)
 {
-    return e->until.ns > now.ns && (alone || mono_add_ms(e->value->at, LIST_CACHE_MS).ns > now.ns);
+    return !e->value->unlike && is_valid(c, e, now);
+}
+
+static bool is_answered(const struct list_cache *c, const struct entry *e, mono now, bool alone)
+{
+    bool young = mono_add_ms(e->value->at, LIST_CACHE_MS).ns > now.ns;
+    return e->until.ns > now.ns && (alone || young || (e->value->unlike && is_valid(c, e, now)));
 }
 
 struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now, bool alone)
@@ -153,10 +159,10 @@ struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id,
     struct list_value *v = NULL;
     pthread_mutex_lock(&c->lock);
     struct entry *e = *link_of(c, id);
-    if (e != NULL && is_answered(e, now, alone)) {
+    if (e != NULL && is_answered(c, e, now, alone)) {
         v = e->value;
         (void)flight_value_ref(&v->v); /* the caller's */
-    } else if (e != NULL && !is_held(c, e, now)) {
+    } else if (e != NULL && !is_valid(c, e, now)) {
         take_out(c, e);
     }
     pthread_mutex_unlock(&c->lock);

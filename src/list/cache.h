@@ -22,8 +22,8 @@ uint64_t list_cache_turn(struct list_cache *c);
 /* In place of what is there; not when the mark is old, what is there has a later turn, or now is not before until. */
 void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until);
 /* With a reference; NULL. get: may be answered, for LIST_CACHE_MS at most unless alone, which says that nobody else can
- * be asked: what was made without Redis must not be shown beside what the others have once it is back. held: is fresh
- * and may be given back. */
+ * be asked: what was made without Redis must not be shown beside what the others have once it is back; but of one that
+ * is unlike theirs they have nothing that could be shown here. held: is fresh and may be given back. */
 struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id, mono now, bool alone);
 struct list_value *list_cache_held(struct list_cache *c, const unsigned char *id, mono now);
 void list_cache_cut(struct list_cache *c);

@@ -24,6 +24,8 @@ struct lists *lists_new(const struct lists_opts *opts)
     for (unsigned i = 0; i < opts->buckets_count; i++)
         l->buckets[i] = opts->buckets[i];
     l->opts.buckets = l->buckets;
+    l->told = calloc(opts->buckets_count + 1, sizeof *l->told);
+    INVARIANT(l->told != NULL);
     l->cache = list_cache_new(opts->bytes_max, opts->seed);
     return l;
 }
@@ -37,6 +39,7 @@ void lists_free(struct lists **lp)
     l->magic = 0;
     list_cache_free(&l->cache);
     free(l->buckets);
+    free(l->told);
     free(l);
     *lp = NULL;
 }
@@ -70,15 +73,15 @@ static str key_of(char kind, const unsigned char *id, uint32_t mark, char out[KE
     return (str){ .p = out, .n = KEY_BYTES };
 }
 
-/* Redis knows nothing of it, so what we have is all there is. */
-static bool is_only_ours(const struct lists *l, enum flight_detail detail)
+/* detail: how it was had. DEGRADED: Redis did not take it, so what we have is all there is. */
+static void keep(struct lists *l, const unsigned char *id, uint32_t mark, struct list_value *v,
+                 enum flight_detail detail)
 {
-    return l->opts.shared == NULL || detail == FLIGHT_DEGRADED;
-}
-
-static void keep(struct lists *l, const unsigned char *id, uint32_t mark, struct list_value *v, bool ours)
-{
-    int64_t fresh = v->fresh_ms, ms = ours ? v->stale_ms : fresh < LIST_CACHE_MS ? fresh : LIST_CACHE_MS;
+    if (v->alone)
+        return;
+    int64_t ms = v->fresh_ms < LIST_CACHE_MS ? v->fresh_ms : LIST_CACHE_MS;
+    if (detail == FLIGHT_DEGRADED)
+        ms = v->stale_ms;
     list_cache_put(l->cache, id, mark, v, mono_add_ms(v->at, ms));
 }
 
@@ -103,7 +106,7 @@ static void refreshed(struct flight_waiter *w, err why, struct flight_value *val
     struct refresh *f = CONTAINER_OF(w, struct refresh, waiter);
     (void)note; /* counted as failed; the old one stands */
     if (why == ERR_OK)
-        keep(f->lists, f->id, f->mark, list_value_of(value), is_only_ours(f->lists, w->detail));
+        keep(f->lists, f->id, f->mark, list_value_of(value), w->detail);
     free(f);
 }
 
@@ -156,7 +159,7 @@ static void flown(struct flight_waiter *w, err why, struct flight_value *value, 
     r->detail = w->detail;
     r->retry_after_ms = w->retry_after_ms;
     if (v != NULL)
-        keep(l, r->id, r->mark, v, is_only_ours(l, w->detail));
+        keep(l, r->id, r->mark, v, w->detail);
     if (v != NULL && v->refresh)
         refresh(l, r);
     r->done(r, why, v, note);
@@ -237,6 +240,6 @@ void lists_redis(struct lists *l, bool up, bool fresh)
 void lists_stats_get(struct lists *l, struct lists_stats *out)
 {
     *out = (struct lists_stats){ .here = l->here, .asked = l->asked, .made = l->made, .failed = l->failed,
-                                 .refused = l->refused, .refreshes = l->refreshes };
+                                 .refused = l->refused, .refreshes = l->refreshes, .unlike = l->unlike };
     list_cache_size(l->cache, &out->kept, &out->kept_bytes);
 }

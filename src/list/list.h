@@ -11,6 +11,8 @@
  * back by whoever is asked for it, so that late requests see the same list. A drop empties that on every connected
  * server, and ends the pause after an error; one that was cut off lets go of what it held, since it may have missed a
  * drop.
+ *   What Redis has may be no list by this server's rules: then it makes its own, which stays here. It is answered while
+ * it is fresh and no drop may have been missed, and neither given to Redis nor is the other's replaced.
  *   Of two lists made here without Redis the one that was begun last stays, whichever ends first.
  * Source: the article on coalescing in Redis; contract after notes flights.md 3.
  * Thread: any, but new, stop and free: the loop's. */
@@ -30,6 +32,7 @@ enum {
     LIST_VALUE_BYTES_MAX = 2048,   /* of one param */
     LIST_DISPLAY_BYTES_MAX = 128,
     LIST_CACHE_MS = 5000,
+    LIST_TELL_MS = 60000,          /* between two lines about lists of one bucket that are unlike */
 };
 
 struct list_bucket_opts {
@@ -77,6 +80,8 @@ struct list_value {
     mono at;                              /* when it came here */
     int64_t fresh_ms, stale_ms, age_ms;   /* then */
     bool refresh;                         /* it asked for its successor */
+    bool alone;                           /* made here without the others; kept by its maker */
+    bool unlike;                          /* alone because what Redis has is no list of this bucket */
     uint64_t turn;                        /* at this server: made alone, when it was begun; else, when it came */
     str json;                             /* the whole array */
     unsigned count;
@@ -124,7 +129,7 @@ void list_drop(struct lists *l, struct list_request *r, void (*done)(void *ctx, 
 void lists_dropped(struct lists *l, const unsigned char *id);
 void lists_redis(struct lists *l, bool up, bool fresh);
 
-struct lists_stats { uint64_t here, asked, made, failed, refused, kept, kept_bytes, refreshes; };
+struct lists_stats { uint64_t here, asked, made, failed, refused, kept, kept_bytes, refreshes, unlike; };
 void lists_stats_get(struct lists *l, struct lists_stats *out);
 
 #endif

@@ -6,12 +6,14 @@
 #include "list/cache.h"
 #include "list/list.h"
 
+struct list_told { mono at; uint64_t count; }; /* of a bucket: the last line; lists unlike since */
 struct lists {
     uint32_t magic;
     struct lists_opts opts;
     struct list_bucket_opts *buckets;
+    struct list_told *told;          /* as many; loop thread */
     struct list_cache *cache;
-    _Atomic uint64_t here, asked, made, failed, refused, refreshes;
+    _Atomic uint64_t here, asked, made, failed, refused, refreshes, unlike;
     _Atomic uint64_t alone;          /* names versions made without Redis */
 };
 #define LISTS_MAGIC 0x11575001u

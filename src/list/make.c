@@ -40,10 +40,10 @@ static void name_version(struct lists *l, struct list_value *v, str version)
     (void)snprintf(v->version, sizeof v->version, "%llu.alone%llu", us, (unsigned long long)++l->alone); /* fits */
 }
 
-/* No other server can have it, nor will. */
-static bool is_alone(const struct list_make *m)
+/* Then nobody else has what is made. A look makes nothing, and has none either. */
+static bool has_no_lease(const struct list_make *m)
 {
-    return m->unlike || flight_version(m->flight).n == 0;
+    return flight_version(m->flight).n == 0;
 }
 
 static void take_reply(struct list_make *m)
@@ -62,13 +62,15 @@ static void take_reply(struct list_make *m)
         finish_error(m, why == ERR_BAD ? ERR_CORRUPT : why, &note);
         return;
     }
-    name_version(l, v, m->unlike ? STR_NONE : flight_version(m->flight));
+    name_version(l, v, flight_version(m->flight));
+    v->alone = has_no_lease(m);
+    v->unlike = m->unlike;
     v->at = clock_mono(l->opts.clock);
     v->fresh_ms = m->bucket->ttl_ms;
     v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
     l->made++;
-    v->turn = is_alone(m) ? m->turn : list_cache_turn(l->cache); /* under a lease Redis has the order */
-    if (is_alone(m)) /* whoever asked may have left, and nobody else has it */
+    v->turn = v->alone ? m->turn : list_cache_turn(l->cache); /* under a lease Redis has the order */
+    if (v->alone) /* whoever asked may have left */
         list_cache_put(l->cache, m->id, m->mark, v, mono_add_ms(v->at, v->stale_ms));
     flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
 }
@@ -92,7 +94,7 @@ static bool is_here_by_now(struct list_make *m)
 {
     struct lists *l = m->lists;
     mono now = clock_mono(l->opts.clock);
-    struct list_value *v = m->anew || !is_alone(m) ? NULL : list_cache_get(l->cache, m->id, now, true);
+    struct list_value *v = m->anew || !has_no_lease(m) ? NULL : list_cache_get(l->cache, m->id, now, true);
     if (v == NULL)
         return false;
     if (list_fresh_ms(v, now) > 0) {
@@ -184,6 +186,22 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
     return buf_status(out);
 }
 
+static void tell_unlike(struct list_make *m, const struct err_note *note)
+{
+    struct lists *l = m->lists;
+    INVARIANT(m->bucket >= l->buckets && m->bucket < l->buckets + l->opts.buckets_count);
+    struct list_told *told = &l->told[m->bucket - l->buckets];
+    mono now = clock_mono(l->opts.clock);
+    l->unlike++;
+    told->count++;
+    if (told->at.ns != 0 && mono_add_ms(told->at, LIST_TELL_MS).ns > now.ns)
+        return;
+    log_event(l->opts.log, LOG_WARN, "list.unlike", LOG_CSTR("bucket", m->bucket->name),
+              LOG_STR("display", m->display), LOG_CSTR("note", note->text), LOG_INT("count", told->count),
+              LOG_CSTR("what", "what Redis has is no list by this server's rules for the bucket; made here"));
+    *told = (struct list_told){ .at = now };
+}
+
 static void make_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
 {
     struct list_make *m = ctx;
@@ -191,10 +209,9 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     struct err_note note;
     err why = list_value_parse(m->bucket, a->bytes, &v, &note);
     if (why != ERR_OK) { /* another server has other rules, or somebody wrote into Redis: until that ends, our own */
-        if (m->lists->opts.log != NULL)
-            log_event(m->lists->opts.log, LOG_WARN, "list.unlike", LOG_CSTR("bucket", m->bucket->name),
-                      LOG_STR("display", m->display), LOG_CSTR("note", note.text),
-                      LOG_CSTR("what", "what Redis has is no list by this server's rules for the bucket; made here"));
+        if (!m->only_cached)
+            tell_unlike(m, &note);
+        flight_alone(f);
         m->flight = f;
         m->unlike = true;
         ask_generator(m);
@@ -243,11 +260,11 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
     INVARIANT(m->url.p != NULL); /* LIST_PARAMS_MAX and LIST_VALUE_BYTES_MAX are far below the arena's */
     struct flight_maker maker = {
         .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m, .keep_idle = true,
-        .fresh = r->no_cache, .travels = true, .label = label,
+        .fresh = m->anew, .travels = true, .label = label,
         .source = r->only_cached ? NULL : b, /* a look asks no generator */
         .share = { .fresh_ms = b->ttl_ms, .stale_ms = b->stale_ttl_ms, .early = 1.0, .peek = true,
                    .look = r->only_cached, .not_alone = b->fail_alone, .encode = make_encode, .accept = make_accept,
-                   .held = r->no_cache ? NULL : make_held },
+                   .held = m->anew ? NULL : make_held },
     };
     memcpy(maker.share.id, r->id, sizeof maker.share.id);
     return maker;

@@ -155,8 +155,13 @@ def what_is_no_list_of_ours_in_redis_is_made_here(binary):
             eq(c.get(1, f'/d{n}/1', {'Cache-Control': 'only-if-cached'}).status, 504)
             answer = c.get(1, f'/d{n}/1')
             eq(answer.status, 200, answer.body)
-            check(answer.headers['List-Version'] != version, 'a list of its own')
+            own = answer.headers['List-Version']
+            check(own != version, 'a list of its own')
+            check('detail=degraded' in answer.headers['Cache-Status'], answer.headers['Cache-Status'])
+            eq(c.get(1, f'/d{n}/2').headers['List-Version'], own)
             eq(c.generator.count(), before + 1)
+            others = {c.redis('HGET', key, 'val') for key in c.redis.records()}
+            eq(others, {bad.encode()}, 'what they have is left to them')
         check('list.unlike' in c.servers[1].stderr(), 'it is told')
 
 

@@ -37,6 +37,7 @@ struct plan {
     size_t bytes;        /* of the value; 0: a short text */
     bool hold;           /* do not finish before let_go */
     bool keep_error;
+    bool wants_none;     /* of what others made: makes its own */
 };
 
 struct world;
@@ -167,7 +168,15 @@ static err maker_encode(const struct flight_value *v, struct buf *out, void *ctx
 
 static void maker_accept(struct flight *f, const struct flight_arrival *a, void *ctx)
 {
-    (void)ctx;
+    struct node *n = ctx;
+    lock(n->world);
+    bool alone = n->world->plan.wants_none;
+    unlock(n->world);
+    if (alone) {
+        flight_alone(f);
+        maker_start(f, ctx);
+        return;
+    }
     struct flight_value *v = value_new(a->bytes, a->version);
     CONTAINER_OF(v, struct value, v)->refresh = a->refresh;
     flight_finish(f, ERR_OK, v, false, NULL);
@@ -693,6 +702,30 @@ static void a_stale_value_is_answered_and_asks_for_its_refresh(void **state)
     world_end(&w);
 }
 
+static void what_came_and_is_of_no_use_is_made_here_and_counted_so(void **state)
+{
+    (void)state;
+    struct world w;
+    struct flight_stats made;
+    world_begin(&w, NULL);
+    ask(&w, 0, "k", plain);
+    clear(&w);
+    w.plan.wants_none = true;
+    ask(&w, 1, "k", plain);
+    wait_for(&w, &w.done, 1);
+    assert_string_equal(value_of(&w.asked[0])->bytes, "made 2 by node 1");
+    assert_string_equal(value_of(&w.asked[0])->version, "");
+    assert_int_equal(w.asked[0].waiter.detail, FLIGHT_DEGRADED);
+    flights_stats_get(w.nodes[1].flights, &made);
+    assert_int_equal(made.made, 1);
+    clear(&w);
+    w.plan.wants_none = false;
+    ask(&w, 2, "k", plain);
+    wait_for(&w, &w.done, 1);
+    all_are(&w, "made 1 by node 0"); /* it stands */
+    world_end(&w);
+}
+
 static void all_are_told(void **state)
 {
     (void)state;
@@ -747,6 +780,7 @@ int main(void)
         cmocka_unit_test(a_full_redis_refuses_whole_and_costs_only_sharing),
         cmocka_unit_test(no_cache_joins_only_what_begins_later),
         cmocka_unit_test(a_stale_value_is_answered_and_asks_for_its_refresh),
+        cmocka_unit_test(what_came_and_is_of_no_use_is_made_here_and_counted_so),
         cmocka_unit_test(all_are_told),
         cmocka_unit_test(what_is_given_back_is_taken_for_nothing_and_for_what_is_older),
     };

@@ -1,5 +1,6 @@
 #include "stage.h"
 
+#include "base/log.h"
 #include "http/client.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { URL_BYTES = 64, BUCKETS = 4 };
 #define FOREVER_MS ((int64_t)1000 * 3600 * 1000)
@@ -208,8 +210,8 @@ static void node_begin(struct world *w, unsigned number, struct list_bucket_opts
                              .error_max_ms = 60000 };
     n->flights = flights_new(&f);
     struct lists_opts l = { .loop = w->loop, .clock = &w->clock.clock, .client = w->client, .flights = n->flights,
-                            .shared = n->shared, .seed = number, .bytes_max = 1 << 20, .buckets = buckets,
-                            .buckets_count = BUCKETS };
+                            .shared = n->shared, .log = w->log, .seed = number, .bytes_max = 1 << 20,
+                            .buckets = buckets, .buckets_count = BUCKETS };
     n->lists = lists_new(&l);
 }
 
@@ -230,6 +232,9 @@ void stage_begin(struct world *w, unsigned nodes, bool has_redis, unsigned fligh
     w->sysclock = sysclock_new();
     w->clock.clock = (struct clock){ shifted_store, shifted_mono, shifted_wall };
     w->clock.real = sysclock_clock(w->sysclock);
+    w->log_file = tmpfile();
+    assert_non_null(w->log_file);
+    w->log = log_new(fileno(w->log_file), LOG_INFO, LOG_TEXT, &w->clock.clock);
     struct http_client_opts c = { .loop = w->loop, .clock = &w->clock.clock, .user_agent = "lists" };
     w->client = http_client_new(&c);
     struct list_bucket_opts buckets[BUCKETS] = {
@@ -296,6 +301,8 @@ void stage_end(struct world *w)
     w->stopping = true;
     unlock(w);
     rogue_stop(&w->generator);
+    log_free(&w->log);
+    (void)fclose(w->log_file); /* nobody reads it any more */
     loop_free(&w->loop);
     sysclock_free(&w->sysclock);
     if (w->has_redis)
@@ -382,6 +389,18 @@ void stage_get_until(struct world *w, unsigned node, const char *display, unsign
         nanosleep(&tick, NULL);
     }
     fail_msg("not within %d s: call %u", WAIT_S, call);
+}
+
+unsigned stage_told(struct world *w, const char *event)
+{
+    static char text[1 << 16];
+    ssize_t n = pread(fileno(w->log_file), text, sizeof text - 1, 0);
+    assert_in_range(n, 0, sizeof text - 2);
+    text[n] = 0;
+    unsigned count = 0;
+    for (const char *at = strstr(text, event); at != NULL; at = strstr(at + 1, event))
+        count++;
+    return count;
 }
 
 struct lists_stats stage_stats(struct world *w, unsigned node)

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 enum { NODES = 2, ASKED_MAX = 64, PASS_MAX = 16, WAIT_S = 120, TTL_MS = 3600000, STALE_MS = 7200000 };
 #define FOREVER_MS ((int64_t)1000 * 3600 * 1000)
@@ -37,6 +38,8 @@ struct world {
     struct http_client *client;
     struct rogue *generator;
     struct redis_server redis;
+    FILE *log_file;
+    struct log *log;           /* of all servers */
     bool has_redis, was_idle;
     unsigned nodes_count;
     struct node nodes[NODES];
@@ -84,6 +87,8 @@ void stage_get_until(struct world *w, unsigned node, const char *display, unsign
 void stage_drop(struct world *w, unsigned node, const char *display);
 /* All that was asked is done and no longer needed. */
 void stage_forget(struct world *w);
+/* Lines of the log with this event. */
+unsigned stage_told(struct world *w, const char *event);
 struct lists_stats stage_stats(struct world *w, unsigned node);
 /* Times a server has come to have Redis, over all. */
 void stage_wait_ups(struct world *w, unsigned wanted);

@@ -267,6 +267,33 @@ static void what_was_made_alone_is_asked_for_again_when_others_are_back(void **s
     list_cache_free(&c);
 }
 
+static void what_is_unlike_the_others_is_answered_while_it_is_valid_and_never_held(void **state)
+{
+    (void)state;
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    struct list_cached out[2];
+    struct list_value *v = value_new((mono){ 0 }, JSON_BYTES);
+    v->unlike = true;
+    v->fresh_ms = 4 * LIST_CACHE_MS;
+    const mono until = { 8 * LIST_CACHE_MS * NS_PER_MS };
+    uint32_t mark = list_cache_mark(c, id_of(1, id));
+    list_cache_put(c, id, mark, v, until);
+    assert_true(answers(c, 1, 4 * LIST_CACHE_MS - 1, false));
+    assert_null(held(c, 1, 1));
+    assert_int_equal(list_cache_all(c, (mono){ 0 }, out, 2), 0);
+    assert_true(answers(c, 1, 4 * LIST_CACHE_MS, true));   /* alone, as any */
+    assert_false(answers(c, 1, 4 * LIST_CACHE_MS, false)); /* and ends with its freshness else */
+    assert_int_equal(count_of(c), 0);
+    list_cache_put(c, id, mark, v, until);
+    list_cache_cut(c);
+    assert_true(answers(c, 1, LIST_CACHE_MS - 1, false));
+    assert_false(answers(c, 1, LIST_CACHE_MS, false)); /* it may have been dropped */
+    unref(v);
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
 static void what_was_begun_before_does_not_take_the_place(void **state)
 {
     (void)state;
@@ -296,6 +323,7 @@ static void what_was_begun_before_does_not_take_the_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_unlike_the_others_is_answered_while_it_is_valid_and_never_held),
         cmocka_unit_test(what_was_begun_before_does_not_take_the_place),
         cmocka_unit_test(what_was_made_alone_is_asked_for_again_when_others_are_back),
         cmocka_unit_test(what_was_put_is_there_until_its_time),

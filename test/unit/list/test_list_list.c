@@ -364,6 +364,21 @@ static void a_drop_forgets_also_what_is_under_way(void **state)
     stage_end(&w);
 }
 
+static void a_drop_ends_the_pause_after_an_error(void **state)
+{
+    (void)state;
+    struct world w;
+    stage_begin(&w, 1, false, 0);
+    stage_say(&w, 500, "no");
+    assert_int_equal(stage_get(&w, 0, "d")->why, ERR_UNAVAILABLE);
+    stage_say(&w, 200, NULL);
+    assert_int_equal(stage_get(&w, 0, "d")->why, ERR_UNAVAILABLE); /* its generator is not asked again so soon */
+    assert_int_equal(stage_calls(&w), 1);
+    stage_drop(&w, 0, "d");
+    assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 2);
+    stage_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +398,7 @@ int main(void)
         cmocka_unit_test(what_began_later_and_was_quicker_stays),
         cmocka_unit_test(a_new_one_that_is_made_ends_no_pause_after_an_error),
         cmocka_unit_test(a_drop_forgets_also_what_is_under_way),
+        cmocka_unit_test(a_drop_ends_the_pause_after_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,67 @@ static void what_was_dropped_is_not_given_back(void **state)
     stage_end(&w);
 }
 
+static struct asked *get_uneven(struct world *w, unsigned node)
+{
+    return stage_wait(stage_ask(w, node, "d", (struct wish){ .bucket = "uneven" }));
+}
+
+static void what_another_has_and_is_no_list_here_stays_the_others(void **state)
+{
+    (void)state;
+    struct world w;
+    struct flight_stats made;
+    stage_begin(&w, 2, true, 0);
+    const struct asked *theirs = get_uneven(&w, 0);
+    assert_int_equal(theirs->value->count, 3);
+    stage_say(&w, 200, "[{\"link\":\"mine\",\"image\":1}]");
+    const struct asked *ours = get_uneven(&w, 1);
+    assert_int_equal(ours->why, ERR_OK);
+    assert_int_equal(ours->value->count, 1);
+    assert_int_equal(ours->r.detail, FLIGHT_DEGRADED);
+    flights_stats_get(w.nodes[1].flights, &made);
+    assert_int_equal(made.made, 1);
+    stage_advance(&w, LIST_CACHE_MS + 1);
+    const struct asked *again = get_uneven(&w, 1);
+    assert_true(again->r.hit); /* the others' is of no more use than before */
+    assert_string_equal(again->value->version, ours->value->version);
+    assert_string_equal(get_uneven(&w, 0)->value->version, theirs->value->version);
+    tell_redis(&w, "FLUSHALL");
+    assert_string_equal(get_uneven(&w, 1)->value->version, ours->value->version);
+    stage_advance(&w, LIST_CACHE_MS + 1);
+    assert_string_equal(get_uneven(&w, 0)->value->version, theirs->value->version); /* given back: nobody else did */
+    assert_int_equal(stage_calls(&w), 2);
+    stage_advance(&w, TTL_MS);
+    const struct asked *next = get_uneven(&w, 1);
+    assert_false(next->r.hit);
+    assert_string_not_equal(next->value->version, ours->value->version);
+    assert_int_equal(stage_calls(&w), 3);
+    stage_end(&w);
+}
+
+static void many_that_are_unlike_are_told_in_one_line_a_minute(void **state)
+{
+    (void)state;
+    struct world w;
+    stage_begin(&w, 2, true, 0);
+    struct wish uneven = { .bucket = "uneven" };
+    const char *const displays[] = { "a", "b", "c", "d" };
+    for (unsigned i = 0; i < COUNT_OF(displays); i++)
+        assert_int_equal(stage_wait(stage_ask(&w, 0, displays[i], uneven))->why, ERR_OK);
+    stage_say(&w, 200, "[{\"link\":\"mine\",\"image\":1}]");
+    struct wish look = { .bucket = "uneven", .only_cached = true };
+    assert_int_equal(stage_wait(stage_ask(&w, 1, "a", look))->why, ERR_NOT_FOUND); /* makes none: of no interest */
+    for (unsigned i = 0; i < COUNT_OF(displays); i++) {
+        if (i == COUNT_OF(displays) - 1)
+            stage_advance(&w, LIST_TELL_MS);
+        assert_int_equal(stage_wait(stage_ask(&w, 1, displays[i], uneven))->why, ERR_OK);
+        assert_int_equal(stage_stats(&w, 1).unlike, i + 1);
+    }
+    assert_int_equal(stage_told(&w, " list.unlike "), 2);
+    assert_int_equal(stage_told(&w, " count=3 "), 1);
+    stage_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +190,8 @@ int main(void)
         cmocka_unit_test(an_emptied_redis_gets_back_what_is_still_fresh),
         cmocka_unit_test(of_two_lists_given_back_the_newer_stands),
         cmocka_unit_test(what_was_dropped_is_not_given_back),
+        cmocka_unit_test(what_another_has_and_is_no_list_here_stays_the_others),
+        cmocka_unit_test(many_that_are_unlike_are_told_in_one_line_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
