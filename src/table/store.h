@@ -11,14 +11,6 @@ enum { SPACE_KEY_NUMBER = 'N', SPACE_KEY_DROPPED = 'D', SPACE_KEY_SCHEMA = 'S',
        SPACE_KEY_FILL = 'F', SPACE_KEY_UNINDEX = 'X', SPACE_KEY_TRIM = 'T' }; /* first byte in SPACE_SCHEMA; the
                             latter: index_fill.c, trim_upkeep.c */
 
-struct tables {
-    uint32_t magic;
-    struct engine *engine;
-    struct clock *clock;
-    atomic_uint_least64_t puts, deletes, gets, expired, dropped_rows, damaged;
-};
-#define TABLES_MAGIC 0x7ab1e500u
-
 /* A key or bound built in place; failed: longer than a row's key may be. */
 struct key_buf { char bytes[ENGINE_KEY_BYTES_MAX]; size_t n; };
 static inline str key_buf_str(const struct key_buf *k)
@@ -27,6 +19,15 @@ static inline str key_buf_str(const struct key_buf *k)
 }
 /* Empties k when s is too long: false. */
 bool key_buf_set(struct key_buf *k, str s);
+
+struct tables {
+    uint32_t magic;
+    struct engine *engine;
+    struct clock *clock;
+    struct key_buf trimmed;    /* the upkeep's: where its next job is looked for (trim_upkeep.c) */
+    atomic_uint_least64_t puts, deletes, gets, expired, dropped_rows, damaged;
+};
+#define TABLES_MAGIC 0x7ab1e500u
 
 /* The whole blob in the arena, its hash checked. ERR_AGAIN only when now. */
 MUST_CHECK err store_blob(struct engine *e, const struct engine_blob *blob, struct arena *a, bool now, str *out);

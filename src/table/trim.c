@@ -1,6 +1,5 @@
 #include "table/trim.h"
 
-#include "codec/json.h"
 #include "table/key.h"
 #include "table/row.h"
 
@@ -8,129 +7,6 @@
 
 #define TICKS_PER_S ((uint64_t)10000000)
 #define TICKS_AT_1970 ((uint64_t)0x01b21dd213814000)
-
-/* ---- from JSON ---- */
-
-static bool has_version(const struct schema *s)
-{
-    const struct schema_attr *last = s->range_count == 0 ? NULL : &s->attrs[s->range[s->range_count - 1]];
-    return last != NULL && last->kind.type == TYPE_TIMEUUID && last->desc;
-}
-
-static err refuse(struct err_note *note, const char *what)
-{
-    err_note_set(note, "revisionRetentionPolicy: %s", what);
-    return ERR_BAD;
-}
-
-static bool whole_in(const json_t *json, const char *name, int64_t least, int64_t most, int64_t *out)
-{
-    const json_t *value = json_object_get(json, name);
-    if (value == NULL)
-        return true;
-    *out = json_integer_value(value);
-    return json_is_integer(value) && *out >= least && *out <= most;
-}
-
-static err numbers_read(const json_t *json, struct schema_policy *p, int64_t *ttl_s, struct err_note *note)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
-        static const char *const known[] = { "type", "count", "grace_ttl", "interval", "ttl" };
-        unsigned i = 0;
-        while (i < COUNT_OF(known) && strcmp(known[i], key) != 0)
-            i++;
-        if (i == COUNT_OF(known)) {
-            err_note_set(note, "revisionRetentionPolicy.%s is unknown", key);
-            return ERR_BAD;
-        }
-    }
-    if (!whole_in(json, "count", 1, TABLE_KEEP_MAX, &p->count))
-        return refuse(note, "count must be a whole number from 1 to 1000");
-    if (!whole_in(json, "grace_ttl", 0, TABLE_TTL_S_MAX, &p->grace_ttl_s) ||
-        !whole_in(json, "interval", 1, TABLE_TTL_S_MAX, &p->interval_s) ||
-        !whole_in(json, "ttl", 1, TABLE_TTL_S_MAX, ttl_s))
-        return refuse(note, "grace_ttl, interval and ttl must be whole numbers of seconds, to 20 years");
-    return ERR_OK;
-}
-
-/* Is what the kind needs there, and does the key allow it? */
-static err policy_check(const struct schema *s, const struct schema_policy *p, struct err_note *note)
-{
-    bool versions = has_version(s);
-    switch (p->kind) {
-    case POLICY_ALL:
-        return ERR_OK;
-    case POLICY_LATEST:
-    case POLICY_INTERVAL:
-        if (p->count == 0 || p->grace_ttl_s < 0 || (p->kind == POLICY_INTERVAL && p->interval_s == 0))
-            return refuse(note, "latest needs count and grace_ttl, interval needs interval too");
-        return versions ? ERR_OK : refuse(note, "the last range attribute must be a timeuuid, descending");
-    case POLICY_LATEST_HASH:
-        if (s->indexes_count > 0)
-            return refuse(note, "latest_hash goes not with secondaryIndexes");
-        return s->range_count > (versions ? 1u : 0u)
-                   ? ERR_OK : refuse(note, "latest_hash needs a range attribute besides the version");
-    }
-    return ERR_OK;
-}
-
-err trim_read(const json_t *json, struct schema *s, struct err_note *note)
-{
-    static const struct { const char *name; enum schema_policy_kind kind; } kinds[] = {
-        { "all", POLICY_ALL }, { "ttl", POLICY_ALL }, { "latest", POLICY_LATEST }, { "interval", POLICY_INTERVAL },
-        { "latest_hash", POLICY_LATEST_HASH } };
-    struct schema_policy p = { .grace_ttl_s = -1 };
-    int64_t ttl_s = 0;
-    if (json == NULL || json_is_null(json) || (json_is_object(json) && json_object_size(json) == 0))
-        return ERR_OK;
-    const char *type = json_body_word(json_object_get(json, "type"));
-    unsigned i = 0;
-    while (type != NULL && i < COUNT_OF(kinds) && strcmp(kinds[i].name, type) != 0)
-        i++;
-    if (type == NULL || i == COUNT_OF(kinds))
-        return refuse(note, "type must be all, latest, latest_hash, interval or ttl");
-    p.kind = kinds[i].kind;
-    err e = numbers_read(json, &p, &ttl_s, note);
-    if (e == ERR_OK && strcmp(type, "ttl") == 0 && ttl_s == 0)
-        e = refuse(note, "ttl needs ttl");
-    if (e == ERR_OK)
-        e = policy_check(s, &p, note);
-    if (e != ERR_OK)
-        return e;
-    if (p.kind == POLICY_LATEST_HASH && p.grace_ttl_s < 0)
-        p.grace_ttl_s = 1; /* as the peer */
-    if (strcmp(type, "ttl") == 0 && (s->ttl_s == 0 || ttl_s < s->ttl_s))
-        s->ttl_s = ttl_s;
-    s->policy = p;
-    return ERR_OK;
-}
-
-/* ---- bytes ---- */
-
-void trim_pack(struct buf *b, const struct schema *s)
-{
-    buf_put_u8(b, (uint8_t)s->policy.kind);
-    buf_put_be64(b, (uint64_t)s->policy.count);
-    buf_put_be64(b, (uint64_t)s->policy.grace_ttl_s);
-    buf_put_be64(b, (uint64_t)s->policy.interval_s);
-}
-
-bool trim_unpack(struct cursor *c, struct schema *s)
-{
-    uint8_t kind = cursor_u8(c);
-    if (kind > POLICY_LATEST_HASH)
-        return false;
-    s->policy = (struct schema_policy){ .kind = (enum schema_policy_kind)kind };
-    s->policy.count = (int64_t)cursor_be64(c);
-    s->policy.grace_ttl_s = (int64_t)cursor_be64(c);
-    s->policy.interval_s = (int64_t)cursor_be64(c);
-    bool sane = s->policy.count >= 0 && s->policy.count <= TABLE_KEEP_MAX &&
-                (kind == POLICY_ALL || s->policy.grace_ttl_s >= 0) && s->policy.grace_ttl_s <= TABLE_TTL_S_MAX &&
-                s->policy.interval_s >= 0 && s->policy.interval_s <= TABLE_TTL_S_MAX;
-    return !c->failed && sane && policy_check(s, &s->policy, NULL) == ERR_OK;
-}
 
 /* ---- ends of rows ---- */
 
@@ -193,7 +69,8 @@ static err end_move(struct engine_txn *t, str key, store_time wanted)
 
 enum {
     TRIM_LOOKS_MAX = 64,  /* alive rows behind those that stay, looked at by one put */
-    TRIM_PASSED_MAX = 64, /* rows that end by themselves and do not count; more do */
+    TRIM_PASSED_MAX = 64, /* rows before them that end by themselves and do not count, by one put or delete */
+    TRIM_WALK_ROWS = 1024 /* either, by one step of the upkeep */
 };
 
 struct group {
@@ -201,11 +78,12 @@ struct group {
     int64_t keep;
     store_time now, expiry;    /* of a row that falls out now */
     str written;               /* a put's row, or empty */
-    str seen;                  /* rows before it that do not stay were seen to */
-    unsigned looks_max, changes_max; /* the former: of rows that do not stay */
+    str seen;                  /* rows before it were seen to, counted tells how many stay; or empty */
+    unsigned passed_max, looks_max, changes_max;
     /* found */
-    struct key_buf at;         /* the row looked at last */
-    unsigned looks, changes;
+    struct key_buf at;         /* the row looked at last, when any was */
+    int64_t counted;
+    unsigned looks, changes, fell;
     bool written_stays, over;
     struct buf moves;          /* of each change be16 size and key, and the end wanted as be64 */
 };
@@ -239,7 +117,7 @@ static err alive_next(struct engine_cursor *c, store_time now, struct key_buf *k
 static err group_stay(struct engine_cursor *c, struct engine_view *v, struct group *g)
 {
     unsigned passed = 0;
-    for (int64_t counted = 0; counted < g->keep;) {
+    while (g->counted < g->keep && passed < g->passed_max && g->changes < g->changes_max) {
         struct row_head head;
         store_time own;
         err e = alive_next(c, g->now, &g->at, &head);
@@ -249,10 +127,12 @@ static err group_stay(struct engine_cursor *c, struct engine_view *v, struct gro
             return e;
         g->looks++;
         g->written_stays |= str_eq(key_buf_str(&g->at), g->written);
-        if (!store_time_before(g->expiry, own) && passed++ < TRIM_PASSED_MAX)
+        if (!store_time_before(g->expiry, own)) {
+            passed++;
             continue;
-        counted++;
-        if (store_time_before(head.expiry, own) && g->changes < g->changes_max)
+        }
+        g->counted++;
+        if (store_time_before(head.expiry, own))
             move_add(g, STORE_TIME_NEVER);
     }
     return ERR_OK;
@@ -261,27 +141,27 @@ static err group_stay(struct engine_cursor *c, struct engine_view *v, struct gro
 /* The rows behind them. */
 static err group_fall(struct engine_cursor *c, struct group *g)
 {
-    err e = ERR_OK;
-    if (str_cmp(g->seen, key_buf_str(&g->at)) > 0)
-        engine_cursor_seek(c, g->seen);
     for (unsigned i = 0; i < g->looks_max && g->changes < g->changes_max; i++) {
         struct row_head head;
-        e = alive_next(c, g->now, &g->at, &head);
+        err e = alive_next(c, g->now, &g->at, &head);
         if (e != ERR_OK)
             return e;
         g->looks++;
-        if (store_time_before(g->expiry, head.expiry))
-            move_add(g, g->expiry);
+        if (!store_time_before(g->expiry, head.expiry))
+            continue;
+        g->fell++;
+        move_add(g, g->expiry);
     }
-    return e;
+    return ERR_OK;
 }
 
 static err group_walk(struct engine_view *v, struct group *g)
 {
-    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&g->from), .until = key_buf_str(&g->until) };
+    str from = g->seen.n > 0 ? g->seen : key_buf_str(&g->from);
+    struct engine_range range = { .space = SPACE_ROW, .from = from, .until = key_buf_str(&g->until) };
     struct engine_cursor *c = engine_cursor_open(v, &range);
     err e = group_stay(c, v, g);
-    if (e == ERR_OK)
+    if (e == ERR_OK && g->counted == g->keep)
         e = group_fall(c, g);
     engine_cursor_close(&c);
     g->over = e == ERR_NOT_FOUND;
@@ -301,14 +181,6 @@ static err group_trim(struct engine_txn *t, struct group *g)
     }
     buf_fini(&g->moves);
     return e;
-}
-
-/* The first ticks of the interval these are in. */
-static uint64_t interval_start(uint64_t ticks, uint64_t interval)
-{
-    uint64_t past = ticks >= TICKS_AT_1970 ? (ticks - TICKS_AT_1970) % interval
-                                           : (interval - (TICKS_AT_1970 - ticks) % interval) % interval;
-    return ticks > past ? ticks - past : 0;
 }
 
 /* Bytes of a version begin with its ticks, and all are inverted. */
@@ -331,11 +203,12 @@ static struct group group_of(const struct engine_txn *t, const struct schema *s,
     INVARIANT(key_buf_set(&g.until, engine_prefix_end(prefix, end)));
     if (p->kind != POLICY_INTERVAL)
         return g;
-    uint64_t interval = (uint64_t)p->interval_s * TICKS_PER_S;
-    uint64_t start = interval_start(~get_be64(key.p + prefix.n), interval);
-    ticks_bound(&g.from, prefix, start + interval - 1);
-    if (start > 0)
-        ticks_bound(&g.until, prefix, start - 1);
+    uint64_t interval = (uint64_t)p->interval_s * TICKS_PER_S, ticks = ~get_be64(key.p + prefix.n);
+    uint64_t past = ticks >= TICKS_AT_1970 ? (ticks - TICKS_AT_1970) % interval
+                                           : (interval - (TICKS_AT_1970 - ticks) % interval) % interval;
+    ticks_bound(&g.from, prefix, ticks + (interval - 1 - past));
+    if (ticks > past) /* the first interval begins with the ticks */
+        ticks_bound(&g.until, prefix, ticks - past - 1);
     return g;
 }
 
@@ -345,18 +218,25 @@ static err gone(struct err_note *note, const char *why)
     return ERR_GONE;
 }
 
+/* A group that was gone through and is left alone has no more rows that stay than its policy says, and no other that
+ * does not end: so a put takes one row's place at most, and once that is found there is none behind it. */
 static err written_trim(struct engine_txn *t, const struct schema *s, str key, struct err_note *note)
 {
     struct group g = group_of(t, s, key);
     g.written = key;
+    g.passed_max = TRIM_PASSED_MAX;
     g.looks_max = TRIM_LOOKS_MAX;
     g.changes_max = TABLE_TRIM_ROWS;
     err e = group_trim(t, &g);
-    if (e != ERR_OK || g.written_stays)
+    if (e != ERR_OK)
         return e;
-    if (s->policy.grace_ttl_s == 0)
+    bool stays = g.written_stays || (!g.over && g.counted < g.keep); /* or it is not known yet */
+    if (!stays && s->policy.grace_ttl_s == 0)
         return gone(note, "it keeps newer rows than this, and grace_ttl is 0");
-    return end_move(t, key, g.expiry);
+    if (!stays)
+        e = end_move(t, key, g.expiry);
+    bool all = g.over || (g.counted == g.keep && g.changes < g.changes_max && (!stays || g.fell > 0));
+    return e == ERR_OK ? trim_leave(t, s, key_buf_str(&g.from), all) : e;
 }
 
 /* ---- latest_hash ---- */
@@ -379,7 +259,7 @@ static err first_find(struct engine_txn *t, const struct schema *s, str regular,
 }
 
 /* Deletes rows of the partition behind those that begin so, at most so many. */
-static err rest_delete(struct engine_txn *t, str regular, str first, unsigned max, unsigned *deleted)
+static err rest_delete(struct engine_txn *t, str regular, str first, unsigned max, bool *all)
 {
     char from[ENGINE_KEY_BYTES_MAX], until[ENGINE_KEY_BYTES_MAX];
     struct store_doomed doomed;
@@ -389,7 +269,7 @@ static err rest_delete(struct engine_txn *t, str regular, str first, unsigned ma
     err e = store_collect(engine_txn_view(t), &range, max, engine_txn_now(t), &doomed);
     if (e == ERR_OK)
         e = store_delete(t, &doomed);
-    *deleted = doomed.count;
+    *all = !doomed.more;
     store_doomed_fini(&doomed);
     return e;
 }
@@ -398,7 +278,7 @@ static err hash_trim(struct engine_txn *t, const struct schema *s, str key, size
                      struct err_note *note)
 {
     struct key_buf first;
-    unsigned deleted;
+    bool all;
     str regular = str_take(key, partition_size + 1);
     err e = first_find(t, s, regular, &first);
     if (e != ERR_OK)
@@ -406,8 +286,10 @@ static err hash_trim(struct engine_txn *t, const struct schema *s, str key, size
     if (!str_starts(key, key_buf_str(&first)))
         return gone(note, "latest_hash keeps the row that is first in the order of the index, and one before this is "
                           "there");
-    e = rest_delete(t, regular, key_buf_str(&first), TABLE_TRIM_ROWS, &deleted);
-    return e == ERR_OK && has_version(s) ? written_trim(t, s, key, note) : e;
+    e = rest_delete(t, regular, key_buf_str(&first), TABLE_TRIM_ROWS, &all);
+    if (e == ERR_OK && !all)
+        e = trim_leave(t, s, regular, false);
+    return e == ERR_OK && trim_versions(s) ? written_trim(t, s, key, note) : e;
 }
 
 /* ---- what others see to ---- */
@@ -431,7 +313,7 @@ static bool versioned(const struct schema *s, str key)
 {
     size_t partition_size;
     bool is_static = true;
-    return has_version(s) && key.n <= TABLE_KEY_BYTES_MAX &&
+    return trim_versions(s) && key.n <= TABLE_KEY_BYTES_MAX &&
            key_partition(s, key, &partition_size, &is_static) == ERR_OK && !is_static &&
            key.n > partition_size + KEY_VERSION_BYTES;
 }
@@ -442,8 +324,12 @@ static err group_back(struct engine_txn *t, const struct schema *s, str key, str
     if (!versioned(s, key))
         return ERR_OK;
     struct group g = group_of(t, s, key);
-    g.changes_max = TABLE_KEEP_MAX;
-    return str_cmp(before, key_buf_str(&g.from)) >= 0 ? ERR_OK : group_trim(t, &g);
+    g.passed_max = TRIM_PASSED_MAX;
+    g.changes_max = TABLE_KEEP_MAX + 1;
+    if (str_cmp(before, key_buf_str(&g.from)) >= 0)
+        return ERR_OK;
+    err e = group_trim(t, &g);
+    return e == ERR_OK ? trim_leave(t, s, key_buf_str(&g.from), g.over || g.counted == g.keep) : e;
 }
 
 err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str last)
@@ -454,25 +340,23 @@ err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str la
     return e == ERR_OK ? group_back(t, s, last, first) : e;
 }
 
-static void pass(struct trim_stored *at, const struct key_buf *row)
+static void pass(struct key_buf *at, const struct key_buf *row)
 {
-    at->key = *row;
-    at->key.bytes[at->key.n++] = 0;
+    *at = *row;
+    at->bytes[at->n++] = 0;
 }
 
+/* What one step does not finish is left apart, so that the tables behind it need not wait. */
 static err stored_group(struct engine_txn *t, const struct schema *s, str row, struct trim_stored *at)
 {
     struct group g = group_of(t, s, row);
-    g.seen = key_buf_str(&at->key);
+    g.passed_max = at->looks_max;
     g.looks_max = at->looks_max;
-    g.changes_max = TABLE_KEEP_MAX + at->looks_max;
+    g.changes_max = at->looks_max;
     err e = group_trim(t, &g);
     at->looks += g.looks;
-    if (g.over)
-        at->key = g.until;
-    else
-        pass(at, &g.at);
-    return e;
+    at->key = g.until;
+    return e == ERR_OK ? trim_leave(t, s, key_buf_str(&g.from), g.over) : e;
 }
 
 /* A row of a partition: what is behind its first goes. */
@@ -480,30 +364,42 @@ static err stored_hash(struct engine_txn *t, const struct schema *s, str row, st
 {
     struct key_buf first;
     char end[ENGINE_KEY_BYTES_MAX];
-    unsigned deleted = 0;
+    bool all = true;
     err e = first_find(t, s, regular, &first);
     if (e == ERR_OK)
-        e = rest_delete(t, regular, key_buf_str(&first), at->looks_max, &deleted);
-    at->looks += deleted;
-    if (e != ERR_OK || deleted == at->looks_max)
-        return e; /* from here again */
-    if (has_version(s) && str_starts(row, key_buf_str(&first)))
+        e = rest_delete(t, regular, key_buf_str(&first), at->looks_max, &all);
+    if (e == ERR_OK && !all) {
+        at->looks += at->looks_max;
+        e = trim_leave(t, s, regular, false);
+    }
+    if (e == ERR_OK && trim_versions(s) && str_starts(row, key_buf_str(&first)))
         return stored_group(t, s, row, at);
     INVARIANT(key_buf_set(&at->key, engine_prefix_end(regular, end)));
-    return ERR_OK;
+    return e;
 }
 
 /* Without a policy all that fell out under an earlier one comes back. */
 static err stored_free(struct engine_txn *t, str until, struct trim_stored *at)
 {
     struct group g = { .from = at->key, .keep = at->looks_max, .now = engine_txn_now(t), .expiry = engine_txn_now(t),
-                       .changes_max = at->looks_max };
+                       .passed_max = 1, .changes_max = at->looks_max };
     INVARIANT(key_buf_set(&g.until, until));
     err e = group_trim(t, &g);
     at->looks += g.looks;
     at->over = g.over;
     if (!g.over)
-        pass(at, &g.at);
+        pass(&at->key, &g.at);
+    return e;
+}
+
+/* ERR_NOT_FOUND: no row from there on is alive. */
+static err alive_first(struct engine_txn *t, str from, str until, struct key_buf *row)
+{
+    struct engine_range range = { .space = SPACE_ROW, .from = from, .until = until };
+    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
+    struct row_head head;
+    err e = alive_next(c, engine_txn_now(t), row, &head);
+    engine_cursor_close(&c);
     return e;
 }
 
@@ -511,14 +407,10 @@ err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct 
 {
     if (s->policy.kind == POLICY_ALL)
         return stored_free(t, until, at);
-    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&at->key), .until = until };
-    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
-    struct row_head head;
     struct key_buf row;
     size_t partition_size;
     bool is_static = true;
-    err e = alive_next(c, engine_txn_now(t), &row, &head);
-    engine_cursor_close(&c);
+    err e = alive_first(t, key_buf_str(&at->key), until, &row);
     at->over = e == ERR_NOT_FOUND;
     at->looks++;
     if (e != ERR_OK)
@@ -530,6 +422,55 @@ err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct 
         if (versioned(s, key))
             return stored_group(t, s, key, at);
     }
-    pass(at, &row);
+    pass(&at->key, &row);
     return ERR_OK;
+}
+
+/* ---- what was left ---- */
+
+static err rest_group(struct engine_txn *t, struct group *g, struct trim_rest *at)
+{
+    if (at->counted <= g->keep) { /* else from the beginning: a migration says that fewer stay */
+        g->seen = key_buf_str(&at->at);
+        g->counted = at->counted;
+    }
+    g->passed_max = TRIM_WALK_ROWS;
+    g->looks_max = TRIM_WALK_ROWS;
+    g->changes_max = at->changes_max;
+    err e = group_trim(t, g);
+    at->over = g->over;
+    at->counted = g->counted;
+    if (!g->over)
+        pass(&at->at, &g->at);
+    return e;
+}
+
+static err rest_partition(struct engine_txn *t, const struct schema *s, struct trim_rest *at)
+{
+    struct key_buf first;
+    err e = first_find(t, s, at->from, &first);
+    return e == ERR_OK ? rest_delete(t, at->from, key_buf_str(&first), at->changes_max, &at->over) : e;
+}
+
+/* It is over, too, when it is not of this policy any more: the migration has its own. */
+err trim_rest(struct engine_txn *t, const struct schema *s, struct trim_rest *at)
+{
+    struct key_buf row;
+    char end[ENGINE_KEY_BYTES_MAX];
+    size_t partition_size;
+    bool is_static = true;
+    at->over = true;
+    if (s->policy.kind == POLICY_ALL || at->from.n <= KEY_HEAD_BYTES)
+        return ERR_OK;
+    err e = alive_first(t, at->from, engine_prefix_end(str_take(at->from, KEY_HEAD_BYTES), end), &row);
+    if (e != ERR_OK)
+        return e == ERR_NOT_FOUND ? ERR_OK : e;
+    if (key_partition(s, key_buf_str(&row), &partition_size, &is_static) != ERR_OK)
+        return ERR_OK;
+    if (s->policy.kind == POLICY_LATEST_HASH && str_eq(str_take(key_buf_str(&row), partition_size + 1), at->from))
+        return rest_partition(t, s, at);
+    if (!versioned(s, key_buf_str(&row)))
+        return ERR_OK;
+    struct group g = group_of(t, s, key_buf_str(&row));
+    return str_eq(key_buf_str(&g.from), at->from) ? rest_group(t, &g, at) : ERR_OK;
 }

@@ -1,0 +1,251 @@
+/* Goal: what a put cannot finish of a retention policy the upkeep does, also after a restart (trim.h): groups with
+ * more rows that end by themselves, and partitions with more rows that are superseded, than one put looks at; the
+ * first interval. Method: such groups on a real engine under a clock that the test moves; what is left, compared as text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tabletest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct tabletest *const t = &tabletest;
+
+#define SCHEMA(version, policy) "{'version':" version ",'attributes':{'k':'string','r':'int','tid':'timeuuid'," \
+    "'n':'int','s':'int'},'index':[{'attribute':'k','type':'hash'},{'attribute':'r','type':'range','order':'desc'}," \
+    "{'attribute':'tid','type':'range','order':'desc'},{'attribute':'s','type':'static'}]" \
+    ",'revisionRetentionPolicy':{" policy "}}"
+#define LATEST "'type':'latest','count':1,'grace_ttl':100"
+
+enum { PUT_BYTES = 256, AT_2015 = 1427846400 };
+
+static const char *tid_at(int second, char text[TID_TEXT_BYTES + 1])
+{
+    store_time at = { .ns = (AT_2015 + (int64_t)second) * NS_PER_S };
+    tid_format(tid_make(tid_ticks(at), 7), text);
+    return text;
+}
+
+/* Versions first to last of a row, oldest first, each in its batch; more: behind the attributes. */
+static void put_versions(int r, int first, int last, const char *more)
+{
+    static char json[PUT_BYTES * TABLE_OPS_MAX];
+    char text[TID_TEXT_BYTES + 1];
+    for (int v = first; v <= last;) {
+        size_t n = 0;
+        for (int i = 0; i < TABLE_OPS_MAX && v <= last; i++, v++)
+            n += (size_t)snprintf(json + n, sizeof json - n, "%s{'op':'put','table':'t','attributes':{'k':'a','r':%d,"
+                                  "'tid':'%s','n':%d%s}}", i == 0 ? "[" : ",", r, tid_at(v, text), v, more);
+        (void)snprintf(json + n, sizeof json - n, "]");
+        assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", json), ERR_OK);
+    }
+}
+
+static void put_version(int r, int version, const char *more)
+{
+    put_versions(r, version, version, more);
+}
+
+static void delete_version(int r, int version)
+{
+    char json[PUT_BYTES], text[TID_TEXT_BYTES + 1];
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':%d,'tid':'%s'}}", r, tid_at(version, text));
+    must_delete(t, "t", json);
+}
+
+static void version_is(int version, const char *want)
+{
+    char json[PUT_BYTES], text[TID_TEXT_BYTES + 1];
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':1,'tid':'%s'},'proj':'n','withTTL':true}",
+                   tid_at(version, text));
+    must_get(t, "t", json, want);
+}
+
+static void upkeep(void)
+{
+    store_time next;
+    tabletest_upkeep(t, &next);
+}
+
+/* ---- groups ---- */
+
+static void short_lives_never_push_out_a_lasting_one(unsigned count)
+{
+    must_create(t, "t", SCHEMA("1", LATEST));
+    put_version(1, 1, "");
+    put_versions(1, 2, 1 + (int)count, ",'_ttl':10");
+    version_is(1, "[{'n':1}]");
+    tabletest_reopen(t);
+    upkeep();
+    version_is(1, "[{'n':1}]");
+    tabletest_advance(t, 11);
+    upkeep();
+    tabletest_advance(t, 100000);
+    upkeep();
+    must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':1}]");
+}
+
+static void more_short_lives_than_a_put_passes_push_out_nothing(void **state)
+{
+    (void)state;
+    short_lives_never_push_out_a_lasting_one(80);
+}
+
+static void more_short_lives_than_a_step_of_the_upkeep_passes_push_out_nothing(void **state)
+{
+    (void)state;
+    short_lives_never_push_out_a_lasting_one(3000);
+}
+
+static void a_lasting_one_behind_many_short_lives_falls_out(void **state)
+{
+    (void)state;
+    must_create(t, "t", SCHEMA("1", LATEST));
+    put_version(1, 1, "");
+    put_versions(1, 2, 3000, ",'_ttl':100");
+    upkeep();
+    version_is(1, "[{'n':1}]");
+    put_version(1, 4000, "");
+    tabletest_reopen(t);
+    upkeep();
+    version_is(1, "[{'n':1,'_ttl':100}]");
+    version_is(4000, "[{'n':4000}]");
+    delete_version(1, 4000); /* and comes back */
+    tabletest_reopen(t);
+    upkeep();
+    version_is(1, "[{'n':1}]");
+}
+
+/* A step of the upkeep has counted what a delete takes away before the next. */
+static void what_changes_between_two_steps_is_counted_anew(void **state)
+{
+    (void)state;
+    bool more;
+    store_time next;
+    must_create(t, "t", SCHEMA("1", "'type':'latest','count':2,'grace_ttl':100"));
+    put_version(1, 1, "");
+    put_version(1, 2, "");
+    put_versions(1, 3, 6000, ",'_ttl':100");
+    put_version(1, 7000, "");
+    assert_int_equal(tables_upkeep(t->tables, &more, &next), ERR_OK);
+    assert_int_equal(tables_upkeep(t->tables, &more, &next), ERR_OK);
+    assert_true(more);
+    delete_version(1, 7000);
+    upkeep();
+    version_is(2, "[{'n':2}]");
+    version_is(1, "[{'n':1}]");
+    put_version(1, 7000, "");
+    assert_int_equal(tables_upkeep(t->tables, &more, &next), ERR_OK);
+    assert_true(more);
+    put_version(1, 7001, "");
+    upkeep();
+    version_is(2, "[{'n':2,'_ttl':100}]");
+    version_is(1, "[{'n':1,'_ttl':100}]");
+}
+
+static void a_migration_goes_past_a_long_group_and_it_is_done_after_all(void **state)
+{
+    (void)state;
+    must_create(t, "t", SCHEMA("1", "'type':'all'"));
+    put_version(1, 1, "");
+    put_version(1, 2, "");
+    put_versions(1, 3, 3000, ",'_ttl':100");
+    put_versions(0, 1, 2, "");
+    must_create(t, "t", SCHEMA("2", LATEST));
+    upkeep();
+    version_is(2, "[{'n':2}]");
+    version_is(1, "[{'n':1,'_ttl':100}]");
+    tabletest_advance(t, 100);
+    must_get(t, "t", "{'proj':['r','n'],'withTTL':true}", "[{'r':1,'n':2},{'r':0,'n':2}]");
+}
+
+static void what_is_left_of_a_group_goes_with_its_table_and_its_policy(void **state)
+{
+    (void)state;
+    bool more;
+    store_time next;
+    must_create(t, "t", SCHEMA("1", LATEST));
+    put_version(1, 1, "");
+    put_versions(1, 2, 100, ",'_ttl':100");
+    must_create(t, "t", SCHEMA("2", "'type':'all'"));
+    upkeep();
+    version_is(1, "[{'n':1}]");
+    must_create(t, "t", SCHEMA("3", LATEST));
+    upkeep();
+    put_version(1, 101, ",'_ttl':100");
+    assert_int_equal(tabletest_drop(t, 1, "t"), ERR_OK);
+    upkeep();
+    assert_int_equal(tables_upkeep(t->tables, &more, &next), ERR_OK);
+    assert_false(more);
+    assert_int_equal(next.ns, INT64_MAX);
+}
+
+/* ---- partitions ---- */
+
+static void a_partition_loses_all_that_is_superseded(void **state)
+{
+    (void)state;
+    must_create(t, "t", SCHEMA("1", "'type':'all'"));
+    for (int r = 1; r <= 20; r++)
+        put_versions(r, 1, 30, "");
+    must_create(t, "t", SCHEMA("2", "'type':'latest_hash','grace_ttl':100"));
+    put_version(21, 1, "");
+    must_put(t, "t", "{'attributes':{'k':'b','r':1,'tid':'c931ec94-6c31-11e4-b6d0-0f67e29867e0','n':9}}");
+    tabletest_reopen(t);
+    upkeep();
+    must_get(t, "t", "{'proj':'r'}", "[{'r':21},{'r':1}]");
+}
+
+/* Neither the version nor a migration helps here: a put alone supersedes more rows than it deletes. */
+static void a_put_that_supersedes_many_rows_leaves_the_others_to_the_upkeep(void **state)
+{
+    (void)state;
+    char json[PUT_BYTES];
+    must_create(t, "t", "{'attributes':{'k':'string','rev':'int','name':'int'},'index':[{'attribute':'k',"
+                "'type':'hash'},{'attribute':'rev','type':'range','order':'desc'},{'attribute':'name','type':'range'}],"
+                "'revisionRetentionPolicy':{'type':'latest_hash'}}");
+    for (int i = 0; i < 30; i++) {
+        (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','rev':5,'name':%d}}", i);
+        must_put(t, "t", json);
+    }
+    must_put(t, "t", "{'attributes':{'k':'a','rev':6,'name':0}}");
+    must_put(t, "t", "{'attributes':{'k':'b','rev':1,'name':0}}");
+    tabletest_reopen(t);
+    upkeep();
+    must_get(t, "t", "{'proj':['k','rev']}", "[{'k':'a','rev':6},{'k':'b','rev':1}]");
+}
+
+/* ---- interval ---- */
+
+/* 6.5 days and one day after the epoch of UUIDs: 1970 is not a multiple of a week behind it. */
+static void the_first_interval_is_cut_off_not_moved(void **state)
+{
+    (void)state;
+    must_create(t, "t", SCHEMA("1", "'type':'interval','interval':604800,'count':1,'grace_ttl':10"));
+    must_put(t, "t", "{'attributes':{'k':'a','r':1,'tid':'93af6000-051b-1000-8000-000000000000','n':6}}");
+    must_put(t, "t", "{'attributes':{'k':'a','r':1,'tid':'2a69c000-00c9-1000-8000-000000000000','n':1}}");
+    must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':6},{'n':1}]");
+    must_put(t, "t", "{'attributes':{'k':'a','r':1,'tid':'2a69c001-00c9-1000-8000-000000000000','n':2}}");
+    must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':6},{'n':2},{'n':1,'_ttl':10}]");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tabletest_setup, tabletest_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(more_short_lives_than_a_put_passes_push_out_nothing),
+        TEST(more_short_lives_than_a_step_of_the_upkeep_passes_push_out_nothing),
+        TEST(a_lasting_one_behind_many_short_lives_falls_out),
+        TEST(what_changes_between_two_steps_is_counted_anew),
+        TEST(a_migration_goes_past_a_long_group_and_it_is_done_after_all),
+        TEST(what_is_left_of_a_group_goes_with_its_table_and_its_policy),
+        TEST(a_partition_loses_all_that_is_superseded),
+        TEST(a_put_that_supersedes_many_rows_leaves_the_others_to_the_upkeep),
+        TEST(the_first_interval_is_cut_off_not_moved),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
