@@ -340,6 +340,10 @@ static void list_delete(struct http_exchange *x, void *app)
     struct list_get *g = list_get_new(x, app);
     if (g == NULL)
         return;
+    if (http_draining(x)) {
+        app_fail(x, ERR_SHUTDOWN, NULL);
+        return;
+    }
     http_defer(x);
     list_drop(g->app->lists, &g->request, dropped, g);
 }

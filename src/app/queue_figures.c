@@ -24,12 +24,13 @@ static void health_answer(struct queue_call *c)
 {
     char now[DATE_RFC3339_BYTES + 1];
     bool fine = c->why == ERR_OK;
+    const char *fault = c->why == ERR_SHUTDOWN ? "the server is shutting down" : "storage check failed";
     date_format_ms(clock_wall(c->app->clock).ns, now);
     str body = arena_printf(http_arena(c->x),
                             "{\"status\":\"%s\",\"checks\":{\"queues:storage\":[{\"componentType\":\"datastore\","
-                            "\"status\":\"%s\",\"time\":\"%s\"%s}]}}\n",
+                            "\"status\":\"%s\",\"time\":\"%s\"%s%s%s}]}}\n",
                             fine ? "pass" : "fail", fine ? "pass" : "fail", now,
-                            fine ? "" : ",\"output\":\"storage check failed\"");
+                            fine ? "" : ",\"output\":\"", fine ? "" : fault, fine ? "" : "\"");
     struct answer w = { .status = fine && body.p != NULL ? 200 : 503, .body = body.p != NULL ? body : STR("{}") };
     answer_add(&w, STR("content-type"), STR("application/health+json"));
     answer_add(&w, STR("cache-control"), STR("no-store"));
@@ -55,6 +56,11 @@ void app_health(struct http_exchange *x, void *app)
     INVARIANT(c != NULL); /* the first and only memory of a request without a body */
     c->x = x;
     c->app = app;
+    if (http_draining(x)) {
+        c->why = ERR_SHUTDOWN;
+        health_answer(c);
+        return;
+    }
     c->job = (struct loop_job){ .run = health_job_run, .done = health_job_done };
     http_defer(x);
     loop_job_start(c->app->loop, &c->job);

@@ -280,11 +280,6 @@ static bool window_is_overdue(struct http_conn *c, uint64_t bytes, int64_t windo
     return false;
 }
 
-static enum phase phase_of(uint64_t word)
-{
-    return (enum phase)(word & (BIT(PHASE_BITS) - 1));
-}
-
 static bool conn_is_overdue(const struct http_limits *l, struct http_conn *c, int64_t now)
 {
     uint64_t phase = atomic_load_explicit(&c->phase, memory_order_relaxed);

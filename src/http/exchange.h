@@ -99,6 +99,12 @@ struct http_exchange {
 enum phase { PHASE_IDLE, PHASE_HEAD, PHASE_BODY, PHASE_WORK, PHASE_SEND };
 enum { PHASE_BITS = 3 };
 
+/* Of http_conn.phase: the low bits of the word. */
+static inline enum phase phase_of(uint64_t word)
+{
+    return (enum phase)(word & (BIT(PHASE_BITS) - 1));
+}
+
 struct http_conn {
     uint32_t magic;
     int fd;

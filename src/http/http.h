@@ -55,7 +55,6 @@ struct http_limits {              /* 0: the default in brackets */
     int64_t send_bytes_per_s_min; /* [1 KiB] after head_timeout_ms */
     int64_t idle_timeout_ms;      /* [60 s] */
     unsigned threads;             /* HTTP workers in all [number of cores] */
-    bool lanes_restless;          /* for tests: connections go from lane to lane in every turn */
 };
 
 struct http_hooks {
@@ -84,10 +83,11 @@ struct http_server_opts {
     struct clock *clock;
     struct log *log;
     struct loop *loop;       /* where http_on_gone tells; NULL: it tells nothing */
+    bool lanes_restless;     /* for tests: connections go from lane to lane in every turn */
 };
 
-/* Binds, but answers nothing before http_server_start. With a loop: on its thread, or before it runs; and so
- * http_server_free, before loop_free. Fails: ERR_BAD (address, routes), ERR_UNAVAILABLE
+/* Binds, but answers nothing before http_server_start. With a loop: on its thread, or before it runs. http_server_free
+ * when it does not run, before loop_free. Fails: ERR_BAD (address, routes), ERR_UNAVAILABLE
  * (port taken), ERR_LIMIT (RLIMIT_NOFILE too low for connections_max: note says both numbers). */
 MUST_CHECK err http_server_new(const struct http_server_opts *opts, struct http_server **out, struct err_note *note);
 MUST_CHECK err http_server_start(struct http_server *s, struct err_note *note);
@@ -107,7 +107,8 @@ unsigned http_server_owed_requests(const struct http_server *s);
  * but for those of label "health", and what is in work or on its way now is owed. So all that was begun can go out
  * whole, and a drain ends although new requests come all the time. */
 void http_server_refuse(struct http_server *s);
-/* Stops listening, closes all; every deferred exchange was answered before. */
+/* Stops listening, closes all. Every deferred exchange was answered before, or will be without new requests: with a
+ * loop that runs here until they are. */
 void http_server_free(struct http_server **sp);
 
 /* ---- the request; borrowed until the exchange ends. Thread: whoever handles it. ---- */

@@ -23,7 +23,7 @@ enum {
     LANE_EVENTS_MAX = 64,
     LANE_PIPELINE_MAX = 16,      /* requests of one connection before others get their turn */
     LANE_ACCEPTS_MAX = 16,
-    LANE_EASE_PERCENT = 30,      /* a lane that runs so much less than a full one gets connections of it */
+    LANE_EASE_PERCENT = 30,      /* a lane that runs and waits so much less than a full one gets of its connections */
     LANE_NO_FILES_MS = 100       /* after an accept that found no descriptor or memory */
 };
 
@@ -243,15 +243,15 @@ static bool request_ready(struct http_conn *c, str bytes, size_t *n)
     const struct http_hooks *hooks = &c->server->hooks;
     x->stage = STAGE_RUN;
     x->began = clock_mono(c->server->clock);
-    bool plain = head_plain(x, bytes, n) && *n <= c->server->limits.head_bytes_max;
-    if (plain && hooks->early(x, hooks->app) && x->ready != NULL) {
+    bool plain = head_plain(x, bytes, n) && *n <= c->server->limits.head_bytes_max, asks = plain && !http_draining(x);
+    if (asks && hooks->early(x, hooks->app) && x->ready != NULL) {
         x->stage = STAGE_SENT;
         conn_phase_set(c, PHASE_SEND);
-        if (!http_draining(x))
+        if (!http_draining(x)) /* still, now that whoever set it sees this one */
             return true;
         conn_phase_set(c, PHASE_IDLE);
     }
-    c->asked = plain && x->status == 0;
+    c->asked = asks && x->status == 0;
     exchange_end(x);
     return false;
 }
@@ -359,7 +359,7 @@ static void accept_some(struct lane *w)
 static struct lane *lane_relief(const struct lane *w, mono now)
 {
     struct listener *l = w->listener;
-    if (l->server->limits.lanes_restless)
+    if (l->server->lanes_restless)
         return &l->lanes[(unsigned)(w - l->lanes + 1) % l->lanes_count];
     for (unsigned i = 0; i < l->lanes_count; i++)
         if (busy_percent(&l->lanes[i].busy, now) + LANE_EASE_PERCENT <= busy_percent(&w->busy, now))
@@ -396,7 +396,7 @@ static void *lane_run(void *lane)
         mono now = clock_mono(w->server->clock);
         if (w->resting)
             listen_watch(w, EPOLL_CTL_ADD);
-        bool restless = w->server->limits.lanes_restless;
+        bool restless = w->server->lanes_restless;
         struct lane *relief = busy_look(&w->busy, now) || restless ? lane_relief(w, now) : NULL;
         for (int i = 0; i < n; i++)
             event_see(w, &events[i], i % 2 == 1 || restless ? relief : NULL); /* of every two one goes */

@@ -2,6 +2,7 @@
 
 #include "http/head.h"
 #include "http/lane.h"
+#include "loop/loop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +20,8 @@
 enum {
     HTTP_BACKLOG = 4096,
     HTTP_SPARE_FILES = 128,       /* descriptors that are no connections */
-    HTTP_FREE_WAIT_MS_MAX = 10000
+    HTTP_FREE_LOOKS_MAX = 10000,  /* a millisecond each, or more */
+    HTTP_FREE_LOOKS_CALM = 3
 };
 
 static struct http_limits limits_filled(struct http_limits l)
@@ -140,6 +142,7 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
     s->magic = SERVER_MAGIC;
     s->limits = limits_filled(opts->limits);
     s->hooks = opts->hooks;
+    s->lanes_restless = opts->lanes_restless;
     s->clock = opts->clock;
     s->log = opts->log;
     s->ids_seed = (uint64_t)clock_wall(opts->clock).ns ^ ((uint64_t)getpid() << 32);
@@ -150,7 +153,8 @@ err http_server_new(const struct http_server_opts *opts, struct http_server **ou
         http_server_free(&s);
         return why;
     }
-    s->gone = opts->loop == NULL ? NULL : gone_new(opts->loop);
+    s->loop = opts->loop;
+    s->gone = s->loop == NULL ? NULL : gone_new(s->loop);
     *out = s;
     return ERR_OK;
 }
@@ -260,20 +264,45 @@ static bool any_in_work(struct http_server *s)
     bool any = atomic_load(&s->deferred) > 0;
     pthread_mutex_lock(&s->conns_lock);
     for (const struct http_conn *c = s->conns; c != NULL && !any; c = c->next)
-        any = (atomic_load_explicit(&c->phase, memory_order_relaxed) & (BIT(PHASE_BITS) - 1)) == PHASE_WORK;
+        any = phase_of(atomic_load_explicit(&c->phase, memory_order_relaxed)) == PHASE_WORK;
     pthread_mutex_unlock(&s->conns_lock);
     return any;
 }
 
+struct work_wait {
+    struct http_server *server;
+    unsigned looks, calm;
+};
+
+/* True: there is nothing to wait for, or no patience left. */
+static bool work_look(struct work_wait *w)
+{
+    w->calm = any_in_work(w->server) ? 0 : w->calm + 1;
+    return ++w->looks >= HTTP_FREE_LOOKS_MAX || w->calm >= HTTP_FREE_LOOKS_CALM;
+}
+
+static void work_look_fired(void *ctx)
+{
+    struct work_wait *w = ctx;
+    if (work_look(w))
+        loop_stop(w->server->loop);
+}
+
 /* The library aborts when it is stopped with a suspended connection. Answers are given by now, but the last
- * may not have returned yet, and a handler that began before stopping was set may still defer. */
+ * may not have returned yet, and a handler that began before stopping was set may still defer: what it waits for comes
+ * from the loop, so that runs meanwhile. */
 static void work_wait(struct http_server *s)
 {
     const struct timespec tick = { .tv_nsec = NS_PER_MS };
-    unsigned calm = 0;
-    for (int ms = 0; ms < HTTP_FREE_WAIT_MS_MAX && calm < 3; ms++) {
-        calm = any_in_work(s) ? 0 : calm + 1;
-        nanosleep(&tick, NULL);
+    struct work_wait w = { .server = s };
+    if (s->loop != NULL) {
+        struct loop_timer *timer = loop_timer_new(s->loop, work_look_fired, &w);
+        loop_timer_start(timer, 1, 1);
+        loop_run(s->loop);
+        loop_timer_free(&timer);
+    } else {
+        while (!work_look(&w))
+            nanosleep(&tick, NULL);
     }
     INVARIANT(atomic_load(&s->deferred) == 0);
 }

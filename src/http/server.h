@@ -33,9 +33,11 @@ struct http_server {
     unsigned listeners_count;
     struct http_limits limits;   /* defaults filled in */
     struct http_hooks hooks;
+    bool lanes_restless;
     struct clock *clock;
     struct log *log;
     struct router *router;
+    struct loop *loop;           /* may be NULL */
     struct gone *gone;           /* NULL: no loop */
     atomic_bool draining, refusing, stopping; /* in this order */
     atomic_uint deferred;        /* suspended and not yet resumed by an answer */

@@ -72,17 +72,16 @@ static void reload(struct serve *v)
 }
 
 /* New requests had answers until now: those that are on their way go out whole. */
-static void refuse(struct serve *v)
+static void begin_refusing(struct serve *v)
 {
-    if (!v->refusing)
-        http_server_refuse(v->server.app.http);
+    http_server_refuse(v->server.app.http);
     v->refusing = true;
     v->calm = 0;
 }
 
 static void drain_cut(struct serve *v)
 {
-    refuse(v); /* what is cut counts whenever it began */
+    begin_refusing(v); /* again, maybe: what is cut counts whenever it began */
     log_event(v->server.app.log, LOG_WARN, "serve.drain_cut",
               LOG_INT("requests", http_server_owed_requests(v->server.app.http)),
               LOG_CSTR("what", "drain_timeout is over, or a second signal came: these are cut off"));
@@ -99,7 +98,7 @@ static void drain_fired(void *ctx)
     if (v->calm >= CALM_POLLS && v->refusing)
         loop_stop(v->server.app.loop);
     else if (v->calm >= CALM_POLLS)
-        refuse(v);
+        begin_refusing(v);
     else if (clock_mono(v->server.app.clock).ns >= v->drain_deadline.ns)
         drain_cut(v);
 }

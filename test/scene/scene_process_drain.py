@@ -10,6 +10,8 @@ from harness import EXIT_TIMEOUT, REQUEST_TIMEOUT, Server, check, eq, main, scen
 BIG = 24 << 20
 LARGE_BODIES = ('--set', 'page.body_bytes_max=64M', '--set', 'http.arena_bytes_max=192M',
                 '--set', 'page.codec=identity')
+# A shard of the ready answers takes one of half its size.
+LARGE_READY = (*LARGE_BODIES, '--set', 'hot_bytes=4G')
 
 
 def put(server, title, body, rev=1):
@@ -43,9 +45,13 @@ def read_rest(peer, got, size):
     return b''.join(pieces)
 
 
-def drain_behind(server, body):
-    """A drain that waits for a slow reader of this body, under Big: (the reader, what it has)."""
+def drain_behind(server, body, ready=()):
+    """A drain that waits for a slow reader of this body, under Big: (the reader, what it has). ready: titles asked for
+    so often that they are in memory; files are not waited for in a drain, and that they need not be is up to the
+    kernel."""
     put(server, 'Big', body)
+    for title in 3 * ready:
+        eq(server.request('GET', f'/localhost/v1/page/html/{title}').status, 200)
     peer, got = slow_reader(server, 'Big')
     server.signal(15)
     wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
@@ -80,10 +86,9 @@ def an_answer_begun_is_finished_and_new_ones_are_closed(binary):
 @scene
 def an_answer_begun_during_the_drain_is_finished_and_what_comes_behind_is_refused(binary):
     body = os.urandom(1 << 20) * (BIG >> 20)
-    with Server(binary, *LARGE_BODIES) as server:
+    with Server(binary, *LARGE_READY) as server:
         put(server, 'Small', b'small')
-        wait_until(lambda: server.request('GET', '/localhost/v1/page/html/Small').status == 200, 'it is there')
-        owed, owed_got = drain_behind(server, body)
+        owed, owed_got = drain_behind(server, body, ready=('Small', 'Big'))
         # What is ready is answered as long as something owed from before is left.
         eq(server.request('GET', '/localhost/v1/page/html/Small').status, 200)
         late, late_got = slow_reader(server, 'Big')
@@ -102,9 +107,25 @@ def an_answer_begun_during_the_drain_is_finished_and_what_comes_behind_is_refuse
 
 
 @scene
+def nothing_that_waits_is_begun_in_a_drain(binary):
+    body = os.urandom(1 << 20) * (BIG >> 20)
+    with Server(binary, *LARGE_BODIES, '--set', 'lists.related.generator=http://127.0.0.1:9/') as server:
+        eq(server.request('DELETE', '/localhost/v1/lists/related/d').status, 204)
+        eq(server.request('GET', '/health').status, 200)
+        peer, got = drain_behind(server, body)
+        dropped = server.request('DELETE', '/localhost/v1/lists/related/d')
+        check(dropped.status == 503 and b'shutting_down' in dropped.body, repr(dropped))
+        health = server.json('GET', '/health')
+        eq((health.status, health.body['status']), (503, 'fail'))
+        check('shutting down' in health.body['checks']['queues:storage'][0]['output'], repr(health))
+        check(read_rest(peer, got, BIG) == body, 'other bytes')
+        eq(server.wait_exit(), 0)
+
+
+@scene
 def what_is_cut_of_a_drain_is_counted_whenever_it_began(binary):
-    with Server(binary, *LARGE_BODIES) as server:
-        owed, _ = drain_behind(server, os.urandom(1 << 20) * (BIG >> 20))
+    with Server(binary, *LARGE_READY) as server:
+        owed, _ = drain_behind(server, os.urandom(1 << 20) * (BIG >> 20), ready=('Big',))
         late, _ = slow_reader(server, 'Big')
         eq(server.sigterm(), 0)
         [line] = [line for line in server.stderr().splitlines() if 'serve.drain_cut' in line]

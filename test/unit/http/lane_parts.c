@@ -104,6 +104,7 @@ static void get_health(struct http_exchange *x, void *app)
 static const struct http_route routes[] = { /* labels of routes that are on every listener */
     { HTTP_GET, "/large", get_large, .label = "metrics" },
     { HTTP_GET, "/healthz", get_health, .label = "health" },
+    { HTTP_GET, "/healthz/large", get_large, .label = "health" },
     { .pattern = NULL },
 };
 static const struct http_route *const tables[] = { routes };
@@ -125,8 +126,8 @@ struct parts *parts_start(unsigned threads, bool restless)
     struct err_note note = { "" };
     const struct http_server_opts opts = {
         .listens = listens, .listens_count = COUNT_OF(listens), .tables = tables, .tables_count = 1,
-        .limits = { .threads = threads, .connections_max = PARTS_CONNECTIONS_MAX, .lanes_restless = restless },
-        .clock = sysclock_clock(p->clock),
+        .limits = { .threads = threads, .connections_max = PARTS_CONNECTIONS_MAX },
+        .clock = sysclock_clock(p->clock), .lanes_restless = restless,
         .hooks = { .app = p, .early = early, .refuse = refuse, .finished = finished },
     };
     INVARIANT(http_server_new(&opts, &p->server, &note) == ERR_OK);

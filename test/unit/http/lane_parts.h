@@ -3,7 +3,7 @@
  *   /told...   a ready answer that says what was seen of the request
  *   /same      a ready 304
  *   /large     a ready answer of PARTS_LARGE_BYTES, and a route with the same
- *   /healthz   a route: 200
+ *   /healthz   a route: 200; /healthz/large with what /large has
  *   all else   no route: 404 */
 #ifndef TEST_HTTP_LANE_PARTS_H
 #define TEST_HTTP_LANE_PARTS_H

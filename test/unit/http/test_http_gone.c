@@ -30,8 +30,9 @@ struct bench {
     unsigned parked_count, parked_ever;
     bool answer_when_told;
     atomic_uint told, finished, answered_at_told;
-    sem_t told_now, go_on;   /* used when hold is set: the told one waits inside */
+    sem_t told_now, go_on;   /* used when hold is set, and by /unasked: the told one waits inside */
     bool hold;
+    bool unasked;            /* its handler goes on when the loop has ended */
     bool late;               /* they ask by http_on_gone_late; the loop sweeps as often as is wanted */
     atomic_uint sweeps_wanted, sweeps_done;
     atomic_bool ended;
@@ -98,6 +99,21 @@ static void get_wait(struct http_exchange *x, void *app)
     pthread_mutex_unlock(&b->lock);
 }
 
+static void answer_posted(void *x)
+{
+    http_answer(x, 200, STR("by the loop\n"));
+}
+
+/* A handler that does not ask whether the server drains. */
+static void get_unasked(struct http_exchange *x, void *app)
+{
+    struct bench *b = app;
+    INVARIANT(sem_post(&b->told_now) == 0);
+    INVARIANT(sem_wait(&b->go_on) == 0);
+    http_defer(x);
+    loop_post(b->loop, answer_posted, x);
+}
+
 static void refuse(struct http_exchange *x, int status, const char *type, str detail, void *app)
 {
     (void)type, (void)app;
@@ -113,6 +129,7 @@ static void finished(struct http_exchange *x, int status, int64_t ns, uint64_t b
 
 static const struct http_route routes[] = {
     { HTTP_GET, "/wait", get_wait, .label = "wait" },
+    { HTTP_GET, "/unasked", get_unasked, .label = "unasked" },
     { .pattern = NULL },
 };
 
@@ -171,6 +188,8 @@ static void bench_run(struct bench *b, void (*clients)(struct bench *b))
     loop_timer_free(&sweeper);
     loop_timer_free(&watchdog);
     assert_int_equal(pthread_join(thread, NULL), 0);
+    if (b->unasked)
+        INVARIANT(sem_post(&b->go_on) == 0);
     http_server_free(&b->server);
     loop_free(&b->loop);
     pthread_mutex_destroy(&b->lock);
@@ -464,6 +483,25 @@ static void leaving_and_answering_at_once_is_one_answer(void **state)
     free(b);
 }
 
+/* ---- the end ---- */
+
+static void clients_find_a_slow_handler(struct bench *b)
+{
+    int fd = wire_connect(b->port);
+    INVARIANT(wire_send(fd, STR("GET /unasked HTTP/1.1\r\nHost: x\r\n\r\n")));
+    INVARIANT(sem_wait(&b->told_now) == 0);
+    close(fd);
+}
+
+/* What it waits for would come from the loop, which has ended by then. */
+static void a_handler_that_defers_at_the_end_is_answered(void **state)
+{
+    (void)state;
+    struct bench b = { .unasked = true };
+    bench_run(&b, clients_find_a_slow_handler);
+    assert_int_equal(atomic_load(&b.finished), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +514,7 @@ int main(void)
         cmocka_unit_test(an_answer_while_it_is_told_waits_in_the_exchange),
         cmocka_unit_test(a_thousand_that_leave_are_told_of_once_each),
         cmocka_unit_test(leaving_and_answering_at_once_is_one_answer),
+        cmocka_unit_test(a_handler_that_defers_at_the_end_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,6 +275,7 @@ static void draining_closes_after_the_next_answer(void **state)
     assert_int_equal(answer.status, 200);
     assert_true(answer.close);
     assert_true(wire_is_closed(fd));
+    assert_int_equal(parts_asked(parts), 2); /* a lane knows that it cannot answer */
     close(fd);
 }
 
@@ -301,6 +302,14 @@ static void what_is_on_its_way_when_a_drain_refuses_is_owed_and_comes_whole(void
     assert_true(str_starts(str_of(answer.body), STR("shutting_down: ")));
     wire_ask(parts_port(parts, PARTS_LANES), STR(GET("/healthz", "")), &answer);
     assert_int_equal(answer.status, 200);
+    int health = wire_connect(parts_port(parts, PARTS_LANES));
+    assert_true(wire_send(health, STR(GET("/healthz/large", ""))));
+    until_open(LARGE + 1);
+    assert_int_equal(http_server_owed_requests(parts_server(parts)), LARGE);
+    http_server_refuse(parts_server(parts)); /* counts anew */
+    assert_int_equal(http_server_owed_requests(parts_server(parts)), LARGE + 1);
+    close(health);
+    until(http_server_owed_requests, LARGE);
     for (unsigned i = 0; i < LARGE; i++) {
         assert_int_equal(http_server_owed_requests(parts_server(parts)), LARGE - i);
         wire_read(fds[i], false, &answer);
