@@ -34,7 +34,7 @@ struct schema_index {
     bool lacking;              /* stored by an earlier server, without all of the table's key: it answers nothing, and a
                                 * migration, or the same schema again, makes another of it */
 };
-enum schema_policy_kind { POLICY_ALL, POLICY_LATEST, POLICY_INTERVAL, POLICY_LATEST_HASH };
+enum schema_policy_kind { POLICY_ALL, POLICY_LATEST, POLICY_INTERVAL, POLICY_LATEST_HASH, POLICY_TTL };
 struct schema_policy { enum schema_policy_kind kind; int64_t count, grace_ttl_s, interval_s; }; /* trim.h */
 struct schema {
     str name;
@@ -45,7 +45,7 @@ struct schema {
     unsigned attrs_count, hash_count, range_count, statics_count;
     struct schema_attr attrs[TABLE_ATTRS_MAX];
     uint8_t hash[TABLE_KEY_ATTRS_MAX], range[TABLE_KEY_ATTRS_MAX]; /* indexes of attrs, in key order */
-    int64_t ttl_s;             /* default_time_to_live, or the policy's ttl; 0: none */
+    int64_t ttl_s;             /* default_time_to_live; 0: none */
     struct schema_policy policy;
     uint16_t indexes_made;     /* numbers given so far */
     unsigned indexes_count;

@@ -26,7 +26,7 @@ static err own_end(struct engine_view *v, str key, const struct row_head *head, 
     return e == ERR_NOT_FOUND || e == ERR_CORRUPT ? ERR_OK : e;
 }
 
-static err entry_put(struct engine_txn *t, str key, store_time expiry, store_time own)
+err trim_entry_put(struct engine_txn *t, str key, store_time expiry, store_time own)
 {
     struct key_buf due;
     char bytes[ROW_OWN_END_BYTES];
@@ -34,6 +34,19 @@ static err entry_put(struct engine_txn *t, str key, store_time expiry, store_tim
     str value = expiry.ns == own.ns ? STR_NONE : (str){ .p = bytes, .n = sizeof bytes };
     row_expiry_key(&due, expiry, key);
     return engine_txn_put(t, SPACE_ROW, key_buf_str(&due), value, STR_NONE);
+}
+
+/* When the policy ends a row that it counts for itself, whatever others there are. */
+static store_time policy_end(const struct schema *s, store_time written_at)
+{
+    return s->policy.kind == POLICY_TTL ? store_time_add(written_at, s->policy.grace_ttl_s * NS_PER_S)
+                                        : STORE_TIME_NEVER;
+}
+
+store_time trim_put_end(const struct schema *s, store_time now, store_time own)
+{
+    store_time end = policy_end(s, now);
+    return store_time_before(end, own) ? end : own;
 }
 
 /* The row ends at the instant, or when it would without a policy, if that is before. */
@@ -61,7 +74,7 @@ static err end_move(struct engine_txn *t, str key, store_time wanted)
         e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&due));
     }
     if (e == ERR_OK && expiry.ns != INT64_MAX)
-        e = entry_put(t, key, expiry, own);
+        e = trim_entry_put(t, key, expiry, own);
     return e == ERR_OK ? engine_txn_put_value(t, SPACE_ROW, key, changed) : e;
 }
 
@@ -95,6 +108,8 @@ static void move_add(struct group *g, store_time wanted)
     buf_put_be64(&g->moves, (uint64_t)wanted.ns);
     g->changes++;
 }
+
+struct alive { struct key_buf key; struct row_head head; };
 
 /* The next row that is alive; damaged ones are gone past, as by readers. */
 static err alive_next(struct engine_cursor *c, store_time now, struct key_buf *key, struct row_head *head)
@@ -258,8 +273,11 @@ static err first_find(struct engine_txn *t, const struct schema *s, str regular,
     return size == 0 ? ERR_CORRUPT : ERR_OK;
 }
 
+struct deleted { unsigned rows; bool all; }; /* all: there were no more */
+
 /* Deletes rows of the partition behind those that begin so, at most so many. */
-static err rest_delete(struct engine_txn *t, str regular, str first, unsigned max, bool *all)
+static err rest_delete(struct engine_txn *t, str regular, str first, unsigned max,
+                       struct deleted *out)
 {
     char from[ENGINE_KEY_BYTES_MAX], until[ENGINE_KEY_BYTES_MAX];
     struct store_doomed doomed;
@@ -269,7 +287,7 @@ static err rest_delete(struct engine_txn *t, str regular, str first, unsigned ma
     err e = store_collect(engine_txn_view(t), &range, max, engine_txn_now(t), &doomed);
     if (e == ERR_OK)
         e = store_delete(t, &doomed);
-    *all = !doomed.more;
+    *out = (struct deleted){ .rows = doomed.count, .all = !doomed.more };
     store_doomed_fini(&doomed);
     return e;
 }
@@ -278,7 +296,7 @@ static err hash_trim(struct engine_txn *t, const struct schema *s, str key, size
                      struct err_note *note)
 {
     struct key_buf first;
-    bool all;
+    struct deleted rest;
     str regular = str_take(key, partition_size + 1);
     err e = first_find(t, s, regular, &first);
     if (e != ERR_OK)
@@ -286,8 +304,8 @@ static err hash_trim(struct engine_txn *t, const struct schema *s, str key, size
     if (!str_starts(key, key_buf_str(&first)))
         return gone(note, "latest_hash keeps the row that is first in the order of the index, and one before this is "
                           "there");
-    e = rest_delete(t, regular, key_buf_str(&first), TABLE_TRIM_ROWS, &all);
-    if (e == ERR_OK && !all)
+    e = rest_delete(t, regular, key_buf_str(&first), TABLE_TRIM_ROWS, &rest);
+    if (e == ERR_OK && !rest.all)
         e = trim_leave(t, s, regular, false);
     return e == ERR_OK && trim_versions(s) ? written_trim(t, s, key, note) : e;
 }
@@ -298,6 +316,7 @@ err trim_written(struct engine_txn *t, const struct schema *s, str key, size_t p
 {
     switch (s->policy.kind) {
     case POLICY_ALL:
+    case POLICY_TTL:
         return ERR_OK;
     case POLICY_LATEST:
     case POLICY_INTERVAL:
@@ -332,9 +351,15 @@ static err group_back(struct engine_txn *t, const struct schema *s, str key, str
     return e == ERR_OK ? trim_leave(t, s, key_buf_str(&g.from), g.over || g.counted == g.keep) : e;
 }
 
+/* Does it count rows beside each other? */
+static bool compares(const struct schema *s)
+{
+    return s->policy.kind != POLICY_ALL && s->policy.kind != POLICY_TTL;
+}
+
 err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str last)
 {
-    if (s->policy.kind == POLICY_ALL)
+    if (!compares(s))
         return ERR_OK;
     err e = group_back(t, s, first, STR_NONE);
     return e == ERR_OK ? group_back(t, s, last, first) : e;
@@ -359,55 +384,44 @@ static err stored_group(struct engine_txn *t, const struct schema *s, str row, s
     return e == ERR_OK ? trim_leave(t, s, key_buf_str(&g.from), g.over) : e;
 }
 
-/* A row of a partition: what is behind its first goes. */
-static err stored_hash(struct engine_txn *t, const struct schema *s, str row, str regular, struct trim_stored *at)
+/* A row that is counted with no other: what an earlier policy made of its end is taken back, this one makes its own. */
+static err stored_alone(struct engine_txn *t, const struct schema *s, const struct alive *row, struct trim_stored *at)
+{
+    pass(&at->key, &row->key);
+    return end_move(t, key_buf_str(&row->key), policy_end(s, row->head.written_at));
+}
+
+/* A row of a partition, whose rows begin with regular: all behind its first go. */
+static err stored_hash(struct engine_txn *t, const struct schema *s, const struct alive *row, str regular,
+                       struct trim_stored *at)
 {
     struct key_buf first;
     char end[ENGINE_KEY_BYTES_MAX];
-    bool all = true;
+    struct deleted rest;
     err e = first_find(t, s, regular, &first);
-    if (e == ERR_OK)
-        e = rest_delete(t, regular, key_buf_str(&first), at->looks_max, &all);
-    if (e == ERR_OK && !all) {
-        at->looks += at->looks_max;
-        e = trim_leave(t, s, regular, false);
-    }
-    if (e == ERR_OK && trim_versions(s) && str_starts(row, key_buf_str(&first)))
-        return stored_group(t, s, row, at);
+    if (e != ERR_OK)
+        return e;
+    if (str_starts(key_buf_str(&row->key), key_buf_str(&first)))
+        return trim_versions(s) ? stored_group(t, s, key_buf_str(&row->key), at) : stored_alone(t, s, row, at);
+    e = rest_delete(t, regular, key_buf_str(&first), at->looks_max, &rest);
+    at->looks += rest.rows;
     INVARIANT(key_buf_set(&at->key, engine_prefix_end(regular, end)));
-    return e;
-}
-
-/* Without a policy all that fell out under an earlier one comes back. */
-static err stored_free(struct engine_txn *t, str until, struct trim_stored *at)
-{
-    struct group g = { .from = at->key, .keep = at->looks_max, .now = engine_txn_now(t), .expiry = engine_txn_now(t),
-                       .passed_max = 1, .changes_max = at->looks_max };
-    INVARIANT(key_buf_set(&g.until, until));
-    err e = group_trim(t, &g);
-    at->looks += g.looks;
-    at->over = g.over;
-    if (!g.over)
-        pass(&at->key, &g.at);
-    return e;
+    return e == ERR_OK && !rest.all ? trim_leave(t, s, regular, false) : e;
 }
 
 /* ERR_NOT_FOUND: no row from there on is alive. */
-static err alive_first(struct engine_txn *t, str from, str until, struct key_buf *row)
+static err alive_first(struct engine_txn *t, str from, str until, struct alive *row)
 {
     struct engine_range range = { .space = SPACE_ROW, .from = from, .until = until };
     struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
-    struct row_head head;
-    err e = alive_next(c, engine_txn_now(t), row, &head);
+    err e = alive_next(c, engine_txn_now(t), &row->key, &row->head);
     engine_cursor_close(&c);
     return e;
 }
 
 err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct trim_stored *at)
 {
-    if (s->policy.kind == POLICY_ALL)
-        return stored_free(t, until, at);
-    struct key_buf row;
+    struct alive row;
     size_t partition_size;
     bool is_static = true;
     err e = alive_first(t, key_buf_str(&at->key), until, &row);
@@ -415,15 +429,14 @@ err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct 
     at->looks++;
     if (e != ERR_OK)
         return at->over ? ERR_OK : e;
-    str key = key_buf_str(&row);
-    if (key_partition(s, key, &partition_size, &is_static) == ERR_OK && !is_static) {
+    str key = key_buf_str(&row.key);
+    if (compares(s) && key_partition(s, key, &partition_size, &is_static) == ERR_OK && !is_static) {
         if (s->policy.kind == POLICY_LATEST_HASH)
-            return stored_hash(t, s, key, str_take(key, partition_size + 1), at);
+            return stored_hash(t, s, &row, str_take(key, partition_size + 1), at);
         if (versioned(s, key))
             return stored_group(t, s, key, at);
     }
-    pass(&at->key, &row);
-    return ERR_OK;
+    return stored_alone(t, s, &row, at);
 }
 
 /* ---- what was left ---- */
@@ -448,29 +461,35 @@ static err rest_group(struct engine_txn *t, struct group *g, struct trim_rest *a
 static err rest_partition(struct engine_txn *t, const struct schema *s, struct trim_rest *at)
 {
     struct key_buf first;
+    struct deleted rest;
     err e = first_find(t, s, at->from, &first);
-    return e == ERR_OK ? rest_delete(t, at->from, key_buf_str(&first), at->changes_max, &at->over) : e;
+    if (e == ERR_OK)
+        e = rest_delete(t, at->from, key_buf_str(&first), at->changes_max, &rest);
+    if (e == ERR_OK)
+        at->over = rest.all;
+    return e;
 }
 
 /* It is over, too, when it is not of this policy any more: the migration has its own. */
 err trim_rest(struct engine_txn *t, const struct schema *s, struct trim_rest *at)
 {
-    struct key_buf row;
+    struct alive row;
     char end[ENGINE_KEY_BYTES_MAX];
     size_t partition_size;
     bool is_static = true;
     at->over = true;
-    if (s->policy.kind == POLICY_ALL || at->from.n <= KEY_HEAD_BYTES)
+    if (!compares(s) || at->from.n <= KEY_HEAD_BYTES)
         return ERR_OK;
     err e = alive_first(t, at->from, engine_prefix_end(str_take(at->from, KEY_HEAD_BYTES), end), &row);
     if (e != ERR_OK)
         return e == ERR_NOT_FOUND ? ERR_OK : e;
-    if (key_partition(s, key_buf_str(&row), &partition_size, &is_static) != ERR_OK)
+    str key = key_buf_str(&row.key);
+    if (key_partition(s, key, &partition_size, &is_static) != ERR_OK)
         return ERR_OK;
-    if (s->policy.kind == POLICY_LATEST_HASH && str_eq(str_take(key_buf_str(&row), partition_size + 1), at->from))
+    if (s->policy.kind == POLICY_LATEST_HASH && str_eq(str_take(key, partition_size + 1), at->from))
         return rest_partition(t, s, at);
-    if (!versioned(s, key_buf_str(&row)))
+    if (!versioned(s, key))
         return ERR_OK;
-    struct group g = group_of(t, s, key_buf_str(&row));
+    struct group g = group_of(t, s, key);
     return str_eq(key_buf_str(&g.from), at->from) ? rest_group(t, &g, at) : ERR_OK;
 }

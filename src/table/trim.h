@@ -1,7 +1,7 @@
 /* trim.h - revisionRetentionPolicy of a table: which rows a put lets go (the peer's 1.8).
  *
  *   all          nothing
- *   ttl          rows are put with that many seconds to live; there is no more to it
+ *   ttl          every row, the static ones too, ends so many seconds after it was put, or as it was put to if before
  *   latest       of the rows that differ in their version alone the newest `count` stay, others expire grace_ttl
  *                seconds after they fell out
  *   interval     the same among those whose versions are of the same interval of time, counted from 1970
@@ -28,6 +28,9 @@ bool trim_versions(const struct schema *s);
 MUST_CHECK err trim_read(const json_t *json, struct schema *s, struct err_note *note);
 void trim_pack(struct buf *b, const struct schema *s);
 MUST_CHECK bool trim_unpack(struct cursor *c, struct schema *s);
+/* When a row that is put now and has that end of its own ends, and the entry of it. */
+store_time trim_put_end(const struct schema *s, store_time now, store_time own);
+MUST_CHECK err trim_entry_put(struct engine_txn *t, str key, store_time expiry, store_time own);
 /* key: of the row just written; partition_size: bytes of it without the mark. ERR_GONE with a note: the policy does not
  * keep it, the update must not go on. */
 MUST_CHECK err trim_written(struct engine_txn *t, const struct schema *s, str key, size_t partition_size,

@@ -58,6 +58,8 @@ static err policy_check(const struct schema *s, const struct schema_policy *p, s
     switch (p->kind) {
     case POLICY_ALL:
         return ERR_OK;
+    case POLICY_TTL:
+        return p->grace_ttl_s > 0 ? ERR_OK : refuse(note, "ttl needs ttl");
     case POLICY_LATEST:
     case POLICY_INTERVAL:
         if (p->count == 0 || p->grace_ttl_s < 0 || (p->kind == POLICY_INTERVAL && p->interval_s == 0))
@@ -75,7 +77,7 @@ static err policy_check(const struct schema *s, const struct schema_policy *p, s
 err trim_read(const json_t *json, struct schema *s, struct err_note *note)
 {
     static const struct { const char *name; enum schema_policy_kind kind; } kinds[] = {
-        { "all", POLICY_ALL }, { "ttl", POLICY_ALL }, { "latest", POLICY_LATEST }, { "interval", POLICY_INTERVAL },
+        { "all", POLICY_ALL }, { "ttl", POLICY_TTL }, { "latest", POLICY_LATEST }, { "interval", POLICY_INTERVAL },
         { "latest_hash", POLICY_LATEST_HASH } };
     struct schema_policy p = { .grace_ttl_s = -1 };
     int64_t ttl_s = 0;
@@ -89,16 +91,14 @@ err trim_read(const json_t *json, struct schema *s, struct err_note *note)
         return refuse(note, "type must be all, latest, latest_hash, interval or ttl");
     p.kind = kinds[i].kind;
     err e = numbers_read(json, &p, &ttl_s, note);
-    if (e == ERR_OK && strcmp(type, "ttl") == 0 && ttl_s == 0)
-        e = refuse(note, "ttl needs ttl");
+    if (p.kind == POLICY_TTL)
+        p.grace_ttl_s = ttl_s; /* a row falls out when it is put */
     if (e == ERR_OK)
         e = policy_check(s, &p, note);
     if (e != ERR_OK)
         return e;
     if (p.kind == POLICY_LATEST_HASH && p.grace_ttl_s < 0)
         p.grace_ttl_s = 1; /* as the peer */
-    if (strcmp(type, "ttl") == 0 && (s->ttl_s == 0 || ttl_s < s->ttl_s))
-        s->ttl_s = ttl_s;
     s->policy = p;
     return ERR_OK;
 }
@@ -116,7 +116,7 @@ void trim_pack(struct buf *b, const struct schema *s)
 bool trim_unpack(struct cursor *c, struct schema *s)
 {
     uint8_t kind = cursor_u8(c);
-    if (kind > POLICY_LATEST_HASH)
+    if (kind > POLICY_TTL)
         return false;
     s->policy = (struct schema_policy){ .kind = (enum schema_policy_kind)kind };
     s->policy.count = (int64_t)cursor_be64(c);

@@ -231,13 +231,14 @@ static err condition_holds(struct engine_txn *t, struct table_update *u, const s
     return ERR_OK;
 }
 
-static store_time expiry_of(const struct engine_txn *t, const struct table_step *st)
+/* Whatever the policy says. */
+static store_time own_end(const struct engine_txn *t, const struct table_step *st)
 {
     int64_t ttl_s = st->write->ttl_s > 0 ? st->write->ttl_s : st->schema->ttl_s;
     return ttl_s > 0 ? store_time_add(engine_txn_now(t), ttl_s * NS_PER_S) : STORE_TIME_NEVER;
 }
 
-static err expiry_move(struct engine_txn *t, str key, const struct old_row *old, store_time expiry)
+static err expiry_move(struct engine_txn *t, str key, const struct old_row *old, store_time expiry, store_time own)
 {
     struct key_buf due;
     err e = ERR_OK;
@@ -245,11 +246,7 @@ static err expiry_move(struct engine_txn *t, str key, const struct old_row *old,
         row_expiry_key(&due, old->expiry, key);
         e = engine_txn_delete(t, SPACE_ROW, key_buf_str(&due));
     }
-    if (e == ERR_OK && expiry.ns != INT64_MAX) {
-        row_expiry_key(&due, expiry, key);
-        e = engine_txn_put(t, SPACE_ROW, key_buf_str(&due), STR_NONE, STR_NONE);
-    }
-    return e;
+    return e == ERR_OK && expiry.ns != INT64_MAX ? trim_entry_put(t, key, expiry, own) : e;
 }
 
 static err row_write(struct engine_txn *t, struct table_update *u, const struct table_step *st, str key,
@@ -266,7 +263,8 @@ static err row_write(struct engine_txn *t, struct table_update *u, const struct 
     str values[TABLE_ATTRS_MAX];
     for (unsigned i = 0; i < s->attrs_count; i++)
         values[i] = st->named[i] ? st->values[i] : row_attr(old.attrs, s->attrs[i].number);
-    struct row_write w = { .head = { .expiry = expiry_of(t, st), .written_at = engine_txn_now(t) },
+    store_time now = engine_txn_now(t), own = own_end(t, st);
+    struct row_write w = { .head = { .expiry = trim_put_end(s, now, own), .written_at = now },
                            .schema = s, .role = role, .values = values };
     struct index_row entries = { .domain = u->domain, .schema = s, .key = key, .values = values };
     str value, bytes;
@@ -276,7 +274,7 @@ static err row_write(struct engine_txn *t, struct table_update *u, const struct 
         e = row_pack(u->arena, &w, &value, &bytes);
     if (e == ERR_OK)
         e = engine_txn_put(t, SPACE_ROW, key, value, bytes);
-    return e == ERR_OK ? expiry_move(t, key, &old, w.head.expiry) : e;
+    return e == ERR_OK ? expiry_move(t, key, &old, w.head.expiry, own) : e;
 }
 
 static err put_apply(struct engine_txn *t, struct table_update *u, const struct table_step *st)

@@ -1,6 +1,6 @@
 /* Goal: what a put cannot finish of a retention policy the upkeep does, also after a restart (trim.h): groups with
  * more rows that end by themselves, and partitions with more rows that are superseded, than one put looks at; the
- * first interval. Method: such groups on a real engine under a clock that the test moves; what is left, compared as text. */
+ * policy ttl. Method: such groups on a real engine under a clock that the test moves; what is left, compared as text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -218,6 +218,80 @@ static void a_put_that_supersedes_many_rows_leaves_the_others_to_the_upkeep(void
     must_get(t, "t", "{'proj':['k','rev']}", "[{'k':'a','rev':6},{'k':'b','rev':1}]");
 }
 
+/* ---- ttl ---- */
+
+static void ttl_ends_what_was_stored_before_it(void **state)
+{
+    (void)state;
+    must_create(t, "t", SCHEMA("1", "'type':'all'"));
+    put_version(1, 1, ",'s':5");
+    put_version(1, 2, ",'_ttl':30");
+    put_version(1, 3, ",'_ttl':1000");
+    tabletest_advance(t, 10);
+    must_create(t, "t", SCHEMA("2", "'type':'ttl','ttl':60"));
+    upkeep();
+    must_get(t, "t", "{'proj':['n','s'],'withTTL':true}",
+             "[{'n':3,'s':5,'_ttl':50},{'n':2,'s':5,'_ttl':20},{'n':1,'s':5,'_ttl':50}]");
+    put_version(1, 4, "");
+    tabletest_advance(t, 50);
+    must_get(t, "t", "{'proj':['n','s'],'withTTL':true}", "[{'n':4,'s':null,'_ttl':10}]");
+    tabletest_advance(t, 10);
+    must_get(t, "t", "{}", "[]");
+}
+
+static void ttl_is_the_longest_life_of_a_put(void **state)
+{
+    (void)state;
+    must_create(t, "t", "{'attributes':{'k':'string','n':'int'},'index':[{'attribute':'k','type':'hash'}],"
+                "'options':{'default_time_to_live':1000},'revisionRetentionPolicy':{'type':'ttl','ttl':60}}");
+    must_put(t, "t", "{'attributes':{'k':'a','_ttl':1000}}");
+    must_put(t, "t", "{'attributes':{'k':'b','_ttl':5}}");
+    must_put(t, "t", "{'attributes':{'k':'c'}}");
+    must_get(t, "t", "{'attributes':{'k':'a'},'proj':'n','withTTL':true}", "[{'n':null,'_ttl':60}]");
+    must_get(t, "t", "{'attributes':{'k':'b'},'proj':'n','withTTL':true}", "[{'n':null,'_ttl':5}]");
+    must_get(t, "t", "{'attributes':{'k':'c'},'proj':'n','withTTL':true}", "[{'n':null,'_ttl':60}]");
+}
+
+static void what_ttl_would_end_stays_under_another_policy(void **state)
+{
+    (void)state;
+    static const char *const all = "{'proj':['n','s'],'withTTL':true}";
+    must_create(t, "t", SCHEMA("1", "'type':'ttl','ttl':60"));
+    put_version(2, 1, ",'s':5");
+    put_version(1, 2, ",'_ttl':1000");
+    must_get(t, "t", all, "[{'n':1,'s':5,'_ttl':60},{'n':2,'s':5,'_ttl':60}]");
+    must_create(t, "t", SCHEMA("2", "'type':'ttl','ttl':90"));
+    upkeep();
+    must_get(t, "t", all, "[{'n':1,'s':5,'_ttl':90},{'n':2,'s':5,'_ttl':90}]");
+    must_create(t, "t", SCHEMA("3", "'type':'latest','count':1,'grace_ttl':10"));
+    tabletest_reopen(t);
+    upkeep();
+    must_get(t, "t", all, "[{'n':1,'s':5},{'n':2,'s':5,'_ttl':1000}]");
+    tabletest_advance(t, 100);
+    must_get(t, "t", all, "[{'n':1,'s':5},{'n':2,'s':5,'_ttl':900}]");
+    must_create(t, "t", SCHEMA("4", "'type':'ttl','ttl':150"));
+    upkeep();
+    must_create(t, "t", SCHEMA("5", "'type':'all'"));
+    upkeep();
+    must_get(t, "t", all, "[{'n':1,'s':5},{'n':2,'s':5,'_ttl':900}]");
+}
+
+static void what_ttl_would_end_stays_first_in_its_partition(void **state)
+{
+    (void)state;
+    must_create(t, "t", "{'version':1,'attributes':{'k':'string','r':'int','n':'int'},'index':[{'attribute':'k',"
+                "'type':'hash'},{'attribute':'r','type':'range'},{'attribute':'n','type':'range'}],"
+                "'revisionRetentionPolicy':{'type':'ttl','ttl':60}}");
+    must_put(t, "t", "{'attributes':{'k':'a','r':1,'n':1}}");
+    must_put(t, "t", "{'attributes':{'k':'a','r':1,'n':2}}");
+    must_put(t, "t", "{'attributes':{'k':'a','r':2,'n':3}}");
+    must_create(t, "t", "{'version':2,'attributes':{'k':'string','r':'int','n':'int'},'index':[{'attribute':'k',"
+                "'type':'hash'},{'attribute':'r','type':'range'},{'attribute':'n','type':'range'}],"
+                "'revisionRetentionPolicy':{'type':'latest_hash'}}");
+    upkeep();
+    must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':1},{'n':2}]");
+}
+
 /* ---- interval ---- */
 
 /* 6.5 days and one day after the epoch of UUIDs: 1970 is not a multiple of a week behind it. */
@@ -245,6 +319,10 @@ int main(void)
         TEST(what_is_left_of_a_group_goes_with_its_table_and_its_policy),
         TEST(a_partition_loses_all_that_is_superseded),
         TEST(a_put_that_supersedes_many_rows_leaves_the_others_to_the_upkeep),
+        TEST(ttl_ends_what_was_stored_before_it),
+        TEST(ttl_is_the_longest_life_of_a_put),
+        TEST(what_ttl_would_end_stays_under_another_policy),
+        TEST(what_ttl_would_end_stays_first_in_its_partition),
         TEST(the_first_interval_is_cut_off_not_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
