@@ -15,7 +15,9 @@ static void put_escaped(struct buf *b, char c)
         buf_put_c(b, '\\');
         buf_put_c(b, short_form[u]);
     } else {
-        buf_printf(b, "\\u%04x", u);
+        static const char hex[] = "0123456789abcdef";
+        const char form[] = { '\\', 'u', '0', '0', hex[u >> 4], hex[u & 15] };
+        buf_put(b, (str){ .p = form, .n = sizeof form });
     }
 }
 

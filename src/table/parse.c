@@ -51,6 +51,7 @@ static err batch_read(const struct parsing *p, const json_t *json, struct table_
         struct parsing one = *p;
         one.note = &why;
         err e = op_read(&one, json_array_get(json, i), &writes[i]);
+        store_memory_note(e, p->arena, &why);
         if (e != ERR_OK) {
             err_note_set(p->note, "operation %zu: %s", i, why.text);
             return e;
@@ -75,6 +76,7 @@ static err parse(const struct parsing *p, const json_t *json, struct table_updat
     if (e == ERR_OK) {
         out->writes = writes;
         out->writes_count = (unsigned)count;
+        out->one_step = batch;
     }
     return e;
 }
@@ -87,10 +89,14 @@ err tables_parse(struct tables *ts, uint32_t domain, const struct table_query *q
     err e = query_load(q->json, q->kind == QUERY_BATCH, &json, note);
     if (e != ERR_OK)
         return e;
+    struct err_note why = { .text = "" };
     struct engine_view *v = engine_view_begin(ts->engine);
-    struct parsing p = { .tables = ts, .view = v, .domain = domain, .query = q, .arena = a, .note = note };
+    struct parsing p = { .tables = ts, .view = v, .domain = domain, .query = q, .arena = a, .note = &why };
     e = parse(&p, json, out);
     engine_view_end(&v);
     json_decref(json);
+    store_memory_note(e, a, &why);
+    if (e != ERR_OK && note != NULL)
+        *note = why;
     return e;
 }

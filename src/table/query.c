@@ -1,6 +1,7 @@
 #include "table/query.h"
 
 #include "codec/json.h"
+#include "table/store.h"
 #include "table/value.h"
 
 #include <string.h>
@@ -53,6 +54,7 @@ static err value_read(const struct reading *r, const struct schema_attr *at, con
 {
     struct err_note why = { .text = "" };
     err e = value_from_json(r->arena, at->kind, json, out, &why);
+    store_memory_note(e, r->arena, &why);
     if (e != ERR_OK)
         err_note_set(r->note, "attribute %.*s: %s", STR_ARG(at->name), why.text);
     return e;

@@ -255,6 +255,9 @@ static err emit(struct scan *s, const struct key_parts *parts, str plain, store_
     struct table_row row = { .attrs = attrs, .count = count, .with_ttl = s->g->with_ttl };
     if (expiry.ns != INT64_MAX)
         row.ttl_s = (expiry.ns - s->now.ns + NS_PER_S - 1) / NS_PER_S;
+    s->full = s->r->fits != NULL && !s->r->fits(s->r->ctx, &row);
+    if (s->full)
+        return ERR_OK;
     s->emitted++;
     s->more = !s->r->each(s->r->ctx, &row);
     return ERR_OK;
@@ -519,8 +522,13 @@ err tables_schema(struct tables *ts, uint32_t domain, str table, struct arena *a
 
 /* ---- as JSON ---- */
 
+/* Beside the rows: schemas, the token, headers; what is damaged. */
+enum { BESIDE_ROWS_BYTES = 128 << 10, DAMAGED_BYTES_MAX = 2 << 20 };
+
 struct json_answer {
     struct buf out, damaged;
+    size_t bytes_max;          /* of both */
+    struct err_note *note;
     const struct schema *schema;
     unsigned rows, damaged_rows;
     err status;
@@ -546,14 +554,38 @@ static bool json_damaged(void *ctx, const struct table_row *row)
     return j->status == ERR_OK;
 }
 
-static bool json_row(void *ctx, const struct table_row *row)
+/* One that does not fit is for the next answer; if it is the first, for none. */
+static bool row_over(struct json_answer *j, size_t before)
+{
+    j->out.failed = false;
+    j->out.n = before;
+    if (j->rows > 0)
+        return false;
+    err_note_set(j->note, "an answer of %zu bytes (%s) cannot hold the row that comes next: name fewer of its "
+                          "attributes in proj; next goes on behind it", j->bytes_max,
+                 j->bytes_max < TABLE_ANSWER_BYTES_MAX ? "what http.arena_bytes_max leaves" : "TABLE_ANSWER_BYTES_MAX");
+    j->status = ERR_LIMIT;
+    return false;
+}
+
+static bool json_fits(void *ctx, const struct table_row *row)
 {
     struct json_answer *j = ctx;
-    buf_put(&j->out, j->rows++ == 0 ? STR("{") : STR(",{"));
+    size_t before = j->out.n;
+    buf_put(&j->out, j->rows == 0 ? STR("{") : STR(",{"));
     json_attrs(j, &j->out, row);
     if (row->with_ttl && row->ttl_s > 0)
         buf_printf(&j->out, "%s\"_ttl\":%lld", row->count > 0 ? "," : "", (long long)row->ttl_s);
     buf_put_c(&j->out, '}');
+    bool over = j->out.failed || j->out.n + j->damaged.n > j->bytes_max;
+    return j->status != ERR_OK || !over || row_over(j, before);
+}
+
+static bool json_row(void *ctx, const struct table_row *row)
+{
+    struct json_answer *j = ctx;
+    (void)row; /* it is written: json_fits */
+    j->rows++;
     return j->status == ERR_OK && j->out.n < TABLE_ANSWER_BYTES_FULL;
 }
 
@@ -583,6 +615,30 @@ static err json_finish(struct json_answer *j, str next, struct arena *a, struct 
     return ERR_OK;
 }
 
+/* Bytes that an answer may have: no more than are left of the arena. */
+static size_t answer_room(const struct arena *a)
+{
+    size_t left = a->bytes_max - a->total;
+    size_t room = left > BESIDE_ROWS_BYTES ? left - BESIDE_ROWS_BYTES : 0;
+    return room < TABLE_ANSWER_BYTES_MAX ? room : TABLE_ANSWER_BYTES_MAX;
+}
+
+static err get_json(const struct table_reader *r, uint32_t domain, const struct table_get *g, struct table_answer *out)
+{
+    struct json_answer *j = r->ctx;
+    str next;
+    j->bytes_max = answer_room(r->arena);
+    buf_init(&j->out, j->bytes_max + DAMAGED_BYTES_MAX);
+    buf_init(&j->damaged, DAMAGED_BYTES_MAX);
+    buf_put(&j->out, STR("{\"items\":["));
+    err e = tables_get(r, domain, g, &next);
+    if (e == ERR_OK)
+        e = json_finish(j, next, r->arena, out);
+    buf_fini(&j->out);
+    buf_fini(&j->damaged);
+    return e;
+}
+
 err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, struct arena *a, bool now,
                     struct table_answer *out, struct err_note *note)
 {
@@ -590,24 +646,19 @@ err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, st
     struct engine_view *v = engine_view_begin(ts->engine);
     struct schema *schema;
     struct table_get g;
-    struct json_answer j = { .status = ERR_OK };
-    str next;
-    buf_init(&j.out, TABLE_ANSWER_BYTES_MAX);
-    buf_init(&j.damaged, TABLE_ANSWER_BYTES_MAX);
-    err e = store_schema(ts, v, domain, table, a, now, &schema, note);
+    struct err_note why = { .text = "" };
+    err e = store_schema(ts, v, domain, table, a, now, &schema, &why);
     if (e == ERR_OK)
-        e = query_get(a, schema, query, &g, note);
+        e = query_get(a, schema, query, &g, &why);
     if (e == ERR_OK) {
-        j.schema = schema;
-        buf_put(&j.out, STR("{\"items\":["));
-        struct table_reader r = { .tables = ts, .view = v, .arena = a, .now = now, .each = json_row,
-                                  .damaged = json_damaged, .ctx = &j, .note = note };
-        e = tables_get(&r, domain, &g, &next);
+        struct json_answer j = { .schema = schema, .note = &why, .status = ERR_OK };
+        struct table_reader r = { .tables = ts, .view = v, .arena = a, .now = now, .each = json_row, .fits = json_fits,
+                                  .damaged = json_damaged, .ctx = &j, .note = &why };
+        e = get_json(&r, domain, &g, out);
     }
-    if (e == ERR_OK)
-        e = json_finish(&j, next, a, out);
     engine_view_end(&v);
-    buf_fini(&j.out);
-    buf_fini(&j.damaged);
+    store_memory_note(e, a, &why);
+    if (e != ERR_OK && note != NULL)
+        *note = why;
     return e;
 }

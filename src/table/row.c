@@ -77,7 +77,7 @@ static char *put_attr(char *at, uint16_t number, str value)
     return at + ROW_ATTR_HEAD_BYTES + value.n;
 }
 
-err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes)
+err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes, struct err_note *note)
 {
     size_t size = 2;
     uint16_t count = 0;
@@ -86,8 +86,10 @@ err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes)
             size += ROW_ATTR_HEAD_BYTES + w->values[i].n;
             count++;
         }
-    if (size > ENGINE_BLOB_BYTES_MAX)
+    if (size > ENGINE_BLOB_BYTES_MAX) {
+        err_note_set(note, "the row would be longer than %d bytes (ENGINE_BLOB_BYTES_MAX)", ENGINE_BLOB_BYTES_MAX);
         return ERR_LIMIT;
+    }
     char *p = arena_alloc(a, ROW_HEAD_BYTES + size);
     if (p == NULL)
         return ERR_LIMIT;

@@ -29,9 +29,10 @@ str row_attr(str attrs, uint16_t number);
 bool row_attrs_valid(str attrs);
 
 /* Packs head and attributes; values by index of the schema's attributes, those not of role left out. *value goes
- * beside the key, *bytes (may be STR_NONE) is the blob; both in the arena. ERR_LIMIT. */
+ * beside the key, *bytes (may be STR_NONE) is the blob; both in the arena. ERR_LIMIT, with a
+ * note when it is not the arena that is too small. */
 struct row_write { struct row_head head; const struct schema *schema; enum schema_role role; const str *values; };
-MUST_CHECK err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes);
+MUST_CHECK err row_pack(struct arena *a, const struct row_write *w, str *value, str *bytes, struct err_note *note);
 
 void row_expiry_key(struct key_buf *k, store_time expiry, str row_key);
 /* ERR_CORRUPT. */

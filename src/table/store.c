@@ -113,6 +113,13 @@ err store_schema_same(struct engine_view *v, uint32_t domain, const struct schem
     return changes == s->changes ? ERR_OK : ERR_CONFLICT;
 }
 
+void store_memory_note(err e, const struct arena *a, struct err_note *note)
+{
+    if (e == ERR_LIMIT && note != NULL && note->text[0] == 0)
+        err_note_set(note, "it needs more than the memory of one request, %zu bytes (http.arena_bytes_max): ask for "
+                           "less at once", a->bytes_max);
+}
+
 /* ---- deletion ---- */
 
 enum { DOOMED_WRITES_MAX = ENGINE_UPDATE_ROWS_MAX - 384 }; /* the last row may pass it by what it has in indexes */

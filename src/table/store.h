@@ -56,6 +56,9 @@ MUST_CHECK err store_delete(struct engine_txn *t, const struct store_doomed *doo
 struct row_head;
 MUST_CHECK err store_delete_row(struct engine_txn *t, str key, const struct row_head *head);
 
+/* ERR_LIMIT of which the note says nothing came of the arena of a request: says so. note may be NULL. */
+void store_memory_note(err e, const struct arena *a, struct err_note *note);
+
 /* The range of keys that predicates allow, as tight as the key order makes it. exact: every row in it satisfies
  * all predicates; else rows are still to be filtered. */
 struct plan {

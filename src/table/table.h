@@ -36,12 +36,13 @@ enum {
     TABLE_KEY_BYTES_MAX = ENGINE_KEY_BYTES_MAX - 8, /* of a row, encoded; the expiry entry needs the rest */
     TABLE_LIMIT_MAX = 10000,           /* rows of one answer */
     TABLE_ANSWER_BYTES_FULL = 12 << 20, /* an answer ends with the row that reaches them; more rows come with `next` */
-    TABLE_ANSWER_BYTES_MAX = 48 << 20, /* of one answer, the last row included; else ERR_LIMIT */
+    TABLE_ANSWER_BYTES_MAX = 48 << 20, /* of one answer, the last row included; what does not fit is for `next` */
+    TABLE_TEXT_BYTES_MAX = TABLE_ANSWER_BYTES_MAX - (64 << 10), /* of one value in an answer */
     TABLE_SCAN_ROWS_MAX = 100000,      /* rows one get looks at before it answers with `next` */
     TABLE_NOW_ROWS_MAX = 512,          /* rows one get looks at without blocking; then ERR_AGAIN */
     TABLE_OPS_MAX = 256,               /* of one batch */
     TABLE_QUERY_VALUES_MAX = 1 << 18,  /* JSON values in one body: 64 MiB of memory, whatever they are */
-    TABLE_DELETE_ROWS_MAX = 8000,      /* of one update; a longer delete runs as several, a batch is refused */
+    TABLE_DELETE_ROWS_MAX = 8000,      /* of one update; a longer delete runs as several, one in a batch is refused */
     TABLE_DELETE_SHRINK = 8,           /* by which the next update of a delete is smaller, when one found no room */
     TABLE_DAMAGED_MAX = 64,            /* rows that cannot be read, told of in one answer */
     TABLE_KEEP_MAX = 1000,             /* count of a retention policy */
@@ -121,6 +122,7 @@ struct table_row {
 str table_row_value(const struct table_row *r, str name); /* p NULL: null or unknown */
 
 /* One get in a view. Rows are borrowed inside each; each returns false to stop (then *next goes on after that row).
+ *   fits     NULL, or is asked of a row before each: false ends the get before it, and *next goes on with it
  *   damaged  is told of rows that cannot be read, and the get goes past them: of what can be read of the key (count 0:
  *          nothing). NULL: one ends the get with ERR_CORRUPT, as do more than TABLE_DAMAGED_MAX
  *   now    never blocks: ERR_AGAIN when bytes are cold or rows many (then again without it, on a pool thread)
@@ -133,13 +135,15 @@ struct table_reader {
     struct arena *arena;        /* holds the schema and the token; rows are borrowed, see each */
     bool now;
     bool (*each)(void *ctx, const struct table_row *row);
+    bool (*fits)(void *ctx, const struct table_row *row);
     bool (*damaged)(void *ctx, const struct table_row *key);
     void *ctx;
     struct err_note *note;
 };
 MUST_CHECK err tables_get(const struct table_reader *r, uint32_t domain, const struct table_get *g, str *next);
 
-/* The same from a JSON query (1.8) to a JSON answer {"items":[...],"damaged":[...],"next":"..."}. */
+/* The same from a JSON query (1.8) to a JSON answer {"items":[...],"damaged":[...],"next":"..."}. It ends before a row
+ * that does not fit in it, or in what the arena has left; as the first, such a row is ERR_LIMIT with a note. */
 struct table_answer { str json; unsigned rows, damaged; bool more; };
 MUST_CHECK err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, struct arena *a, bool now,
                                struct table_answer *out, struct err_note *note);
@@ -167,6 +171,7 @@ struct table_update {
     uint32_t domain;
     const struct table_write *writes;
     unsigned writes_count;      /* more than one: a batch on one partition key */
+    bool one_step;              /* a batch, also of one */
     struct arena *arena;        /* used on the engine's thread too, until done */
     mono deadline;
     void (*done)(struct table_update *u, err why); /* engine thread, short */
@@ -187,6 +192,7 @@ struct table_update {
  * ERR_BAD with a note, ERR_LIMIT, ERR_AGAIN only with now: a cold schema, then again on the pool).
  * done gets ERR_AGAIN when a row to be changed is cold: call tables_update_warm on the pool, then
  * tables_update_again; ERR_CONFLICT when the table was changed meanwhile;
+ * ERR_LIMIT with a note for what no try can do: it needs more than the arena, or than one update may write;
  * ERR_GONE with a note when its revisionRetentionPolicy would not keep what is put (trim.h): nothing is written.
  * A delete (no batch) of more than TABLE_DELETE_ROWS_MAX rows, or of fewer with much in indexes, runs as several
  * updates in the order of the key, each atomic; readers and writers may come between. One that finds no room is tried

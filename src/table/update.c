@@ -189,7 +189,9 @@ static err old_read(struct engine_txn *t, struct table_update *u, str key, bool 
     out->alive = store_time_before(engine_txn_now(t), head.expiry);
     if (!with_attrs || !out->alive)
         return ERR_OK;
-    return row_attrs(u->tables->engine, &row, u->arena, !u->may_block, &out->attrs);
+    e = row_attrs(u->tables->engine, &row, u->arena, !u->may_block, &out->attrs);
+    store_memory_note(e, u->arena, &u->note);
+    return e;
 }
 
 static struct key_buf static_key(const struct table_step *st)
@@ -270,8 +272,10 @@ static err row_write(struct engine_txn *t, struct table_update *u, const struct 
     str value, bytes;
     if (role == ROLE_PLAIN)
         e = index_write(t, &entries, &w.head.indexed, &u->note);
-    if (e == ERR_OK)
-        e = row_pack(u->arena, &w, &value, &bytes);
+    if (e == ERR_OK) {
+        e = row_pack(u->arena, &w, &value, &bytes, &u->note);
+        store_memory_note(e, u->arena, &u->note);
+    }
     if (e == ERR_OK)
         e = engine_txn_put(t, SPACE_ROW, key, value, bytes);
     return e == ERR_OK ? expiry_move(t, key, &old, w.head.expiry, own) : e;
@@ -286,6 +290,12 @@ static err put_apply(struct engine_txn *t, struct table_update *u, const struct 
         return e;
     struct key_buf key = static_key(st);
     return row_write(t, u, st, key_buf_str(&key), ROLE_STATIC);
+}
+
+/* May a delete run as several updates? */
+static bool may_go_on(const struct table_update *u)
+{
+    return u->writes_count == 1 && !u->one_step && u->writes[0].is_delete;
 }
 
 /* Of rows of one group, or of one in the midst of a range, some may be left: those at its ends. */
@@ -307,7 +317,7 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
     if (st->schema->policy.kind != POLICY_ALL)
         doomed.writes_max -= TRIM_BACK_WRITES_MAX;
     err e = store_collect(engine_txn_view(t), &range, u->delete_rows, engine_txn_now(t), &doomed);
-    if (e == ERR_OK && doomed.more && u->writes_count > 1) {
+    if (e == ERR_OK && doomed.more && !may_go_on(u)) {
         err_note_set(&u->note, "a delete in a batch may take %d rows at most, and fewer of a table with indexes",
                      TABLE_DELETE_ROWS_MAX);
         e = ERR_LIMIT;
@@ -332,9 +342,8 @@ static err schema_check(struct engine_txn *t, struct table_update *u, const stru
     return e;
 }
 
-static err update_decide(struct engine_txn *t, void *ctx)
+static err decide(struct engine_txn *t, struct table_update *u)
 {
-    struct table_update *u = ctx;
     u->applied = false;
     u->more = false;
     u->rows_deleted = u->deleted_before;
@@ -355,6 +364,16 @@ static err update_decide(struct engine_txn *t, void *ctx)
     return ERR_OK;
 }
 
+static err update_decide(struct engine_txn *t, void *ctx)
+{
+    struct table_update *u = ctx;
+    err e = decide(t, u);
+    if (e == ERR_LIMIT && u->note.text[0] == 0)
+        err_note_set(&u->note, "one step writes and deletes %d rows at most, with what they have in indexes and what "
+                               "expires (ENGINE_UPDATE_ROWS_MAX): do less at once", ENGINE_UPDATE_ROWS_MAX);
+    return e;
+}
+
 /* ---- submitting ---- */
 
 static void count_writes(struct table_update *u)
@@ -373,7 +392,7 @@ static bool goes_on(struct table_update *u, err why)
         u->update.deadline = (mono){ .ns = INT64_MAX }; /* what was begun is not given up half done */
         return true;
     }
-    bool smaller = why == ERR_FULL && u->writes_count == 1 && u->writes[0].is_delete && u->delete_rows > 1;
+    bool smaller = why == ERR_FULL && may_go_on(u) && u->delete_rows > 1;
     if (smaller)
         u->delete_rows = (u->delete_rows + TABLE_DELETE_SHRINK - 1) / TABLE_DELETE_SHRINK;
     return smaller;
@@ -418,11 +437,10 @@ err tables_update(struct tables *ts, struct table_update *u, bool now)
     u->update = (struct engine_update){ .decide = update_decide, .done = update_done, .ctx = u,
                                         .deadline = u->deadline, .frees = true };
     u->steps = arena_calloc(u->arena, u->writes_count, sizeof *u->steps);
-    if (u->steps == NULL)
-        return ERR_LIMIT;
     struct engine_view *v = engine_view_begin(ts->engine);
-    err e = steps_prepare(u, v, now);
+    err e = u->steps == NULL ? ERR_LIMIT : steps_prepare(u, v, now);
     engine_view_end(&v);
+    store_memory_note(e, u->arena, &u->note);
     if (e == ERR_OK)
         engine_submit(ts->engine, &u->update);
     return e;

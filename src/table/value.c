@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UUID_TEXT_BYTES = 36, UUID_BYTES = 16, ELEMENT_HEAD_BYTES = 4 };
+enum { UUID_TEXT_BYTES = 36, UUID_BYTES = 16, ELEMENT_HEAD_BYTES = 4, TEXT_GROWTH = 6 };
 
 static const struct { const char *name; size_t fixed; } types[TABLE_TYPES] = {
     [TYPE_BLOB] = { "blob", 0 },         [TYPE_DECIMAL] = { "decimal", 0 }, [TYPE_DOUBLE] = { "double", 8 },
@@ -202,17 +202,26 @@ static err from_blob(struct arena *a, const json_t *json, str *out, struct err_n
     return ERR_OK;
 }
 
+static err text_long(struct err_note *note)
+{
+    err_note_set(note, "its text in an answer would be longer than %d bytes (TABLE_TEXT_BYTES_MAX)",
+                 TABLE_TEXT_BYTES_MAX);
+    return ERR_LIMIT;
+}
+
 static err from_any(struct arena *a, const json_t *json, str *out, struct err_note *note)
 {
     struct buf b;
-    buf_init(&b, TABLE_ANSWER_BYTES_MAX);
+    buf_init(&b, TABLE_TEXT_BYTES_MAX);
     err e = jsontext_any(&b, json);
     if (e == ERR_OK)
         e = buf_status(&b);
-    if (e == ERR_OK)
-        *out = arena_copy(a, buf_str(&b));
-    else
+    if (b.failed)
+        e = text_long(note);
+    else if (e != ERR_OK)
         e = bad_type(TYPE_JSON, note);
+    else
+        *out = arena_copy(a, buf_str(&b));
     buf_fini(&b);
     return e;
 }
@@ -371,20 +380,32 @@ static err from_set(struct arena *a, enum table_type type, const json_t *json, s
     return pack_set(a, type, elements, count, out);
 }
 
-err value_from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out, struct err_note *note)
+static err from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out, struct err_note *note)
 {
-    if (json_is_null(json)) {
-        *out = STR_NONE;
-        return ERR_OK;
-    }
     if (kind.set)
         return from_set(a, kind.type, json, out, note);
+    err e = from_scalar(a, kind.type, json, out, note);
+    return e == ERR_OK && out->p == NULL ? ERR_LIMIT : e;
+}
+
+/* Can an answer hold it? Only a byte of a text becomes six there; what is far from the limit is not looked at. */
+static bool answerable(struct table_kind kind, str value)
+{
+    if (value.n <= TABLE_TEXT_BYTES_MAX / (2 * TEXT_GROWTH))
+        return true;
+    struct buf b;
+    buf_init(&b, TABLE_TEXT_BYTES_MAX);
+    bool fits = value_to_json(&b, kind, value) == ERR_OK && buf_status(&b) == ERR_OK;
+    buf_fini(&b);
+    return fits;
+}
+
+err value_from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out, struct err_note *note)
+{
     str value = STR_NONE;
-    err e = from_scalar(a, kind.type, json, &value, note);
-    if (e == ERR_OK && value.p == NULL)
-        e = ERR_LIMIT;
-    if (e == ERR_LIMIT)
-        err_note_set(note, "request needs too much memory");
+    err e = json_is_null(json) ? ERR_OK : from_json(a, kind, json, &value, note);
+    if (e == ERR_OK && !answerable(kind, value))
+        e = text_long(note);
     if (e == ERR_OK)
         *out = value;
     return e;

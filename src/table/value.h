@@ -25,7 +25,8 @@ enum { VALUE_KIND_BYTES = 16, VALUE_SET_ELEMENTS_MAX = 65535 };
 MUST_CHECK bool value_kind_parse(str name, struct table_kind *out);
 void value_kind_name(struct table_kind kind, char out[VALUE_KIND_BYTES]);
 
-/* JSON null and the empty set give STR_NONE. ERR_BAD, ERR_LIMIT with a note that completes "attribute x: ". */
+/* JSON null and the empty set give STR_NONE. ERR_BAD with a note that completes "attribute x: "; ERR_LIMIT, with one if
+ * it is not the arena's. */
 MUST_CHECK err value_from_json(struct arena *a, struct table_kind kind, const json_t *json, str *out,
                                struct err_note *note);
 /* Appends JSON. ERR_CORRUPT: not a stored form of that kind; what was appended is then without use. */

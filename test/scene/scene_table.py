@@ -379,6 +379,33 @@ def a_damaged_row_is_named_and_gone_past(binary):
 
 
 @scene
+def what_can_never_be_done_is_413_and_names_its_limit(binary):
+    with page_server(binary) as server:
+        create(server, 't', {'attributes': {'k': 'string', 'r': 'int', 'p': 'string', 'q': 'string', 's': 'string'},
+                             'index': [{'attribute': 'k', 'type': 'hash'}, {'attribute': 'r', 'type': 'range'}]})
+        says = lambda got, text: check(text in problem(got, 413, 'content_too_large')['detail'], got.body)
+        put(server, 't', k='a', r=1)
+        raw = lambda name, count: table(server, 't', 'put', '{"attributes":{"k":"a","r":2,"%s":"%s"}}' % (name, '\x7f' * count))
+        eq((raw('p', 5 << 20).status, raw('q', 5 << 20).status), (201, 201))     # 60 MiB in an answer
+        put(server, 't', k='a', r=3)
+        got = server.json('POST', DOMAIN + '/table/t/get', body={}).body
+        eq([row['r'] for row in got['items']], [1], 'the answer ends before the row that does not fit')
+        says(table(server, 't', 'get', {'next': got['next']}), 'proj')
+        says(table(server, 't', 'get', {'attributes': {'k': 'a', 'r': 2}}), 'TABLE_ANSWER_BYTES_MAX')
+        eq([row['r'] for row in items(server, 't', proj=['r', 's'], next=got['next'])], [2, 3])
+        says(raw('s', 9 << 20), 'TABLE_TEXT_BYTES_MAX')
+        for name in ('p', 'q'):
+            put(server, 't', k='b', r=1, **{name: 'x' * (11 << 20)})
+        says(table(server, 't', 'put', {'attributes': {'k': 'b', 'r': 1, 's': 'x' * (11 << 20)}}), 'http.arena_bytes_max')
+        batch = lambda op, rows: server.request('POST', DOMAIN + '/batch', body=[
+            {'op': op, 'table': 't', 'attributes': {'k': 'c', 'r': r}} for r in rows])
+        for first in range(0, 8192, 256):
+            eq(batch('put', range(first, first + 256)).status, 201)
+        says(batch('delete', [{'ge': 0}]), '8000')
+        eq(len(items(server, 't', attributes={'k': 'c'}, proj='r')), 8192)
+
+
+@scene
 def what_was_answered_survives_a_kill(binary):
     with Server(binary) as server:
         create(server, 'r', REVISIONS)
