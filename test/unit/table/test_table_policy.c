@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "tabletest.h"
 
 #include <stdio.h>
@@ -100,6 +101,21 @@ static void more_short_lives_than_a_step_of_the_upkeep_passes_push_out_nothing(v
     short_lives_never_push_out_a_lasting_one(3000);
 }
 
+/* Whether it stays is not known when it is put. */
+static void a_late_put_behind_many_short_lives_stays(void **state)
+{
+    (void)state;
+    must_create(t, "t", SCHEMA("1", LATEST));
+    put_versions(1, 2, 80, ",'_ttl':10");
+    put_version(1, 1, "");
+    version_is(1, "[{'n':1}]");
+    upkeep();
+    version_is(1, "[{'n':1}]");
+    put_version(1, 0, "");
+    upkeep();
+    version_is(0, "[{'n':0,'_ttl':100}]");
+}
+
 static void a_lasting_one_behind_many_short_lives_falls_out(void **state)
 {
     (void)state;
@@ -181,6 +197,132 @@ static void what_is_left_of_a_group_goes_with_its_table_and_its_policy(void **st
     assert_int_equal(tables_upkeep(t->tables, &more, &next), ERR_OK);
     assert_false(more);
     assert_int_equal(next.ns, INT64_MAX);
+}
+
+/* ---- random histories of one group, beside a reference that goes through all its rows ---- */
+
+enum { VERSIONS = 300, STEPS = 1000, GRACE_S = 40 };
+/* Seconds; INT64_MAX: no end. own: what a row was put with, fall: what the policy made of it. */
+struct history {
+    struct rng rng;
+    bool there[VERSIONS];
+    int64_t own[VERSIONS], fall[VERSIONS], now;
+    int keep;
+};
+
+static int pick(struct history *h, unsigned below)
+{
+    return (int)rng_below(&h->rng, below);
+}
+
+static bool lives(const struct history *h, int version)
+{
+    return h->there[version] && h->now < h->own[version] && h->now < h->fall[version];
+}
+
+static void settle(struct history *h)
+{
+    int64_t end = h->now + GRACE_S;
+    for (int v = VERSIONS - 1, kept = 0; v >= 0; v--) {
+        if (!lives(h, v) || h->own[v] <= end)
+            continue;
+        if (kept++ < h->keep)
+            h->fall[v] = INT64_MAX;
+        else if (h->fall[v] > end)
+            h->fall[v] = end;
+    }
+}
+
+/* Mostly rows that end by themselves and are not counted. */
+static void random_put(struct history *h)
+{
+    int version = pick(h, VERSIONS), kind = pick(h, 100);
+    int ttl_s = kind < 94 ? GRACE_S - pick(h, 5) : kind < 97 ? GRACE_S + pick(h, 100) + 1 : 0;
+    char more[32] = "";
+    if (ttl_s > 0)
+        (void)snprintf(more, sizeof more, ",'_ttl':%d", ttl_s);
+    put_version(1, version, more);
+    h->there[version] = true;
+    h->own[version] = ttl_s > 0 ? h->now + ttl_s : INT64_MAX;
+    h->fall[version] = INT64_MAX;
+    settle(h);
+}
+
+static void random_delete(struct history *h)
+{
+    int version = pick(h, VERSIONS);
+    bool was = h->there[version]; /* else nothing is deleted, and nothing settled */
+    for (int i = 0; i < VERSIONS && !was; i++) {
+        version = (version + 1) % VERSIONS;
+        was = lives(h, version);
+    }
+    delete_version(1, version);
+    if (!was)
+        return;
+    h->there[version] = false;
+    settle(h);
+}
+
+static void random_step(struct history *h)
+{
+    int what = pick(h, 100);
+    if (what < 85) {
+        random_put(h);
+    } else if (what < 93) {
+        random_delete(h);
+    } else if (what < 99) {
+        h->now++;
+        tabletest_advance(t, 1);
+    } else {
+        tabletest_reopen(t);
+    }
+}
+
+static void compare(const struct history *h, int step)
+{
+    static char want[ANSWER_BYTES];
+    size_t n = (size_t)snprintf(want, sizeof want, "[");
+    for (int v = VERSIONS - 1; v >= 0; v--) {
+        int64_t end = h->own[v] < h->fall[v] ? h->own[v] : h->fall[v];
+        if (!lives(h, v))
+            continue;
+        n += (size_t)snprintf(want + n, sizeof want - n, "%s{'n':%d", n == 1 ? "" : ",", v);
+        if (end != INT64_MAX)
+            n += (size_t)snprintf(want + n, sizeof want - n, ",'_ttl':%lld", (long long)(end - h->now));
+        n += (size_t)snprintf(want + n, sizeof want - n, "}");
+    }
+    (void)snprintf(want + n, sizeof want - n, "]");
+    if (step % 200 == 199)
+        print_message("%d steps, an answer of %zu bytes\n", step + 1, n);
+    must_get(t, "t", "{'proj':'n','withTTL':true}", want);
+}
+
+static void random_run(int keep, uint64_t seed)
+{
+    char json[1024];
+    struct history h = { .keep = keep };
+    rng_init(&h.rng, seed);
+    (void)snprintf(json, sizeof json, SCHEMA("1", "'type':'latest','count':%d,'grace_ttl':%d"), keep, GRACE_S);
+    must_create(t, "t", json);
+    for (int i = 0; i < STEPS; i++) {
+        random_step(&h);
+        upkeep();
+        for (int v = 0; v < VERSIONS; v++)
+            h.there[v] = lives(&h, v);
+        compare(&h, i);
+    }
+}
+
+static void random_long_groups_keep_one(void **state)
+{
+    (void)state;
+    random_run(1, 21);
+}
+
+static void random_long_groups_keep_some(void **state)
+{
+    (void)state;
+    random_run(6, 22);
 }
 
 /* ---- partitions ---- */
@@ -313,10 +455,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(more_short_lives_than_a_put_passes_push_out_nothing),
         TEST(more_short_lives_than_a_step_of_the_upkeep_passes_push_out_nothing),
+        TEST(a_late_put_behind_many_short_lives_stays),
         TEST(a_lasting_one_behind_many_short_lives_falls_out),
         TEST(what_changes_between_two_steps_is_counted_anew),
         TEST(a_migration_goes_past_a_long_group_and_it_is_done_after_all),
         TEST(what_is_left_of_a_group_goes_with_its_table_and_its_policy),
+        TEST(random_long_groups_keep_one),
+        TEST(random_long_groups_keep_some),
         TEST(a_partition_loses_all_that_is_superseded),
         TEST(a_put_that_supersedes_many_rows_leaves_the_others_to_the_upkeep),
         TEST(ttl_ends_what_was_stored_before_it),
