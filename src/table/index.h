@@ -7,7 +7,7 @@
  *   All rows that are there have entries, expired and superseded ones too; readers ask the row (read.c).
  *   An index that a migration adds is filled, and one that it takes away removed, by the upkeep, some rows at a time
  * (SPACE_KEY_FILL, SPACE_KEY_UNINDEX in SPACE_SCHEMA); until then queries through it are refused. Puts write entries
- * from the migration on. */
+ * from the migration on. One that cannot be filled stays refused until a migration lets it begin anew. */
 #ifndef TABLE_INDEX_H
 #define TABLE_INDEX_H
 

@@ -8,8 +8,10 @@
  * it. */
 #include "table/index.h"
 
+#include "table/jsontext.h"
 #include "table/key.h"
 #include "table/row.h"
+#include "table/value.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -53,6 +55,19 @@ static err removal_begin(struct engine_txn *t, uint32_t domain, const struct sch
     return engine_txn_put(t, SPACE_SCHEMA, job, STR_NONE, STR_NONE);
 }
 
+/* One that failed before, or cannot be read, begins anew. */
+static err fill_again(struct engine_txn *t, uint32_t domain, const struct schema *s, uint16_t index)
+{
+    char key[JOB_KEY_BYTES];
+    struct engine_row row;
+    str job = job_key(key, SPACE_KEY_FILL, domain, s->number, index);
+    err e = engine_get(engine_txn_view(t), SPACE_SCHEMA, job, &row);
+    bool going = e == ERR_OK && row.value.n > 0 && row.value.p[0] == FILL_GOING;
+    if (e == ERR_NOT_FOUND || going)
+        return ERR_OK;
+    return e == ERR_OK || e == ERR_CORRUPT ? fill_begin(t, domain, s, index) : e;
+}
+
 /* The first job of a kind; of one table, when prefix says so. ERR_NOT_FOUND. Borrowed as rows are. */
 static err job_first(struct engine_view *v, str prefix, bool going, struct engine_row *out)
 {
@@ -90,9 +105,10 @@ err index_migrate(struct engine_txn *t, uint32_t domain, const struct schema *ol
         return ERR_OK;
     if (next->indexes_made > old->indexes_made)
         e = removals_over(t, domain, old, note);
-    for (unsigned i = 0; e == ERR_OK && i < next->indexes_count; i++)
-        if (next->indexes[i].number > old->indexes_made)
-            e = fill_begin(t, domain, next, next->indexes[i].number);
+    for (unsigned i = 0; e == ERR_OK && i < next->indexes_count; i++) {
+        uint16_t number = next->indexes[i].number;
+        e = number > old->indexes_made ? fill_begin(t, domain, next, number) : fill_again(t, domain, next, number);
+    }
     for (unsigned i = 0; e == ERR_OK && i < old->indexes_count; i++)
         if (schema_index_numbered(next, old->indexes[i].number) == NULL)
             e = removal_begin(t, domain, old, old->indexes[i].number);
@@ -107,6 +123,42 @@ err index_drop(struct engine_txn *t, uint32_t domain, const struct schema *s)
         e = engine_txn_delete(t, SPACE_SCHEMA,
                               job_key(key, SPACE_KEY_FILL, domain, s->number, s->indexes[i].number));
     return e;
+}
+
+/* Appends the row that a job stopped at, by the attributes of its key. */
+static err stopped_at(struct buf *b, struct arena *a, const struct schema *s, str job)
+{
+    struct cursor c = { .rest = job };
+    struct key_parts parts;
+    (void)cursor_u8(&c);
+    (void)cursor_bytes(&c, cursor_be16(&c));
+    if (c.failed)
+        return ERR_CORRUPT;
+    err e = key_split(a, s, c.rest, &parts);
+    for (unsigned i = 0; e == ERR_OK && i < s->hash_count + s->range_count; i++) {
+        const struct schema_attr *at = &s->attrs[i < s->hash_count ? s->hash[i] : s->range[i - s->hash_count]];
+        buf_put_c(b, i == 0 ? '{' : ',');
+        jsontext_string(b, at->name);
+        buf_put_c(b, ':');
+        e = value_to_json(b, at->kind, parts.values[i]);
+    }
+    buf_put_c(b, '}');
+    return e == ERR_OK ? buf_status(b) : e;
+}
+
+static void failed_note(const struct schema *s, const struct schema_index *ix, str job, struct err_note *note)
+{
+    struct arena a;
+    struct buf b;
+    arena_init(&a, 64 << 10);
+    buf_init(&b, 64 << 10);
+    err e = stopped_at(&b, &a, s, job);
+    str row = e == ERR_OK ? buf_str(&b) : STR("it cannot be told");
+    err_note_set(note, "index %.*s could not be filled: the entry of a row is longer than %d bytes "
+                       "(TABLE_KEY_BYTES_MAX). Shorten or delete it, then put a higher version of the schema: %.*s",
+                 STR_ARG(ix->name), TABLE_KEY_BYTES_MAX, STR_ARG(row));
+    buf_fini(&b);
+    arena_fini(&a);
 }
 
 err index_ready(struct engine_view *v, uint32_t domain, const struct schema *s, const struct schema_index *ix,
@@ -125,8 +177,7 @@ err index_ready(struct engine_view *v, uint32_t domain, const struct schema *s, 
     if (e != ERR_OK)
         return e;
     if (row.value.n > 0 && row.value.p[0] == FILL_FAILED) {
-        err_note_set(note, "index %.*s could not be filled: the entry of a row is longer than %d bytes "
-                           "(TABLE_KEY_BYTES_MAX) encoded", STR_ARG(ix->name), TABLE_KEY_BYTES_MAX);
+        failed_note(s, ix, row.value, note);
         return ERR_BAD;
     }
     err_note_set(note, "index %.*s is still being filled with the rows that were there before it: try again",

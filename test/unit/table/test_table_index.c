@@ -518,11 +518,49 @@ static void an_index_that_cannot_be_filled_says_so(void **state)
     must_create(t, "p", PEOPLE("2", BY_CITY "," BY_NAME));
     tabletest_upkeep(t, &next);
     must_refuse(t, tabletest_get(t, 1, "p", "{'index':'by_city'}"), ERR_BAD, "could not be filled");
+    must_refuse(t, tabletest_get(t, 1, "p", "{'index':'by_city'}"), ERR_BAD, "higher version of the schema: {\"id\":1}");
     must_get(t, "p", "{'index':'by_name'}", "[]");
     must_create(t, "p", PEOPLE("3", BY_NAME));
     tabletest_upkeep(t, &next);
     must_put(t, "p", json);
     entries_are(0);
+}
+
+static void a_higher_version_fills_again_what_failed(void **state)
+{
+    (void)state;
+    store_time next;
+    char json[1024], city[481];
+    const char *oslo = "{'index':'by_city','attributes':{'city':'Oslo'},'proj':'id'}";
+    memset(city, 'x', sizeof city - 1);
+    city[sizeof city - 1] = 0;
+    must_create(t, "p", PEOPLE("1", ""));
+    for (int id = 0; id < 300; id++) { /* more than are filled at once */
+        (void)snprintf(json, sizeof json, "{'attributes':{'id':%d,'city':'%s'}}", id, id < 2 ? "Oslo" : "Rome");
+        must_put(t, "p", json);
+    }
+    (void)snprintf(json, sizeof json, "{'attributes':{'id':298,'city':'%s'}}", city);
+    must_put(t, "p", json);
+    must_create(t, "p", PEOPLE("2", BY_CITY));
+    tabletest_upkeep(t, &next);
+    must_refuse(t, tabletest_get(t, 1, "p", oslo), ERR_BAD, "{\"id\":298}");
+    must_put(t, "p", "{'attributes':{'id':1,'city':'Bern'}}");
+    must_put(t, "p", "{'attributes':{'id':2,'city':'Oslo'}}");
+    must_put(t, "p", "{'attributes':{'id':299,'city':'Oslo'}}");
+    must_create(t, "p", PEOPLE("3", BY_CITY));                          /* the row is still there */
+    must_refuse(t, tabletest_get(t, 1, "p", oslo), ERR_CONFLICT, "still being filled");
+    tabletest_upkeep(t, &next);
+    must_refuse(t, tabletest_get(t, 1, "p", oslo), ERR_BAD, "{\"id\":298}");
+    must_put(t, "p", "{'attributes':{'id':298,'city':'Rome'}}");
+    tabletest_reopen(t);
+    tabletest_upkeep(t, &next);
+    must_refuse(t, tabletest_get(t, 1, "p", oslo), ERR_BAD, "could not be filled");
+    must_create(t, "p", PEOPLE("4", BY_CITY));
+    tabletest_upkeep(t, &next);
+    must_get(t, "p", oslo, "[{'id':299},{'id':2},{'id':0}]");
+    entries_are(300);
+    must_create(t, "p", PEOPLE("5", BY_CITY));                          /* what is filled stays so */
+    must_get(t, "p", oslo, "[{'id':299},{'id':2},{'id':0}]");
 }
 
 static void a_table_dropped_while_it_is_filled_leaves_nothing(void **state)
@@ -563,6 +601,7 @@ int main(void)
                                         tabletest_teardown),
         cmocka_unit_test_setup_teardown(an_index_that_is_added_is_filled, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(an_index_that_cannot_be_filled_says_so, tabletest_setup, tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_higher_version_fills_again_what_failed, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_table_dropped_while_it_is_filled_leaves_nothing, tabletest_setup,
                                         tabletest_teardown),
     };
