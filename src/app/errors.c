@@ -161,32 +161,40 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
 }
 
 /* retry_s 0: not said, but with 503. */
-static void problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra,
-                    int64_t retry_s)
+struct problem { int status; const char *type, *title; str detail, extra; int64_t retry_s; const char *cache_control; };
+
+static void answer_problem(struct http_exchange *x, const struct problem *p)
 {
     if (is_queue_path(http_target(x))) {
-        if (status == 503)
+        if (p->status == 503)
             http_reply_header(x, STR("retry-after"), STR("1"));
-        rpc_error(x, status, detail);
+        rpc_error(x, p->status, p->detail);
         return;
     }
-    str body = problem_document(x, status, type, title, detail, extra);
+    str body = problem_document(x, p->status, p->type, p->title, p->detail, p->extra);
     str content_type = STR("application/problem+json");
     if (body.p == NULL) /* the arena is full: the least that is still true */
         body = STR("{\"status\":500,\"title\":\"Out of memory for this request\"}");
-    struct answer w = { .status = status, .body = body };
+    struct answer w = { .status = p->status, .body = body };
     answer_add(&w, STR("content-type"), content_type);
-    answer_add(&w, STR("cache-control"), STR(HEADERS_CACHE_PRIVATE));
-    if (status == 503 || retry_s > 0)
+    answer_add(&w, STR("cache-control"), str_of(p->cache_control != NULL ? p->cache_control : HEADERS_CACHE_PRIVATE));
+    if (p->status == 503 || p->retry_s > 0)
         answer_add(&w, STR("retry-after"),
-                   retry_s > 1 ? arena_printf(http_arena(x), "%lld", (long long)retry_s) : STR("1"));
+                   p->retry_s > 1 ? arena_printf(http_arena(x), "%lld", (long long)p->retry_s) : STR("1"));
     answer_add_security(&w, http_arena(x), content_type, STR_NONE);
     answer_send(x, &w);
 }
 
 void app_problem(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra)
 {
-    problem(x, status, type, title, detail, extra, 0);
+    app_problem_kept(x, status, type, title, detail, extra, NULL);
+}
+
+void app_problem_kept(struct http_exchange *x, int status, const char *type, const char *title, str detail, str extra,
+                      const char *cache_control)
+{
+    struct problem p = { status, type, title, detail, extra, .cache_control = cache_control };
+    answer_problem(x, &p);
 }
 
 err app_err_of_render(enum render_why why)
@@ -207,7 +215,29 @@ err app_err_of_render(enum render_why why)
     return errs[why];
 }
 
+/* discreet: what broke is for the log, not for the client. */
+static void fail(struct http_exchange *x, err why, const struct err_note *note, bool discreet,
+                 const char *cache_control)
+{
+    INVARIANT(why < ERR_CODES);
+    str detail =
+        note != NULL && note->text[0] != 0 ? str_of(note->text) : str_of(of_err[why].detail);
+    if (of_err[why].status == 500 || of_err[why].status == 507) {
+        http_state_set(x, arena_cstr(http_arena(x), arena_printf(http_arena(x), "%s: %.*s",
+                                                                 err_name(why), STR_ARG(detail))));
+        if (discreet)
+            detail = str_of(of_err[why].detail);
+    }
+    app_problem_kept(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE, cache_control);
+}
+
 void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms)
+{
+    app_origin_fail_kept(x, why, note, retry_ms, NULL);
+}
+
+void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms,
+                          const char *cache_control)
 {
     static const struct {
         int status;
@@ -224,34 +254,21 @@ void app_origin_fail(struct http_exchange *x, err why, const struct err_note *no
     };
     INVARIANT(why < ERR_CODES);
     if (of_origin[why].status == 0) {
-        app_fail(x, why, note);
+        fail(x, why, note, true, cache_control);
         return;
     }
     str detail = str_of(note != NULL && note->text[0] != 0 ? note->text : of_origin[why].detail);
-    problem(x, of_origin[why].status, of_origin[why].type, NULL, detail, STR_NONE, (retry_ms + 999) / 1000);
-}
-
-/* discreet: what broke is for the log, not for the client. */
-static void fail(struct http_exchange *x, err why, const struct err_note *note, bool discreet)
-{
-    INVARIANT(why < ERR_CODES);
-    str detail =
-        note != NULL && note->text[0] != 0 ? str_of(note->text) : str_of(of_err[why].detail);
-    if (of_err[why].status == 500 || of_err[why].status == 507) {
-        http_state_set(x, arena_cstr(http_arena(x), arena_printf(http_arena(x), "%s: %.*s",
-                                                                 err_name(why), STR_ARG(detail))));
-        if (discreet)
-            detail = str_of(of_err[why].detail);
-    }
-    app_problem(x, of_err[why].status, of_err[why].type, NULL, detail, STR_NONE);
+    struct problem p = { of_origin[why].status, of_origin[why].type, .detail = detail,
+                         .retry_s = (retry_ms + 999) / 1000, .cache_control = cache_control };
+    answer_problem(x, &p);
 }
 
 void app_fail(struct http_exchange *x, err why, const struct err_note *note)
 {
-    fail(x, why, note, true);
+    fail(x, why, note, true, NULL);
 }
 
 void app_fail_told(struct http_exchange *x, err why, const struct err_note *note)
 {
-    fail(x, why, note, false);
+    fail(x, why, note, false, NULL);
 }

@@ -16,6 +16,9 @@
  * (",\"reason\":\"culled\"") or STR_NONE. */
 void app_problem(struct http_exchange *x, int status, const char *type, const char *title,
                  str detail, str extra);
+/* The same with a Cache-Control; NULL: whoever keeps it asks again each time, as all others say. */
+void app_problem_kept(struct http_exchange *x, int status, const char *type, const char *title,
+                      str detail, str extra, const char *cache_control);
 /* The standard status and type of a code; detail from note (may be NULL). For 500 and 507 the note
  * goes to the log instead, by way of http_state: app_finished writes it. */
 void app_fail(struct http_exchange *x, err why, const struct err_note *note);
@@ -25,6 +28,9 @@ void app_fail_told(struct http_exchange *x, err why, const struct err_note *note
 /* Why an origin, or a flight to it, gave nothing: 502, 503, 504, and what it said of the page itself. retry_ms: how
  * long asking again is in vain; 0: unknown. */
 void app_origin_fail(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms);
+/* The same with a Cache-Control, as above. */
+void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_note *note, int64_t retry_ms,
+                          const char *cache_control);
 
 /* What a failure of an origin is to callers. */
 err app_err_of_render(enum render_why why);

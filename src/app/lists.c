@@ -23,12 +23,18 @@ struct list_get {
     bool waiting, conditional;      /* If-Match: never makes a new one */
 };
 
+/* Nobody keeps an error, but what is remembered here as well: fail, and a position past the end. */
+static bool refuse(struct http_exchange *x, int status, const char *type, const char *detail)
+{
+    app_problem_kept(x, status, type, NULL, str_of(detail), STR_NONE, "no-store");
+    return false;
+}
+
 /* ---- reading the request; false: answered ---- */
 
 static bool bad(struct http_exchange *x, const char *type, const char *detail)
 {
-    app_problem(x, 400, type, NULL, str_of(detail), STR_NONE);
-    return false;
+    return refuse(x, 400, type, detail);
 }
 
 static bool is_unreserved(str s)
@@ -60,10 +66,8 @@ static bool parse_position(struct http_exchange *x, const struct list_bucket_opt
         return true;
     if (text.n > POSITION_DIGITS_MAX || text.p[0] == '0' || !str_to_u64(text, &p))
         return bad(x, "bad_request#position", "A position is a number from 1.");
-    if (p > b->size) {
-        app_problem(x, 404, "not_found#position", NULL, STR("This list has no such position."), STR_NONE);
-        return false;
-    }
+    if (p > b->size)
+        return refuse(x, 404, "not_found#position", "This list has no such position.");
     *out = (unsigned)p;
     return true;
 }
@@ -131,10 +135,8 @@ static bool parse_request(struct list_get *g)
         return false;
     struct list_request *r = &g->request;
     r->bucket = lists_bucket(g->app->lists, http_param(g->x, "bucket"));
-    if (r->bucket == NULL) {
-        app_problem(g->x, 404, "not_found#list", NULL, STR("There is no list of this name."), STR_NONE);
-        return false;
-    }
+    if (r->bucket == NULL)
+        return refuse(g->x, 404, "not_found#list", "There is no list of this name.");
     r->domain = domain->name;
     return parse_display(g->x, &r->display) && parse_position(g->x, r->bucket, &g->position) &&
            parse_params(g->x, r->bucket, r->params) && parse_wishes(g);
@@ -174,18 +176,15 @@ static void headers(struct list_get *g, const struct list_value *v, str tag)
     cache_status(g, fresh_ms);
 }
 
-/* Of an answer that is no problem: those have their own. */
-static void headers_of_content(struct list_get *g, const struct list_value *v)
+static const char *cache_control(const struct list_get *g, const struct list_value *v)
 {
     const struct list_bucket_opts *b = g->request.bucket;
     struct arena *a = http_arena(g->x);
     int64_t fresh_ms = list_fresh_ms(v, clock_mono(g->app->clock)), left_s = fresh_ms > 0 ? fresh_ms / 1000 : 0;
     int64_t stale_s = b->stale_ttl_ms / 1000;
-    header(g->x, "Content-Type", STR("application/json"));
-    header(g->x, "Cache-Control",
-           arena_printf(a, "%s, max-age=%lld, stale-while-revalidate=%lld, stale-if-error=%lld",
+    return arena_printf(a, "%s, max-age=%lld, stale-while-revalidate=%lld, stale-if-error=%lld",
                         b->is_public ? "public" : "private", (long long)left_s, (long long)stale_s,
-                        (long long)stale_s));
+                        (long long)stale_s).p;
 }
 
 static str item_json(struct arena *a, const struct list_item *item, unsigned position)
@@ -225,20 +224,22 @@ static void answer(struct list_get *g, const struct list_value *v)
     str tag = g->position > 0 ? arena_printf(a, "%s-%u", v->version, g->position) : str_of(v->version);
     str none_match = http_common(g->x)->if_none_match;
     if (!matches(g, v, tag)) {
-        app_problem(g->x, 412, "precondition_failed", NULL, STR("Another list is shown by now."), STR_NONE);
+        refuse(g->x, 412, "precondition_failed", "Another list is shown by now.");
         return;
     }
     headers(g, v, tag);
+    const char *cached = cache_control(g, v);
     if (g->position > v->count) {
-        app_problem(g->x, 404, "not_found#position", NULL, STR("This list is shorter."), STR_NONE);
+        app_problem_kept(g->x, 404, "not_found#position", NULL, STR("This list is shorter."), STR_NONE, cached);
         return;
     }
     str body = g->position > 0 ? item_json(a, &v->items[g->position - 1], g->position) : whole_json(a, v);
-    if (tag.p == NULL || body.p == NULL) {
+    if (tag.p == NULL || body.p == NULL || cached == NULL) {
         app_fail(g->x, ERR_LIMIT, NULL);
         return;
     }
-    headers_of_content(g, v);
+    header(g->x, "Content-Type", STR("application/json"));
+    header(g->x, "Cache-Control", str_of(cached));
     bool same = none_match.n > 0 && http_etag_matches(none_match, tag, true);
     http_answer(g->x, same ? 304 : 200, same ? (str){ .p = NULL, .n = body.n } : body);
 }
@@ -246,13 +247,17 @@ static void answer(struct list_get *g, const struct list_value *v)
 static void fail(struct list_get *g, err why, const struct err_note *note)
 {
     if (why == ERR_NOT_FOUND && g->conditional) {
-        app_problem(g->x, 412, "precondition_failed", NULL, STR("That list is gone."), STR_NONE);
+        refuse(g->x, 412, "precondition_failed", "That list is gone.");
     } else if (why == ERR_NOT_FOUND) {
-        app_problem(g->x, 504, "not_cached", NULL, STR("No such list is there, and none was to be made."), STR_NONE);
+        refuse(g->x, 504, "not_cached", "No such list is there, and none was to be made.");
     } else {
-        const char *detail = flight_detail_name(g->request.detail);
-        header(g->x, "Cache-Status", arena_printf(http_arena(g->x), "palimpsest; fwd=miss; detail=%s", detail));
-        app_origin_fail(g->x, why, note, g->request.retry_after_ms > 0 ? g->request.retry_after_ms : 1000);
+        struct arena *a = http_arena(g->x);
+        const char *detail = flight_detail_name(g->request.detail), *cached = NULL;
+        int64_t retry_ms = g->request.retry_after_ms;
+        header(g->x, "Cache-Status", arena_printf(a, "palimpsest; fwd=miss; detail=%s", detail));
+        if (retry_ms > 0) /* remembered for so long, as Retry-After says it */
+            cached = arena_printf(a, "private, max-age=%lld", (long long)(retry_ms + 999) / 1000).p;
+        app_origin_fail_kept(g->x, why, note, retry_ms > 0 ? retry_ms : 1000, cached != NULL ? cached : "no-store");
     }
 }
 
@@ -274,13 +279,13 @@ static void gone(struct http_exchange *x, void *ctx)
     if (!g->waiting || !list_leave(g->app->lists, &g->request))
         return; /* whoever has it answers */
     g->waiting = false;
-    app_problem(x, 499, "client_closed", NULL, STR("The client left."), STR_NONE);
+    refuse(x, 499, "client_closed", "The client left.");
 }
 
 static void fly(struct list_get *g)
 {
     if (http_draining(g->x)) {
-        app_fail(g->x, ERR_SHUTDOWN, NULL);
+        fail(g, ERR_SHUTDOWN, NULL);
         return;
     }
     http_defer(g->x);
@@ -331,10 +336,10 @@ static void dropped(void *ctx, err why)
     if (why == ERR_OK)
         http_answer(g->x, 204, STR_NONE);
     else
-        app_problem(g->x, 503, "redis_away", NULL, STR("It was forgotten here; other servers could not be told."),
-                    STR_NONE);
+        refuse(g->x, 503, "redis_away", "It was forgotten here; other servers could not be told.");
 }
 
+/* A position has nothing of its own that could go: its list goes. */
 static void list_delete(struct http_exchange *x, void *app)
 {
     struct list_get *g = list_get_new(x, app);
@@ -350,6 +355,6 @@ static void list_delete(struct http_exchange *x, void *app)
 
 const struct http_route app_list_routes[] = {
     { HTTP_GET, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_get, 0, "page.read", "list", false },
-    { HTTP_DELETE, "/{domain}/v1/lists/{bucket}/{display}", list_delete, 0, "page.purge", "list", false },
+    { HTTP_DELETE, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_delete, 0, "page.purge", "list", false },
     { .pattern = NULL },
 };

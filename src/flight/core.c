@@ -336,7 +336,7 @@ static void finish_current(struct flight_core *c, mono now, struct flight *f, co
     } else {
         if (r->why != ERR_SHUTDOWN)
             flight_errors_forget(&c->errors, flight_key(f));
-        settle(c, f, outcomes_add(&c->ready, r->why, NULL, r->note), 0);
+        settle(c, f, outcomes_add(&c->ready, r->why, NULL, r->note), r->retry_ms);
     }
     detach(c, f);
 }

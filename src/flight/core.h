@@ -22,7 +22,14 @@ struct flight_join { str key; const struct flight_maker *maker; struct flight_wa
 MUST_CHECK err flight_core_join(struct flight_core *c, mono now, const struct flight_join *j,
                                 struct flight_maker *spare);
 bool flight_core_leave(struct flight_core *c, struct flight_waiter *w);
-struct flight_result { err why; bool keep_error; struct flight_value *value; const struct err_note *note; };
+/* retry_ms: of an error that is not kept here: how long others remember it; 0: they do not. */
+struct flight_result {
+    err why;
+    bool keep_error;
+    struct flight_value *value;
+    const struct err_note *note;
+    int64_t retry_ms;
+};
 void flight_core_finish(struct flight_core *c, mono now, struct flight *f, const struct flight_result *r);
 /* Deadlines that passed, and flights whose turn to be made has come. */
 void flight_core_tick(struct flight_core *c, mono now);

@@ -287,7 +287,7 @@ void flight_end_now(struct flight *f, const struct flight_result *r, enum flight
 void flight_finish(struct flight *f, err why, struct flight_value *value, bool keep_error,
                    const struct err_note *note)
 {
-    struct flight_result r = { why, keep_error, value, note };
+    struct flight_result r = { .why = why, .keep_error = keep_error, .value = value, .note = note };
     if (flight_call_of(f) != NULL)
         share_made(flight_call_of(f), &r);
     else

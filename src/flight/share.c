@@ -106,7 +106,9 @@ static void end_theirs(struct share_call *c, const struct share_news *n)
 {
     if (n->event != SHARE_GOT_VALUE) {
         struct err_note note = n->note;
-        end_with(c, &(struct flight_result){ .why = n->why, .note = &note }, FLIGHT_REMOTE);
+        int64_t most = 2 * c->shared->opts.error_max_ms, left = n->left_ms < most ? n->left_ms : most;
+        struct flight_result r = { .why = n->why, .note = &note, .retry_ms = left > 0 ? left : 0 };
+        end_with(c, &r, FLIGHT_REMOTE);
         return;
     }
     const struct flight_maker *m = flight_maker_of(c->flight);
@@ -269,6 +271,7 @@ static void joined(struct share_call *c, const struct redis_reply *r)
     } else if (str_eq(kind, STR("ERR"))) {
         s->stats.errors++;
         share_class_parse(redis_text(redis_at(r, 1)), &n.why, &n.note);
+        (void)str_to_i64(redis_text(redis_at(r, 2)), &n.left_ms); /* else it is not known */
         if (str_starts(redis_text(redis_at(r, 1)), STR(SHARE_CLASS_NOT_SHARED)))
             n.event = SHARE_NO_REDIS;
         deliver(c, &n);

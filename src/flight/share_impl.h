@@ -20,6 +20,7 @@ struct share_news {
     struct flight_arrival value;
     err why;
     struct err_note note;
+    int64_t left_ms;              /* of an error: how long Redis answers it */
 };
 
 struct share_call {

@@ -103,9 +103,8 @@ bool share_push_parse(str message, str *id, struct share_news *out)
             return false;
         n.value.bytes = rest;
     } else if (kind.p[0] == 'E') {
-        int64_t left;
         n.event = SHARE_GOT_ERROR;
-        if (!str_to_i64(str_split(&rest, ' '), &left))
+        if (!str_to_i64(str_split(&rest, ' '), &n.left_ms))
             return false;
         share_class_parse(rest, &n.why, &n.note);
         if (str_starts(rest, STR(SHARE_CLASS_NOT_SHARED)))

@@ -129,6 +129,7 @@ def more_lists_at_once_than_keys_max_are_refused(binary):
                 refused = c.get(0, '/c/1')
                 _problem(refused, 503)
                 check(int(refused.headers['Retry-After']) >= 1, 'when to come again')
+                eq(refused.headers['Cache-Control'], 'no-store')
             eq(c.get(0, '/kept/2').status, 200, 'what is there costs none')
             futures += c.begin([(0, '/a/2'), (1, '/a/3'), (1, '/b/2')])
             wait_until(lambda: c.total('flight_waiters') == 5, 'others may wait for the same two')
@@ -218,6 +219,25 @@ def a_delete_is_seen_on_all_servers(binary):
 
 
 @scene
+def a_delete_of_a_position_takes_the_list_it_is_of(binary):
+    with Cluster(binary, 2) as c:
+        version = one_list([c.get(n, f'/d/{n + 1}') for n in range(2)])
+        other = c.get(0, '/e/1').headers['List-Version']
+        for path, status in (('/d/6', 404), ('/d/0', 400), ('/d/1?other=1', 400)):
+            _problem(c.get(0, path, method='DELETE'), status, path)
+        eq(one_list([c.get(n, '/d/1') for n in range(2)]), version)
+        eq(c.get(0, '/d/3', method='DELETE').status, 204)
+        wait_until(lambda: all(c.get(n, '/d/1').headers['List-Version'] != version for n in range(2)),
+                   'nobody has any position of it')
+        one_list([c.get(n, f'/d/{n + 1}') for n in range(2)])
+        eq(c.get(1, '/e/1').headers['List-Version'], other)
+        eq(c.generator.count(), 3)
+        paths = c.servers[0].json('GET', '/?spec').body['paths']
+        for tail in ('', '/{p}'):
+            check('delete' in paths['/{domain}/v1/lists/{bucket}/{display}' + tail], 'OpenAPI')
+
+
+@scene
 def what_a_delete_overtook_is_not_stored(binary):
     with Cluster(binary, 2) as c:
         with c.generator.holding() as gate:
@@ -280,10 +300,40 @@ def an_error_is_shared_and_remembered_for_a_moment(binary):
 
 
 @scene
+def only_errors_that_are_remembered_may_be_kept(binary):
+    with Cluster(binary, 2, '--set', 'flight.error_base=20s',
+                 options={'public': 'true', 'ttl': '1h', 'stale_ttl': '60s'}) as c:
+        c.generator.status = 500
+        for n in (0, 1):
+            answer = c.get(n, '/failed/1')
+            _problem(answer, 502)
+            eq(answer.headers['Cache-Control'], f'private, max-age={answer.headers["Retry-After"]}')
+            check(1 <= int(answer.headers['Retry-After']) <= 40, answer.headers['Retry-After'])
+        c.generator.status = 200
+        c.generator.reply = json.dumps([{'link': 'a', 'image': 'b'}]).encode()
+        for n in (0, 1):
+            answer = c.get(n, '/short/2')
+            _problem(answer, 404)
+            told = re.fullmatch(r'public, max-age=(\d+), stale-while-revalidate=60, stale-if-error=60',
+                                answer.headers['Cache-Control'])
+            check(told and 3540 <= int(told[1]) <= 3600, answer.headers['Cache-Control'])
+        for path, headers, status in (('/short/6', {}, 404), ('/short/0', {}, 400), ('/a%2Fb', {}, 400),
+                                      ('/short/1?other=1', {}, 400), ('/short/1', {'If-Match': '"1.x"'}, 412),
+                                      ('/none/1', {'If-Match': '"1.x"'}, 412),
+                                      ('/none/1', {'Cache-Control': 'only-if-cached'}, 504)):
+            answer = c.get(0, path, headers)
+            _problem(answer, status, path)
+            eq(answer.headers['Cache-Control'], 'no-store', path)
+        eq(c.servers[0].request('GET', '/localhost/v1/lists/nothing/d/1').headers['Cache-Control'], 'no-store')
+
+
+@scene
 def whoever_cannot_wait_gets_504_and_the_list_is_made(binary):
     with Cluster(binary, 2) as c:
         with c.generator.holding() as gate:
-            _problem(c.get(0, '/d/1', {'Prefer': 'wait=1'}), 504)
+            answer = c.get(0, '/d/1', {'Prefer': 'wait=1'})
+            _problem(answer, 504)
+            eq(answer.headers['Cache-Control'], 'no-store')
             eq(gate.arrived, 1)
             gate.open()
             wait_until(lambda: c.get(1, '/d/1', {'Cache-Control': 'only-if-cached'}).status == 200, 'it is there')
