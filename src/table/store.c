@@ -277,6 +277,26 @@ static const struct table_predicate *find_eq(const struct planner *w, str name)
     return NULL;
 }
 
+enum { BOUND_BYTES_MAX = 16 << 10 }; /* of a text, many times a key; a number has fewer */
+
+/* No key is as long, and no component the beginning of another: what of it a key could have says on which side it is. */
+static void bound_cut(struct planner *w, const struct schema_attr *at, const struct table_predicate *p)
+{
+    struct buf b;
+    buf_init(&b, 4 * BOUND_BYTES_MAX);
+    buf_put(&b, buf_str(&w->prefix));
+    key_put(&b, at->kind.type, at->desc, str_take(p->value, BOUND_BYTES_MAX));
+    INVARIANT(buf_status(&b) == ERR_OK);
+    INVARIANT(b.n > TABLE_KEY_BYTES_MAX);
+    str cut = str_take(buf_str(&b), TABLE_KEY_BYTES_MAX);
+    enum table_op op = encoded_op(p->op, at->desc);
+    if (op == OP_LT || op == OP_LE)
+        bound_lower(&w->plan->until, cut);
+    else
+        bound_raise(&w->plan->from, cut);
+    buf_fini(&b);
+}
+
 static void plan_ranges(struct planner *w, const struct schema_attr *at)
 {
     size_t size = w->prefix.n;
@@ -285,14 +305,15 @@ static void plan_ranges(struct planner *w, const struct schema_attr *at)
         if (!str_eq(p->name, at->name))
             continue;
         key_put(&w->prefix, at->kind.type, at->desc, p->value);
-        if (buf_status(&w->prefix) == ERR_OK) {
+        bool is_long = buf_status(&w->prefix) != ERR_OK;
+        if (!is_long)
             bound_apply(w->plan, encoded_op(p->op, at->desc), buf_str(&w->prefix));
-            w->used++;
-        } else if (p->op == OP_EQ) {
-            w->plan->empty = true;
-        }
-        w->prefix.failed = false; /* a bound too long for a key: left to the filter */
+        w->prefix.failed = false;
         w->prefix.n = size;
+        if (is_long && p->op != OP_EQ)
+            bound_cut(w, at, p);
+        w->plan->empty |= is_long && p->op == OP_EQ;
+        w->used += is_long && p->op == OP_EQ ? 0 : 1;
     }
 }
 

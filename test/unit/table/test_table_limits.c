@@ -164,6 +164,51 @@ static void a_batch_deletes_in_one_step_or_says_why_not(void **state)
     assert_int_equal(t->rows_deleted, 8600);    /* alone it goes on, as several */
 }
 
+enum { BOUND_BYTES = 600, LONGEST = 470 };
+
+/* Rows whose range attribute is a, m, z and z so often as a key may be long. */
+static void fill_texts(const char *order)
+{
+    char json[1024], longest[LONGEST + 1];
+    (void)snprintf(json, sizeof json, "{'attributes':{'k':'string','r':'string'},'index':[{'attribute':'k',"
+                   "'type':'hash'},{'attribute':'r','type':'range','order':'%s'}]}", order);
+    must_create(t, "b", json);
+    memset(longest, 'z', LONGEST);
+    longest[LONGEST] = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':'%s'}}",
+                       (const char *[]){ "a", "m", "z", longest }[i]);
+        must_put(t, "b", json);
+    }
+}
+
+static void a_bound_may_be_longer_than_a_key(void **state)
+{
+    (void)state;
+    static const struct { const char *op; char c; const char *more; unsigned rows; } cases[] = {
+        { "lt", 'z', "", 4 }, { "le", 'z', "", 4 }, { "gt", 'z', "", 0 }, { "ge", 'z', "", 0 },
+        { "lt", 'm', "", 2 }, { "le", 'm', "", 2 }, { "gt", 'm', "", 2 }, { "ge", 'm', "", 2 },
+        { "lt", 'm', ",'ge':'b'", 1 }, { "gt", 'b', ",'lt':'z'", 1 }, { "eq", 'z', "", 0 },
+        { "lt", 'z', ",'gt':'zz'", 1 },
+    };
+    char bound[BOUND_BYTES + 1], json[1024];
+    bound[BOUND_BYTES] = 0;
+    for (unsigned i = 0; i < 2 * COUNT_OF(cases); i++) {
+        unsigned at = i / 2, found = 0;
+        fill_texts(i % 2 == 0 ? "asc" : "desc");
+        memset(bound, cases[at].c, BOUND_BYTES);
+        (void)snprintf(json, sizeof json, "{'attributes':{'k':'a','r':{'%s':'%s'%s}}}", cases[at].op, bound,
+                       cases[at].more);
+        assert_int_equal(tabletest_get(t, 1, "b", json), ERR_OK);
+        for (const char *p = t->answer; (p = strstr(p, "'r':")) != NULL; p++)
+            found++;
+        must_delete(t, "b", json);
+        if (found != cases[at].rows || t->rows_deleted != found)
+            fail_msg("case %u: %u found, %u deleted", i, found, (unsigned)t->rows_deleted);
+        assert_int_equal(tabletest_drop(t, 1, "b"), ERR_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +222,7 @@ int main(void)
                                         tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_batch_deletes_in_one_step_or_says_why_not, tabletest_setup,
                                         tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_bound_may_be_longer_than_a_key, tabletest_setup, tabletest_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
