@@ -46,29 +46,32 @@ static err finish_listens(struct options *o, struct err_note *note)
     return ERR_OK;
 }
 
-static const char *not_loopback(const struct config *c)
+static const struct http_listen *not_loopback(const struct config *c)
 {
     for (unsigned i = 0; i < c->listens_count; i++)
         if (!options_is_loopback(c->listens[i].address))
-            return c->listens[i].address;
+            return &c->listens[i];
     return NULL;
 }
 
 static err finish_exposure(struct options *o, struct err_note *note)
 {
     struct config *c = &o->config;
-    const char *outside = not_loopback(c);
+    const struct http_listen *outside = not_loopback(c);
     c->exposed = outside != NULL;
     if (outside == NULL)
         return ERR_OK;
     if (c->test_hooks)
         return option_fail(from_of(o, "test_hooks"), STR("--test-hooks"), note,
-                           "only with listeners on loopback, not with %s", outside);
-    if (c->auth == AUTH_OPEN)
-        return option_fail(from_of(o, "auth"), STR("auth"), note,
-                           "open lets everybody do everything, so it is refused on %s; set auth: internal and make a "
-                           "key: palimpsest token create --role admin --data DIR; palimpsest token lock --data DIR",
-                           outside);
+                           "only with listeners on loopback, not with %s", outside->address);
+    if (c->auth == AUTH_OPEN) {
+        bool given = o->from[row_of("auth")].file != NULL;
+        const char *name = given ? "auth" : outside->content ? "listen" : "admin_listen";
+        return option_fail(from_of(o, name), str_of(name), note,
+                           "%sopen lets everybody do everything, so it is refused on %s; set auth: internal and make a "
+                           "key: palimpsest token create --role Admin --data DIR; palimpsest token lock --data DIR",
+                           given ? "" : "auth: ", outside->address);
+    }
     return ERR_OK;
 }
 

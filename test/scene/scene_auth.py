@@ -2,6 +2,8 @@
 Method: keys made in the data folder and through the admin routes; requests with and without them."""
 import json
 import os
+import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -40,6 +42,29 @@ def open_is_open_to_everybody_on_loopback(binary):
         eq(server.request('PUT', f'{EN}/1', HTML, b'one').status, 201)
         eq(statuses(server), (200, 201, 204, 200))
         eq(server.request('GET', EN, {'Authorization': 'Basic eA=='}).status, 200)
+
+
+@scene
+def the_refusal_of_an_open_server_says_how_to_lock_it(binary):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'p.yaml'
+        path.write_text('domains: [localhost]\nadmin_listen: 0.0.0.0:0\n')
+        for args, where in ((('--config', path), f'{path}:2: admin_listen: '),
+                            (('--listen', '0.0.0.0:0'), 'command line: listen: ')):
+            done = subprocess.run([binary, 'serve', '--data', f'{folder}/d', *map(str, args)], capture_output=True,
+                                  text=True, timeout=60, check=False)
+            eq((done.returncode, len(done.stderr.splitlines())), (2, 1), done.stderr)
+            check(where + 'auth: open' in done.stderr, done.stderr)
+        said = [part.split() for part in re.findall(r'palimpsest (token [^;\n]*)', done.stderr)]
+        eq([words[:2] for words in said], [['token', 'create'], ['token', 'lock']], done.stderr)
+        key, _ = [token(binary, *(f'{folder}/d' if word == 'DIR' else word for word in words[1:])) for words in said]
+        with Server(binary, *INTERNAL, data=f'{folder}/d') as server:
+            for path, body in (('/v1/queues.create', {'queue_name': 'q', 'lease_timeout': '1m', 'expire_timeout': '1h',
+                                                      'requested_partitions': 1}),
+                               ('/v1/queues.list', {}), ('/v1/namespaces.list', {}), ('/v1/users.list', {})):
+                body, json_type = json.dumps(body).encode(), {'Content-Type': 'application/json'}
+                eq(server.request('POST', path, json_type, body).status, 403, path)
+                eq(server.request('POST', path, bearer(key, **json_type), body).status, 200, path)
 
 
 @scene
