@@ -287,6 +287,21 @@ static bool is_other_variable(str variable)
     return str_eq(variable, STR("CONFIG")) || str_eq(variable, STR("SERVER")) || str_eq(variable, STR("TOKEN"));
 }
 
+/* A variable cannot say where a name ends in it, so it reaches nothing that has one. */
+static bool is_of_a_name(str variable)
+{
+    return str_starts(variable, STR("BUCKETS_")) || str_starts(variable, STR("LISTS_")) ||
+           str_starts(variable, STR("DOMAINS_"));
+}
+
+static void tell_unknown(str variable, const char *pair, void (*unknown)(void *ctx, const char *variable), void *ctx)
+{
+    char text[256];
+    (void)snprintf(text, sizeof text, "PALIMPSEST_%.*s (what has a name of its own is set in the file or with --set)",
+                   STR_ARG(str_take(variable, 128)));
+    unknown(ctx, is_of_a_name(variable) ? text : pair);
+}
+
 err options_environment(struct options *o, char *const *envp, void (*unknown)(void *ctx, const char *variable),
                         void *ctx, struct err_note *note)
 {
@@ -302,7 +317,7 @@ err options_environment(struct options *o, char *const *envp, void (*unknown)(vo
             if (why != ERR_OK)
                 return why;
         } else if (!is_other_variable(variable) && unknown != NULL) {
-            unknown(ctx, *envp);
+            tell_unknown(variable, *envp, unknown, ctx);
         }
     }
     return ERR_OK;

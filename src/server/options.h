@@ -40,7 +40,7 @@ MUST_CHECK err options_yaml(struct options *o, str text, const char *file_name, 
 /* Reads and takes a file. ERR_BAD when it cannot be read, too. */
 MUST_CHECK err options_read_file(struct options *o, const char *path, struct err_note *note);
 /* Every PALIMPSEST_ variable of envp ("NAME=value" strings, NULL at the end). unknown is called for names no
- * option has (NULL allowed). */
+ * option has (NULL allowed), and where that needs a reason, with the name and " (reason)" instead of its value. */
 MUST_CHECK err options_environment(struct options *o, char *const *envp,
                                    void (*unknown)(void *ctx, const char *variable), void *ctx,
                                    struct err_note *note);

@@ -33,7 +33,8 @@ def file_environment_and_flags_are_read_in_this_order(binary):
         path = pathlib.Path(folder) / 'p.yaml'
         path.write_text('domains:\n  en.example.test: {}\npage: { contents: [html] }\nlog: { level: error }\n'
                         'buckets: { mobile: { kind: page, contents: [lead, remaining], policy: latest_hash } }\n')
-        env = {'PALIMPSEST_LOG_LEVEL': 'info', 'PALIMPSEST_DOMAINS': 'de.example.test', 'PALIMPSEST_NO_SUCH': '1'}
+        env = {'PALIMPSEST_LOG_LEVEL': 'info', 'PALIMPSEST_DOMAINS': 'de.example.test', 'PALIMPSEST_NO_SUCH': '1',
+               'PALIMPSEST_BUCKETS_MOBILE_POLICY': 'all'}
         with Server(binary, '--config', path, '--domain', 'fr.example.test', env=env) as server:
             for domain in ('en.example.test', 'de.example.test', 'fr.example.test'):
                 put = server.request('PUT', f'/{domain}/v1/page/html/A/1', {'Content-Type': 'text/html'}, b'x')
@@ -46,6 +47,8 @@ def file_environment_and_flags_are_read_in_this_order(binary):
             put = server.request('PUT', '/en.example.test/v1/mobile/lead/A/1', {'Content-Type': 'text/html'}, b'x')
             eq(put.status, 201, str(put.body))
             check('PALIMPSEST_NO_SUCH: there is no such option; ignored' in server.stderr(), server.stderr())
+            check('PALIMPSEST_BUCKETS_MOBILE_POLICY (what has a name of its own is set in the file or with --set): '
+                  in server.stderr(), server.stderr())
             wait_until(lambda: 'serve.ready' in server.stderr(), 'log.level info of the environment')
 
 
