@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void put_escaped(struct buf *b, char c)
 {
@@ -69,69 +70,89 @@ void jsontext_float(struct buf *b, float v)
     put_shortest(b, (double)v, true);
 }
 
-static err put_any(struct buf *b, const json_t *json, unsigned depth);
+struct writer { struct buf *out; bool sorted; };
 
-static err put_array(struct buf *b, const json_t *json, unsigned depth)
+static err put_any(const struct writer *w, const json_t *json, unsigned depth);
+
+static err put_array(const struct writer *w, const json_t *json, unsigned depth)
 {
-    buf_put_c(b, '[');
+    buf_put_c(w->out, '[');
     for (size_t i = 0; i < json_array_size(json); i++) {
         if (i > 0)
-            buf_put_c(b, ',');
-        err e = put_any(b, json_array_get(json, i), depth + 1);
+            buf_put_c(w->out, ',');
+        err e = put_any(w, json_array_get(json, i), depth + 1);
         if (e != ERR_OK)
             return e;
     }
-    buf_put_c(b, ']');
+    buf_put_c(w->out, ']');
     return ERR_OK;
 }
 
-static err put_object(struct buf *b, const json_t *json, unsigned depth)
+static int by_bytes(const void *a, const void *b)
 {
-    const char *key;
-    json_t *value;
-    bool first = true;
-    buf_put_c(b, '{');
-    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
-        if (!first)
-            buf_put_c(b, ',');
-        first = false;
-        jsontext_string(b, str_of(key));
-        buf_put_c(b, ':');
-        err e = put_any(b, value, depth + 1);
-        if (e != ERR_OK)
-            return e;
+    const char *const *left = a, *const *right = b;
+    return strcmp(*left, *right);
+}
+
+static err put_members(const struct writer *w, const json_t *json, const char *const *keys, unsigned depth)
+{
+    err e = ERR_OK;
+    buf_put_c(w->out, '{');
+    for (size_t i = 0; e == ERR_OK && i < json_object_size(json); i++) {
+        if (i > 0)
+            buf_put_c(w->out, ',');
+        jsontext_string(w->out, str_of(keys[i]));
+        buf_put_c(w->out, ':');
+        e = put_any(w, json_object_get(json, keys[i]), depth + 1);
     }
-    buf_put_c(b, '}');
-    return ERR_OK;
+    buf_put_c(w->out, '}');
+    return e;
+}
+
+/* Keys are without 00: jansson takes none. */
+static err put_object(const struct writer *w, const json_t *json, unsigned depth)
+{
+    const char **keys = calloc(json_object_size(json) + 1, sizeof *keys), *key;
+    json_t *value;
+    size_t count = 0;
+    if (keys == NULL)
+        return ERR_LIMIT;
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+        keys[count++] = key;
+    if (w->sorted)
+        qsort(keys, count, sizeof *keys, by_bytes);
+    err e = put_members(w, json, keys, depth);
+    free(keys);
+    return e;
 }
 
 /* Recursion stops at JSONTEXT_DEPTH_MAX. */
-static err put_any(struct buf *b, const json_t *json, unsigned depth)
+static err put_any(const struct writer *w, const json_t *json, unsigned depth)
 {
     if (depth > JSONTEXT_DEPTH_MAX)
         return ERR_LIMIT;
     switch (json_typeof(json)) {
     case JSON_OBJECT:
-        return put_object(b, json, depth);
+        return put_object(w, json, depth);
     case JSON_ARRAY:
-        return put_array(b, json, depth);
+        return put_array(w, json, depth);
     case JSON_STRING:
-        jsontext_string(b, (str){ .p = json_string_value(json), .n = json_string_length(json) });
+        jsontext_string(w->out, (str){ .p = json_string_value(json), .n = json_string_length(json) });
         return ERR_OK;
     case JSON_INTEGER:
-        buf_printf(b, "%" JSON_INTEGER_FORMAT, json_integer_value(json));
+        buf_printf(w->out, "%" JSON_INTEGER_FORMAT, json_integer_value(json));
         return ERR_OK;
     case JSON_REAL:
-        jsontext_double(b, json_real_value(json));
+        jsontext_double(w->out, json_real_value(json));
         return ERR_OK;
     case JSON_TRUE:
-        buf_put(b, STR("true"));
+        buf_put(w->out, STR("true"));
         return ERR_OK;
     case JSON_FALSE:
-        buf_put(b, STR("false"));
+        buf_put(w->out, STR("false"));
         return ERR_OK;
     case JSON_NULL:
-        buf_put(b, STR("null"));
+        buf_put(w->out, STR("null"));
         return ERR_OK;
     }
     return ERR_BAD;
@@ -139,7 +160,12 @@ static err put_any(struct buf *b, const json_t *json, unsigned depth)
 
 err jsontext_any(struct buf *b, const json_t *json)
 {
-    return put_any(b, json, 0);
+    return put_any(&(struct writer){ .out = b }, json, 0);
+}
+
+err jsontext_sorted(struct buf *b, const json_t *json)
+{
+    return put_any(&(struct writer){ .out = b, .sorted = true }, json, 0);
 }
 
 void jsontext_base64(struct buf *b, str bytes)

@@ -18,6 +18,8 @@ void jsontext_double(struct buf *b, double v);
 void jsontext_float(struct buf *b, float v);
 /* Compact, keys in their order. ERR_LIMIT: nested deeper than JSONTEXT_DEPTH_MAX. */
 MUST_CHECK err jsontext_any(struct buf *b, const json_t *json);
+/* Keys in the order of their bytes: equal values have equal texts. */
+MUST_CHECK err jsontext_sorted(struct buf *b, const json_t *json);
 /* Standard alphabet, padded, without quotes. */
 void jsontext_base64(struct buf *b, str bytes);
 

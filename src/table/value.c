@@ -213,7 +213,7 @@ static err from_any(struct arena *a, const json_t *json, str *out, struct err_no
 {
     struct buf b;
     buf_init(&b, TABLE_TEXT_BYTES_MAX);
-    err e = jsontext_any(&b, json);
+    err e = jsontext_sorted(&b, json);
     if (e == ERR_OK)
         e = buf_status(&b);
     if (b.failed)
