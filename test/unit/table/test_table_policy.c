@@ -1,6 +1,7 @@
 /* Goal: what a put cannot finish of a retention policy the upkeep does, also after a restart (trim.h): groups with
  * more rows that end by themselves, and partitions with more rows that are superseded, than one put looks at; the
- * policy ttl. Method: such groups on a real engine under a clock that the test moves; what is left, compared as text. */
+ * policy ttl. Method: such groups on a real engine under a clock that the test moves; what is left, compared as
+ * text, and random histories beside a reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
