@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { DROPPED_KEY_BYTES = 9, SCHEMA_PACK_BYTES_MAX = 65536, SCHEMA_HEAD_BYTES = 9 };
+enum { DROPPED_KEY_BYTES = 9, SCHEMA_PACK_BYTES_MAX = 128 << 10, SCHEMA_HEAD_BYTES = 9 };
 
 static const str number_key = { .p = "N", .n = 1 };
 
@@ -116,6 +116,7 @@ err tables_change(struct tables *ts, struct table_schema_change *c)
     bool drop = c->action == SCHEMA_DROP;
     if (!drop) {
         err e = schema_parse(c->arena, c->table, c->json, &c->schema, &c->note);
+        store_memory_note(e, c->arena, &c->note);
         if (e != ERR_OK)
             return e;
     }

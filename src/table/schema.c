@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SCHEMA_TEXT_BYTES_MAX = 32768 };
+enum { SCHEMA_TEXT_BYTES_MAX = (64 << 10) + 1024 }; /* what a body of 64 KiB may say, table and version added */
 
 bool schema_name_valid(str table)
 {
@@ -214,16 +214,24 @@ static err option_check(struct schema *s, const char *key, const json_t *value, 
     return ERR_BAD;
 }
 
-/* Compact text in the arena; p NULL: longer than SCHEMA_TEXT_BYTES_MAX or nested too deep. */
-static str text_of(struct arena *a, const json_t *json)
+/* Compact text in the arena. */
+static err text_of(struct arena *a, const json_t *json, str *out, struct err_note *note)
 {
     struct buf b;
-    str text = STR_NONE;
     buf_init(&b, SCHEMA_TEXT_BYTES_MAX);
-    if (jsontext_any(&b, json) == ERR_OK && buf_status(&b) == ERR_OK)
-        text = arena_copy(a, buf_str(&b));
+    err e = jsontext_any(&b, json);
+    if (b.failed) {
+        err_note_set(note, "the schema is longer than %d bytes (SCHEMA_TEXT_BYTES_MAX)", SCHEMA_TEXT_BYTES_MAX);
+        e = ERR_LIMIT;
+    } else if (e != ERR_OK) {
+        err_note_set(note, "the schema is nested deeper than %d", JSONTEXT_DEPTH_MAX);
+        e = ERR_BAD;
+    } else {
+        *out = arena_copy(a, buf_str(&b));
+        e = out->p == NULL ? ERR_LIMIT : ERR_OK;
+    }
     buf_fini(&b);
-    return text;
+    return e;
 }
 
 static err options_read(const json_t *json, struct schema *s, struct err_note *note)
@@ -289,10 +297,10 @@ static err text_read(struct arena *a, json_t *json, struct schema *s, struct err
     json_t *name = json_stringn(s->name.p, s->name.n), *version = json_integer(s->version);
     int failed = json_object_set_new(json, "table", name); /* takes the reference, failing or not */
     failed |= json_object_set_new(json, "version", version);
-    s->text = failed != 0 ? STR_NONE : text_of(a, json);
-    if (s->text.p == NULL)
-        err_note_set(note, "the schema is longer than %d bytes or its name is not UTF-8", SCHEMA_TEXT_BYTES_MAX);
-    return s->text.p == NULL ? ERR_BAD : ERR_OK;
+    if (failed == 0)
+        return text_of(a, json, &s->text, note);
+    err_note_set(note, "the table's name is not UTF-8");
+    return ERR_BAD;
 }
 
 static err schema_read(struct arena *a, json_t *json, struct schema *s, struct err_note *note)

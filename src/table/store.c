@@ -279,7 +279,7 @@ static const struct table_predicate *find_eq(const struct planner *w, str name)
 
 enum { BOUND_BYTES_MAX = 16 << 10 }; /* of a text, many times a key; a number has fewer */
 
-/* No key is as long, and no component the beginning of another: what of it a key could have says on which side it is. */
+/* No key is as long, and no component the beginning of another: the part that a key could have says on which side. */
 static void bound_cut(struct planner *w, const struct schema_attr *at, const struct table_predicate *p)
 {
     struct buf b;

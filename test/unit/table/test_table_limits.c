@@ -209,6 +209,42 @@ static void a_bound_may_be_longer_than_a_key(void **state)
     }
 }
 
+/* A schema of 128 attributes with names of 64 bytes, all of them in each of so many indexes. */
+static void wide_schema(char *json, size_t size, unsigned indexes)
+{
+    char sep = '{';
+    size_t n = (size_t)snprintf(json, size, "{'attributes':");
+    for (int i = 0; i < TABLE_ATTRS_MAX; i++, sep = ',')
+        n += (size_t)snprintf(json + n, size - n, "%c'%064d':'string'", sep, i);
+    n += (size_t)snprintf(json + n, size - n, "},'index':[{'attribute':'%064d','type':'hash'}],'secondaryIndexes':", 0);
+    sep = '{';
+    for (unsigned i = 0; i < indexes; i++, sep = ',') {
+        n += (size_t)snprintf(json + n, size - n, "%c'i%u':[{'attribute':'%064d','type':'hash'}", sep, i, 1);
+        for (int k = 2; k < TABLE_ATTRS_MAX; k++)
+            n += (size_t)snprintf(json + n, size - n, ",{'attribute':'%064d','type':'proj'}", k);
+        n += (size_t)snprintf(json + n, size - n, "]");
+    }
+    (void)snprintf(json + n, size - n, "}}");
+}
+
+static void a_schema_may_be_as_long_as_its_body(void **state)
+{
+    (void)state;
+    static char json[256 << 10];
+    char put[512];
+    wide_schema(json, sizeof json, 4);
+    assert_in_range(strlen(json), 56 << 10, 64 << 10);
+    must_create(t, "s", json);
+    tabletest_reopen(t);
+    (void)snprintf(put, sizeof put, "{'attributes':{'%064d':'a','%064d':'b'}}", 0, 1);
+    must_put(t, "s", put);
+    (void)snprintf(put, sizeof put, "{'index':'i3','attributes':{'%064d':'b'},'proj':'%064d'}", 1, 1);
+    assert_int_equal(tabletest_get(t, 1, "s", put), ERR_OK);
+    assert_non_null(strstr(t->answer, ":'b'}"));
+    wide_schema(json, sizeof json, 5);
+    must_refuse(t, tabletest_create(t, 1, "s", json), ERR_LIMIT, "SCHEMA_TEXT_BYTES_MAX");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +258,7 @@ int main(void)
                                         tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_batch_deletes_in_one_step_or_says_why_not, tabletest_setup,
                                         tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_schema_may_be_as_long_as_its_body, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_bound_may_be_longer_than_a_key, tabletest_setup, tabletest_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
