@@ -27,8 +27,8 @@ static void health_answer(struct queue_call *c)
     const char *fault = c->why == ERR_SHUTDOWN ? "the server is shutting down" : "storage check failed";
     date_format_ms(clock_wall(c->app->clock).ns, now);
     str body = arena_printf(http_arena(c->x),
-                            "{\"status\":\"%s\",\"checks\":{\"queues:storage\":[{\"componentType\":\"datastore\","
-                            "\"status\":\"%s\",\"time\":\"%s\"%s%s%s}]}}\n",
+                            "{\"status\":\"%s\",\"version\":\"" APP_VERSION "\",\"checks\":{\"queues:storage\":[{"
+                            "\"componentType\":\"datastore\",\"status\":\"%s\",\"time\":\"%s\"%s%s%s}]}}\n",
                             fine ? "pass" : "fail", fine ? "pass" : "fail", now,
                             fine ? "" : ",\"output\":\"", fine ? "" : fault, fine ? "" : "\"");
     struct answer w = { .status = fine && body.p != NULL ? 200 : 503, .body = body.p != NULL ? body : STR("{}") };

@@ -45,7 +45,7 @@ static const struct prose rows[] = {
     { "metrics", "Counters, gauges and histograms in Prometheus's text format", NULL,
       "200 The figures" },
     { "spec", "This document (with ?spec), or where to find it", "spec", "200 The document" },
-    { "admin.check", "Verify every row, record and checksum of the store", NULL,
+    { "admin.check", "Verify every row, and every value that a row points to", NULL,
       "200 ok and the damages found" },
     { "admin.backup", "Copy a consistent state of the store to a directory of the server", NULL,
       "200 Bytes copied and kept|409 The directory holds something else" },
@@ -165,10 +165,12 @@ static void add_paths(struct paths *p, const struct http_route *route)
     }
 }
 
-static void put_param(struct buf *b, const char *in, str name, bool *first)
+static void put_param(struct buf *b, const char *in, str name, bool rev_from_0, bool *first)
 {
     const char *schema = "\"type\":\"string\"";
-    if (str_eq(name, STR("rev")))
+    if (str_eq(name, STR("rev")) && rev_from_0)
+        schema = "\"type\":\"integer\",\"format\":\"int64\",\"minimum\":0";
+    else if (str_eq(name, STR("rev")))
         schema = "\"type\":\"integer\",\"format\":\"int64\",\"minimum\":1";
     else if (str_eq(name, STR("tid")))
         schema = "\"type\":\"string\",\"format\":\"uuid\"";
@@ -184,16 +186,16 @@ static void put_param(struct buf *b, const char *in, str name, bool *first)
 
 static void put_params(struct buf *b, const char *path, const char *query)
 {
-    bool first = true;
+    bool first = true, rev_from_0 = strstr(path, "/key_rev_value/") != NULL;
     str rest = str_of(path);
     buf_put(b, STR(",\"parameters\":["));
     for (size_t at = str_find(rest, '{'); at < rest.n; at = str_find(rest, '{')) {
         rest = str_skip(rest, at + 1);
-        put_param(b, "path", str_split(&rest, '}'), &first);
+        put_param(b, "path", str_split(&rest, '}'), rev_from_0, &first);
     }
     rest = str_of(query);
     while (rest.n > 0)
-        put_param(b, "query", str_split(&rest, ' '), &first);
+        put_param(b, "query", str_split(&rest, ' '), rev_from_0, &first);
     buf_put_c(b, ']');
 }
 

@@ -274,8 +274,9 @@ const struct cli_verb cli_verbs[] = {
       .options = import_options, .files_from = 1, .operands_min = 1, .operands_max = 1,
       .client = true, .run = verb_import_xml },
     { .name = "check", .usage = "", .summary = "verify a store",
-      .prose = "Verifies every row, record and checksum of the running server's store, or with --data of a store at "
-               "rest, and prints each damage in a line. Exit status 3 when there is any.",
+      .prose = "Verifies every row of the running server's store, or with --data of a store at rest, every value that "
+               "a row points to, and that each byte of the log is one or counted as dead; nothing reads the dead ones. "
+               "Prints each damage in a line. Exit status 3 when there is any.",
       .options = check_options, .client = true, .run = verb_check },
     { .name = "backup", .usage = "DIR", .summary = "copy a store while it runs",
       .prose = "Copies a consistent state of the running server's store, or with --data of a store at rest, to DIR on "

@@ -1,6 +1,7 @@
 """Goal: how a call is read and answered, before any queue is looked at: types, encodings, limits, methods, unknown paths,
 the header of a key. Method: raw requests to a real server; the texts are the peer's."""
 import json
+import subprocess
 
 from harness import check, eq, main, scene
 from queue_help import BOTH, TYPES, call, create, fine, messages, queue_server, refused
@@ -140,6 +141,8 @@ def health_and_metrics(binary):
         body = json.loads(got.body)
         [probe] = body['checks']['queues:storage']
         eq((body['status'], probe['status'], probe['componentType']), ('pass', 'pass', 'datastore'))
+        told = subprocess.run([binary, 'version', '--json'], capture_output=True, timeout=60, check=True).stdout
+        eq(body['version'], json.loads(told)['version'])
         got = server.request('GET', '/metrics')
         eq(got.status, 200)
         check(b'palimpsest_queue_items{queue="a\\"b",partition="0",state="ready"} 2\n' in got.body, got.body[-3000:])
