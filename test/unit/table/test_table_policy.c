@@ -202,7 +202,7 @@ static void what_is_left_of_a_group_goes_with_its_table_and_its_policy(void **st
 
 /* ---- random histories of one group, beside a reference that goes through all its rows ---- */
 
-enum { VERSIONS = 300, STEPS = 1000, GRACE_S = 40 };
+enum { VERSIONS = 300, STEPS = 500, GRACE_S = 40 };
 /* Seconds; INT64_MAX: no end. own: what a row was put with, fall: what the policy made of it. */
 struct history {
     struct rng rng;
