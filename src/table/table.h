@@ -210,8 +210,8 @@ MUST_CHECK err tables_parse(struct tables *ts, uint32_t domain, const struct tab
 
 /* ---- upkeep ---- */
 /* Removes rows that expired and rows of dropped tables, fills and removes indexes, applies policies that migrations
- * brought and goes on with what puts and deletes left of them (trim.h): one batch of each. *more: there is more to do now; *next: when the next row expires (NEVER: none). Blocks
- * until on disk: a pool job. */
+ * brought and goes on with what puts and deletes left of them (trim.h): one batch of each. *more: there is more to do
+ * now; *next: when the next row expires (NEVER: none). Blocks until on disk: a pool job. */
 MUST_CHECK err tables_upkeep(struct tables *ts, bool *more, store_time *next);
 struct tables_stats { uint64_t puts, deletes, gets, expired, dropped_rows, damaged; };
 void tables_stats_get(struct tables *ts, struct tables_stats *out);
