@@ -96,7 +96,7 @@ err queue_change_start(struct queue_change *c)
     }
     if (why == ERR_OK) {
         req_add(q, &own->req, c->deadline);
-        if (q->paused)
+        if (q->paused && !removes(c)) /* what is done by hand goes on */
             list_append(&q->held, &own->req.link);
         else
             change_begin(q, c);

@@ -63,6 +63,26 @@ def the_figures_of_adr_19_as_one_batch(binary):
 
 
 @scene
+def what_is_done_by_hand_goes_on_while_a_queue_is_paused(binary):
+    with queue_server(binary) as server:
+        create(server, 'q')
+        produce(server, 'q', *payloads(3))
+        _, [taken] = lease(server, 'q')
+        pause(server, 'q')
+        parked = Later(complete, server, 'q', [taken])
+        waiting(server, 'q', 'complete', 1)
+        gone = stored(server, 'q')[1]['id']
+        fine(server, '/v1/storage/items.delete', {'queue_name': 'q', 'ids': [gone]})
+        eq(totals(server, 'q'), [2])
+        fine(server, '/v1/queue.clear', {'queue_name': 'q', 'queue': True})
+        eq([item['id'] for item in stored(server, 'q')], [taken['id']])
+        waiting(server, 'q', 'complete', 1)
+        pause(server, 'q', False)
+        parked.result()
+        eq(totals(server, 'q'), [0])
+
+
+@scene
 def ties_go_to_the_lowest_number_and_leased_items_do_not_count(binary):
     with queue_server(binary) as server:
         create(server, 'q', 4)
