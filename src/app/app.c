@@ -37,11 +37,21 @@ void app_start(struct app *app)
 {
     app->hot = hot_new(app->config->hot_bytes, entropy_u64());
     app->counters = counters_new(app->metrics, app_tables);
-    app->queue_gate = queue_gate_new(app->loop, app->config->pool_threads);
+    app->queue_gate = queue_gate_new(app->loop);
     app->pace = stash_pace_new(app->config, entropy_u64());
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
     pages_on_change(app->pages, forget, app->hot);
+}
+
+void app_drain_queues(struct app *app)
+{
+    queue_gate_drain(app->queue_gate);
+}
+
+unsigned app_queue_threads(unsigned stores)
+{
+    return 1 + stores * QUEUE_GATE_SHARE;
 }
 
 void app_stop(struct app *app)

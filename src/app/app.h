@@ -65,6 +65,10 @@ struct app {
  * memory. */
 void app_start(struct app *app);
 void app_stop(struct app *app);
+/* When queues drain: their calls that wait for their turn are refused. Loop thread. */
+void app_drain_queues(struct app *app);
+/* Threads of the pool that their calls may hold, beside others', with so many stores. */
+unsigned app_queue_threads(unsigned stores);
 
 struct app_domain {
     str name;

@@ -124,7 +124,7 @@ static void create_run(struct queue_call *call)
     call->why = queues_create(call->app->queues, &c->wanted, &call->note);
     if (call->why != ERR_OK || queues_find(call->app->queues, c->wanted.name, &call->queue, NULL) != ERR_OK)
         return;
-    queue_await_read(call->queue, mono_add_ms(clock_mono(call->app->clock), QUEUE_READ_MS_MAX));
+    queue_await_read(call->queue, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(call->app->clock), QUEUE_READ_MS_MAX));
 }
 
 void app_queues_create(struct http_exchange *x, void *app)
@@ -145,7 +145,7 @@ void app_queues_create(struct http_exchange *x, void *app)
     else if (why != ERR_OK)
         rpc_fail(x, why, &call->note);
     else if (check_negative(call, m, &c->wanted))
-        queue_call_long_job(call, create_run, ok_answer);
+        queue_call_change_job(call, create_run, ok_answer);
 }
 
 static void update_run(struct queue_call *call)
@@ -162,7 +162,7 @@ void app_queues_update(struct http_exchange *x, void *app)
         return;
     c->call.audited = true;
     if (queue_call_find(&c->call, m->queue_name, "queue.update") && check_negative(&c->call, m, &c->wanted))
-        queue_call_long_job(&c->call, update_run, ok_answer);
+        queue_call_change_job(&c->call, update_run, ok_answer);
 }
 
 /* ---- list, info, delete ---- */
@@ -263,7 +263,7 @@ void app_queues_delete(struct http_exchange *x, void *app)
     if (why != ERR_OK)
         queue_call_end(call, why, &call->note);
     else if (queue_call_find(call, m->queue_name, "queue.delete") && read_unnamed(c))
-        queue_call_long_job(call, delete_run, ok_answer);
+        queue_call_change_job(call, delete_run, ok_answer);
 }
 
 /* ---- stats ---- */
@@ -329,7 +329,7 @@ void app_queue_stats(struct http_exchange *x, void *app)
     struct stats_call *c = queue_call_new(x, app, sizeof *c);
     const Wire__QueueStatsRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_stats_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats"))
-        queue_call_long_job(&c->call, stats_run, stats_answer);
+        queue_call_memory_job(&c->call, stats_run, stats_answer);
 }
 
 /* ---- clear, reload ---- */
@@ -354,7 +354,7 @@ void app_queue_clear(struct http_exchange *x, void *app)
     c->wanted = m;
     c->call.audited = true;
     if (m->queue || m->scheduled)
-        queue_call_long_job(&c->call, clear_run, ok_answer);
+        queue_call_part_job(&c->call, QUEUE_PARTS_ALL, clear_run, ok_answer);
     else
         queue_call_refuse(&c->call, "invalid clear request; one of 'queue', 'scheduled' must be true");
 }
@@ -371,5 +371,5 @@ void app_queue_reload(struct http_exchange *x, void *app)
     if (m == NULL || !queue_call_find(c, m->queue_name, "queue.update"))
         return;
     c->audited = true;
-    queue_call_long_job(c, reload_run, ok_answer);
+    queue_call_change_job(c, reload_run, ok_answer);
 }

@@ -40,6 +40,8 @@ static void leave(struct queue_call *c, err why)
         audit(c, why);
     if (c->queue != NULL)
         queue_unref(&c->queue);
+    if (c->other != NULL)
+        queue_unref(&c->other);
 }
 
 void queue_call_end(struct queue_call *c, err why, const struct err_note *note)
@@ -169,7 +171,7 @@ static void job_run(struct loop_job *j)
 {
     struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
     if (c->gated && c->queue != NULL)
-        queue_await_read(c->queue, mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
+        queue_await_read(c->queue, c->awaited, mono_add_ms(clock_mono(c->app->clock), QUEUE_READ_MS_MAX));
     c->run(c);
 }
 
@@ -178,7 +180,7 @@ static void job_done(struct loop_job *j, bool canceled)
     struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
     err why = canceled ? ERR_SHUTDOWN : c->why;
     if (c->gated)
-        queue_gate_leave(c->app->queue_gate);
+        queue_gate_leave(c->app->queue_gate, &c->turn);
     if (why == ERR_OK)
         c->answer(c);
     else
@@ -199,12 +201,58 @@ void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c), voi
     queue_call_pool(c, run, answer);
 }
 
-void queue_call_long_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c))
+/* ---- in turn ---- */
+
+static void turn_refused(struct queue_turn *t)
 {
-    http_defer(c->x);
+    queue_call_end(CONTAINER_OF(t, struct queue_call, turn), ERR_SHUTDOWN, NULL);
+}
+
+static void turn_gone(struct http_exchange *x, void *ctx)
+{
+    struct queue_call *c = ctx;
+    (void)x; /* it is c's */
+    if (queue_gate_quit(c->app->queue_gate, &c->turn))
+        queue_call_end(c, ERR_GONE, NULL);
+}
+
+static void in_turn(struct queue_call *c, struct queue_need need, void (*run)(struct queue_call *c),
+                    void (*answer)(struct queue_call *c))
+{
     c->run = run;
     c->answer = answer;
     c->job = (struct loop_job){ .run = job_run, .done = job_done };
     c->gated = true;
-    queue_gate_enter(c->app->queue_gate, &c->turn, &c->job);
+    c->turn = (struct queue_turn){ .need = need, .job = &c->job, .refused = turn_refused };
+    http_defer(c->x);
+    http_on_gone_late(c->x, turn_gone, c);
+    queue_gate_enter(c->app->queue_gate, &c->turn);
+}
+
+void queue_call_part_job(struct queue_call *c, uint32_t partition, void (*run)(struct queue_call *c),
+                         void (*answer)(struct queue_call *c))
+{
+    struct queue_need need = { .stores = queue_stores(c->queue, partition) };
+    if (c->other != NULL)
+        need.stores |= queue_stores(c->other, QUEUE_PARTS_ALL);
+    c->awaited = partition;
+    in_turn(c, need, run, answer);
+}
+
+void queue_call_change_job(struct queue_call *c, void (*run)(struct queue_call *c),
+                           void (*answer)(struct queue_call *c))
+{
+    c->awaited = QUEUE_PARTS_ALL;
+    in_turn(c, (struct queue_need){ .change = true }, run, answer);
+}
+
+void queue_call_memory_job(struct queue_call *c, void (*run)(struct queue_call *c),
+                           void (*answer)(struct queue_call *c))
+{
+    struct queue_need need = { .stores = queue_stores_unread(c->queue) };
+    c->awaited = QUEUE_PARTS_ALL;
+    if (need.stores == 0)
+        queue_call_job(c, run, answer);
+    else
+        in_turn(c, need, run, answer);
 }

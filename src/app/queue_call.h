@@ -26,14 +26,15 @@ enum {
 struct queue_call {
     struct http_exchange *x;
     struct app *app;
-    struct queue *queue;                          /* NULL: none; given back at the end */
+    struct queue *queue, *other;                  /* NULL: none; given back at the end */
     struct queue_info info;                       /* of queue, in the arena */
     struct err_note note;
     err why;
     bool audited;                                 /* its end is logged: who did what to which queue */
     str name;                                     /* of the queue, for the log */
     struct loop_job job;
-    bool gated;                                   /* it is within the gate */
+    bool gated;                                   /* it goes through the gate */
+    uint32_t awaited;                             /* the partition to be read first, or QUEUE_PARTS_ALL */
     struct queue_turn turn;
     void (*run)(struct queue_call *c);            /* pool thread; sets why and note */
     void (*answer)(struct queue_call *c);         /* loop thread, when why is ERR_OK */
@@ -61,8 +62,17 @@ MUST_CHECK void *queue_call_memory(struct queue_call *c, size_t count, size_t si
 
 /* Puts the exchange to sleep, runs on the pool, then answers or ends with c->why. */
 void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
-/* The same for what waits, on its thread, for other work of the pool; first, that the partitions were read. */
-void queue_call_long_job(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
+/* The same for what waits, on its thread, for other work of the pool: in its turn (queue_gate.h), and first until what
+ * it looks at was read. A client that leaves before its turn is forgotten.
+ * part_job: asks the store of that partition of queue, or QUEUE_PARTS_ALL: of all, of other too if there is one. */
+void queue_call_part_job(struct queue_call *c, uint32_t partition, void (*run)(struct queue_call *c),
+                         void (*answer)(struct queue_call *c));
+/* change_job: changes the catalogue. */
+void queue_call_change_job(struct queue_call *c, void (*run)(struct queue_call *c),
+                           void (*answer)(struct queue_call *c));
+/* memory_job: asks no store, once all was read. */
+void queue_call_memory_job(struct queue_call *c, void (*run)(struct queue_call *c),
+                           void (*answer)(struct queue_call *c));
 /* As queue_call_job when it sleeps already. */
 void queue_call_pool(struct queue_call *c, void (*run)(struct queue_call *c), void (*answer)(struct queue_call *c));
 /* Gives the queue back and answers: ERR_OK is 200. */

@@ -1,20 +1,43 @@
-/* queue_gate.h - how many calls at once may hold a thread of the pool while they wait for other work of the pool: less
- * than there are threads, so that this work finds one. The rest wait their turn, first come first. Private to queue*.c.
- * Thread: any. */
+/* queue_gate.h - which calls may hold a thread of the pool while they wait for stores: QUEUE_GATE_SHARE for each store,
+ * which the pool has for it beyond pool_threads, and one that changes the catalogue. So a store that does not answer
+ * holds its own share and nobody else's. The rest wait their turn: first come, but for those who lack room. Private to
+ * queue*.c and app.c. Thread: any. */
 #ifndef APP_QUEUE_GATE_H
 #define APP_QUEUE_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { QUEUE_GATE_STORES_MAX = 64, QUEUE_GATE_SHARE = 2 };
 
 struct loop;
 struct loop_job;
 struct queue_gate;
-struct queue_turn { struct queue_turn *next; struct loop_job *job; }; /* of one call; the gate's while it waits */
 
-/* Owner: caller. threads: of the pool. Dies when out of memory. */
-struct queue_gate *queue_gate_new(struct loop *loop, unsigned threads);
-void queue_gate_free(struct queue_gate **gp); /* nobody is in it */
-/* Starts the job now or when it is its turn. */
-void queue_gate_enter(struct queue_gate *g, struct queue_turn *t, struct loop_job *job);
+/* What a call may have to wait for. */
+struct queue_need {
+    uint64_t stores; /* a bit for each, by its index */
+    bool change;     /* a change of the catalogue: one at a time */
+};
+/* Of one call; the gate's while it waits or is inside. */
+struct queue_turn {
+    struct queue_need need;
+    struct loop_job *job;
+    void (*refused)(struct queue_turn *t); /* its turn does not come: the server drains */
+    struct queue_turn *next;
+    bool waiting;
+};
+
+/* Owner: caller. Dies when out of memory. */
+struct queue_gate *queue_gate_new(struct loop *loop);
+void queue_gate_free(struct queue_gate **gp); /* nobody is in it, or waits */
+/* Starts the job now or when it is its turn; or calls refused, at once or later. need, job and refused are set. */
+void queue_gate_enter(struct queue_gate *g, struct queue_turn *t);
 /* Its job is done. */
-void queue_gate_leave(struct queue_gate *g);
+void queue_gate_leave(struct queue_gate *g, const struct queue_turn *t);
+/* Out of the line. False: it waits no more, and its job or refused comes, or came. */
+bool queue_gate_quit(struct queue_gate *g, struct queue_turn *t);
+/* Refuses all that wait, and all that come. */
+void queue_gate_drain(struct queue_gate *g);
 
 #endif

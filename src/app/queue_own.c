@@ -34,7 +34,7 @@ static void partition_change(struct http_exchange *x, void *app, enum queue_part
     c->change = (struct queue_part_change){ .order = order,
                                             .partition = order == PART_ADD ? 0 : (uint32_t)m->partition,
                                             .store = wire_str(m->store) };
-    queue_call_long_job(&c->call, change_run, ok_answer);
+    queue_call_change_job(&c->call, change_run, ok_answer);
 }
 
 void app_partitions_add(struct http_exchange *x, void *app)
@@ -74,7 +74,7 @@ void app_partitions_rebalance(struct http_exchange *x, void *app)
     if (m == NULL || !queue_call_find(c, m->queue_name, "queue.update"))
         return;
     c->audited = true;
-    queue_call_long_job(c, rebalance_run, ok_answer);
+    queue_call_change_job(c, rebalance_run, ok_answer);
 }
 
 struct state_call {
@@ -136,22 +136,20 @@ void app_partitions_list(struct http_exchange *x, void *app)
     struct state_call *c = queue_call_new(x, app, sizeof *c);
     const Wire__PartitionsListRequest *m = c == NULL ? NULL : rpc_read(x, &wire__partitions_list_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats"))
-        queue_call_long_job(&c->call, state_run, state_answer);
+        queue_call_memory_job(&c->call, state_run, state_answer);
 }
 
 /* ---- requeue ---- */
 
 struct requeue_call {
     struct queue_call call;
-    struct queue *to;
     unsigned count, moved;
 };
 
 static void requeue_run(struct queue_call *call)
 {
     struct requeue_call *c = CONTAINER_OF(call, struct requeue_call, call);
-    call->why = queue_requeue(call->queue, c->to, c->count, &c->moved, &call->note);
-    queue_unref(&c->to);
+    call->why = queue_requeue(call->queue, call->other, c->count, &c->moved, &call->note);
 }
 
 static void requeue_answer(struct queue_call *call)
@@ -165,11 +163,7 @@ static void requeue_answer(struct queue_call *call)
 static bool requeue_to(struct requeue_call *c, str name)
 {
     struct queue_info info;
-    if (queue_call_may(&c->call, name, "queue.produce", &c->to, &info))
-        return true;
-    if (c->to != NULL)
-        queue_unref(&c->to);
-    return false;
+    return queue_call_may(&c->call, name, "queue.produce", &c->call.other, &info);
 }
 
 void app_queue_requeue(struct http_exchange *x, void *app)
@@ -183,7 +177,7 @@ void app_queue_requeue(struct http_exchange *x, void *app)
     if (m->count < 0)
         queue_call_refuse(&c->call, "count is invalid; it cannot be negative");
     else if (requeue_to(c, wire_str(m->to)))
-        queue_call_long_job(&c->call, requeue_run, requeue_answer);
+        queue_call_part_job(&c->call, QUEUE_PARTS_ALL, requeue_run, requeue_answer);
 }
 
 /* ---- why ---- */

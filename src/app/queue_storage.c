@@ -93,7 +93,7 @@ static void items_list(struct http_exchange *x, void *app, bool scheduled)
     c->partition = (uint32_t)m->partition;
     c->scheduled = scheduled;
     c->pivot = str_trim(wire_str(m->pivot)); /* a blank one is none */
-    queue_call_long_job(&c->call, list_run, list_answer);
+    queue_call_part_job(&c->call, c->partition, list_run, list_answer);
 }
 
 void app_storage_items(struct http_exchange *x, void *app)
@@ -149,7 +149,7 @@ void app_queue_peek(struct http_exchange *x, void *app)
     const Wire__QueuePeekRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_peek_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
         queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->limit))
-        queue_call_long_job(&c->call, peek_run, list_answer);
+        queue_call_part_job(&c->call, QUEUE_PARTS_ALL, peek_run, list_answer);
 }
 
 /* ---- import ---- */
@@ -269,7 +269,7 @@ void app_storage_import(struct http_exchange *x, void *app)
     c->wanted = m;
     c->partition = (uint32_t)m->partition;
     if (import_items(c))
-        queue_call_long_job(&c->call, import_run, import_answer);
+        queue_call_part_job(&c->call, c->partition, import_run, import_answer);
 }
 
 /* ---- delete ---- */
@@ -327,5 +327,5 @@ void app_storage_delete(struct http_exchange *x, void *app)
     c->call.audited = true;
     c->partition = (uint32_t)m->partition;
     if (delete_ids(c, m))
-        queue_call_long_job(&c->call, delete_run, delete_answer);
+        queue_call_part_job(&c->call, c->partition, delete_run, delete_answer);
 }

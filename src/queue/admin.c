@@ -21,13 +21,20 @@ static err part_check(struct queue *q, uint32_t partition, struct err_note *note
     return ERR_BAD;
 }
 
-/* A store in error may not answer for long: nobody waits for it on a thread of the pool. */
+/* A store that does not answer may not do so for long: nobody waits for it on a thread of the pool. */
 static err part_readable(const struct part *p, struct err_note *note)
 {
-    if (stores_status(p->queue->all, p->store) != PLACE_ERROR)
+    if (!stores_silent(p->queue->all, p->store))
         return ERR_OK;
     err_note_set(note, "partition not available; partition '%u' is failing, retry again", p->number);
     return ERR_UNAVAILABLE;
+}
+
+/* Its store did not answer who looked there: it is probed, and those who come meanwhile do not wait. */
+static void part_looked(const struct part *p, err why)
+{
+    if (why == ERR_UNAVAILABLE || why == ERR_TIMEOUT)
+        stores_written(p->queue->all, p->store, ERR_UNAVAILABLE, 0, false);
 }
 
 /* ---- stats ---- */
@@ -221,6 +228,7 @@ err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pi
     why = l.entries == NULL || l.in_place == NULL || items == NULL ? ERR_LIMIT : ERR_OK;
     if (why == ERR_OK)
         why = list_items(q, p, &l, items, count);
+    part_looked(p, why);
     arena_fini(&rows);
     if (why == ERR_NOT_FOUND) { /* consumed while it was being listed */
         why = ERR_AGAIN;
@@ -275,6 +283,8 @@ err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsi
         err_note_set(note, "ids is invalid; cannot be empty");
         why = ERR_BAD;
     }
+    if (why == ERR_OK)
+        why = part_readable(q->parts[partition], note);
     return why == ERR_OK ? change_wait(q, CHANGE_DELETE, partition, ids, count, note) : why;
 }
 
@@ -327,6 +337,7 @@ static err clear_part(struct queue *q, struct part *p, bool scheduled, bool leas
             return why;
         why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, gather_scheduled, &g)
                         : store->ops->ready(store, place, from, gather_ready, &g);
+        part_looked(p, why);
         if (why != ERR_OK) {
             err_note_set(note, "internal error, try your request again");
             return ERR_UNAVAILABLE;
@@ -348,6 +359,8 @@ err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, s
         return ERR_BAD;
     }
     uint32_t count = atomic_load(&q->parts_shown);
+    for (uint32_t i = 0; i < count && why == ERR_OK; i++) /* before one of them is cleared */
+        why = part_readable(q->parts[i], note);
     for (uint32_t i = 0; i < count && why == ERR_OK; i++) {
         if (ready)
             why = clear_part(q, q->parts[i], false, destructive, note);

@@ -30,6 +30,7 @@ static bool failed(struct health *h, mono now, err why)
 {
     h->failures++;
     h->failures_total++;
+    h->mute = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT;
     h->probe_at = mono_add_ms(now, backoff_ms(h->failures));
     if (why == ERR_IO || why == ERR_CORRUPT || h->status == PLACE_ERROR)
         return turn(h, PLACE_ERROR);
@@ -66,8 +67,14 @@ bool health_overdue(struct health *h, mono now, int64_t took_ns)
         return false;
     h->failures++;
     h->failures_total++;
+    h->mute = true;
     h->probe_at = mono_add_ms(now, backoff_ms(h->failures));
     return turn(h, PLACE_SUSPECT);
+}
+
+bool health_silent(const struct health *h)
+{
+    return h->status == PLACE_ERROR || (h->status == PLACE_SUSPECT && h->mute);
 }
 
 static bool is_slow(const struct health *h)

@@ -144,6 +144,8 @@ void queues_drain(struct queues *qs)
 {
     size_t count;
     MAGIC_CHECK(qs, QUEUES_MAGIC);
+    if (qs->opts.on_drain != NULL)
+        qs->opts.on_drain(qs->opts.ctx);
     qs->draining = true; /* a queue that is being made either is in the list by now, or sees this and ends itself */
     struct queue **all = snapshot(qs, &count);
     for (size_t i = 0; i < count; i++) {
@@ -338,13 +340,15 @@ static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
         for (; next < q->parts_count && count < QUEUE_OWN_MAX; next++)
             if (q->parts[next]->store == store)
                 places[count++] = (struct queue_part){ .queue = q->number, .partition = next };
-        if (count == 0 || stores_status(qs, store) == PLACE_ERROR) /* one that is away is not waited for */
+        if (count == 0 || stores_silent(qs, store)) /* one that is away is not waited for */
             break;
         if (pthread_rwlock_tryrdlock(&qs->stores[store].gate) != 0)
             break;
         struct queue_store *s = qs->opts.stores[store];
         err why = s->ops->own(s, places, count, qs->boot, records, &note);
         (void)pthread_rwlock_unlock(&qs->stores[store].gate);
+        if (why == ERR_UNAVAILABLE || why == ERR_TIMEOUT)
+            stores_written(qs, store, ERR_UNAVAILABLE, 0, false);
         queue_enter(q);
         for (unsigned i = 0; i < count && why == ERR_OK; i++)
             part_fresh(q->parts[places[i].partition], &records[i]);

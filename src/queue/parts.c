@@ -137,7 +137,7 @@ err queue_reload(struct queue *q, struct err_note *note)
         part_reread(q, i);
         unlock_changes(q);
     }
-    queue_await_read(q, mono_add_ms(clock_mono(q->all->opts.clock), RELOAD_MS_MAX));
+    queue_await_read(q, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(q->all->opts.clock), RELOAD_MS_MAX));
     return ERR_OK;
 }
 

@@ -106,7 +106,7 @@ static err import_encode(const struct import *m, str *encoded, struct err_note *
 /* One that takes nothing is not waited for: whoever imports waits on a thread of the pool. */
 static err import_admit(const struct part *p, struct err_note *note)
 {
-    bool fails = p->failing || stores_status(p->queue->all, p->store) == PLACE_ERROR;
+    bool fails = p->failing || stores_silent(p->queue->all, p->store);
     if (p->mode == PART_OPEN && !fails)
         return ERR_OK;
     err_note_set(note, "partition not available; partition '%u' is %s, retry again", p->number,

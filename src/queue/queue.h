@@ -64,6 +64,8 @@ struct queues_opts {
     uint64_t reply_bytes_max;          /* of lease and list replies [8 MiB], at least one item */
     uint32_t partitions_max;           /* of all queues together, when one is made; those there are, are all opened */
     unsigned char boot[16];            /* of this machine; zero: every start counts as one */
+    void (*on_drain)(void *ctx);       /* called by queues_drain, first; NULL: nobody asks */
+    void *ctx;
 };
 /* Loads the catalogue and the records of all partitions (not their items). Blocks: start-up. ERR_CORRUPT, ERR_IO.
  * A store that cannot be read is in error and tried again; its partitions are not available. */
@@ -105,9 +107,13 @@ MUST_CHECK err queues_delete(struct queues *qs, str name, bool named_too, struct
 /* ERR_NOT_FOUND: `queue does not exist; no such queue named 'X'`. Give it back with queue_unref. */
 MUST_CHECK err queues_find(struct queues *qs, str name, struct queue **out, struct err_note *note);
 void queue_unref(struct queue **qp);
-/* Waits until its partitions were read or failed, so that what is produced right after a queue was made goes where it
- * belongs. Blocks: pool thread. */
-void queue_await_read(struct queue *q, mono deadline);
+#define QUEUE_PARTS_ALL UINT32_MAX
+/* Waits until a partition, or all, was read or cannot be now, so that what is produced right after a queue was made
+ * goes where it belongs. Blocks: pool thread. */
+void queue_await_read(struct queue *q, uint32_t partition, mono deadline);
+/* The stores of a partition, or all: a bit for each, by its index; unread: those that the above would wait for. */
+uint64_t queue_stores(struct queue *q, uint32_t partition);
+uint64_t queue_stores_unread(struct queue *q);
 /* A copy in the arena. */
 MUST_CHECK err queue_info_get(struct queue *q, struct arena *a, struct queue_info *out);
 /* By name from pivot (inclusive, need not exist); space empty: all; out in the arena. */

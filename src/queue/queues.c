@@ -371,22 +371,50 @@ err queues_create(struct queues *qs, const struct queue_info *info, struct err_n
     return why;
 }
 
-static bool is_read(const struct queue *q)
+/* It will be read soon, if its store answers. */
+static bool is_unread(const struct part *p)
+{
+    return !p->loaded && !p->held && !stores_silent(p->queue->all, p->store);
+}
+
+static bool is_read(const struct queue *q, uint32_t partition)
 {
     for (uint32_t i = 0; i < q->parts_count; i++)
-        if (!q->parts[i]->loaded && !q->parts[i]->held)
+        if ((partition == QUEUE_PARTS_ALL || partition == i) && is_unread(q->parts[i]))
             return false;
     return true;
 }
 
-void queue_await_read(struct queue *q, mono deadline)
+uint64_t queue_stores(struct queue *q, uint32_t partition)
+{
+    uint64_t stores = 0;
+    queue_enter(q);
+    for (uint32_t i = 0; i < q->parts_count; i++)
+        if (partition == QUEUE_PARTS_ALL || partition == i)
+            stores |= UINT64_C(1) << q->parts[i]->store;
+    queue_leave(q);
+    return stores;
+}
+
+uint64_t queue_stores_unread(struct queue *q)
+{
+    uint64_t stores = 0;
+    queue_enter(q);
+    for (uint32_t i = 0; i < q->parts_count; i++)
+        if (is_unread(q->parts[i]))
+            stores |= UINT64_C(1) << q->parts[i]->store;
+    queue_leave(q);
+    return stores;
+}
+
+void queue_await_read(struct queue *q, uint32_t partition, mono deadline)
 {
     enum { STEP_MS = 2 };
     struct clock *clock = q->all->opts.clock;
     for (bool over = false; !over;) {
         queue_enter(q);
         mono now = clock_mono(clock);
-        over = is_read(q) || q->draining || q->deleted || now.ns >= deadline.ns;
+        over = is_read(q, partition) || q->draining || q->deleted || now.ns >= deadline.ns;
         mono until = mono_add_ms(now, STEP_MS);
         struct timespec at = { .tv_sec = until.ns / NS_PER_S, .tv_nsec = until.ns % NS_PER_S };
         if (!over)

@@ -21,6 +21,14 @@ enum place_status stores_status(struct queues *all, uint32_t store)
     return s;
 }
 
+bool stores_silent(struct queues *all, uint32_t store)
+{
+    lock(all);
+    bool silent = health_silent(&all->stores[store].health);
+    unlock(all);
+    return silent;
+}
+
 void stores_look(struct queues *all, struct place_store *out)
 {
     lock(all);

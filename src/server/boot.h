@@ -24,8 +24,8 @@ MUST_CHECK err server_boot(struct server *s, const struct config *config, enum s
 /* The loop has stopped and no request is open. */
 void server_unboot(struct server *s);
 
-/* boot_queue.c: pool_threads and as many more as stores in PostgreSQL may hold while they do not answer, so that those
- * are nobody else's loss. */
+/* boot_queue.c: pool_threads and as many more as stores and calls on them may hold while they do not answer, so that
+ * those are nobody else's loss. */
 unsigned server_pool_threads(const struct config *c);
 
 /* boot_queue.c: the stores and the queues, after the loop is there; closing works on what was half built. */

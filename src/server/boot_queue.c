@@ -99,7 +99,8 @@ static err store_open(struct server *s, const struct config_store *store, struct
 
 unsigned server_pool_threads(const struct config *c)
 {
-    unsigned threads = c->pool_threads;
+    unsigned stores = c->queue.stores_count == 0 ? 1 : c->queue.stores_count;
+    unsigned threads = c->pool_threads + app_queue_threads(stores);
     for (unsigned i = 0; i < c->queue.stores_count; i++)
         threads += c->queue.stores[i].url == NULL ? 0 : QUEUE_PG_THREADS;
     return threads;
@@ -140,6 +141,12 @@ static void read_boot(unsigned char out[16])
     }
 }
 
+static void drained(void *ctx)
+{
+    struct server *s = ctx;
+    app_drain_queues(&s->app);
+}
+
 err server_open_queues(struct server *s, enum server_exit *status, struct err_note *note)
 {
     const struct config_queue *q = &s->config->queue;
@@ -154,7 +161,8 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
                                     .durability = q->durability, .lease_sync = q->lease_durability == LEASE_SYNC,
                                     .write_timeout_ms = q->write_timeout_ms,
                                     .idempotency_window_ns = q->idempotency_window_ns,
-                                    .reply_bytes_max = q->reply_bytes_max, .partitions_max = q->partitions_max };
+                                    .reply_bytes_max = q->reply_bytes_max, .partitions_max = q->partitions_max,
+                                    .on_drain = drained, .ctx = s };
         read_boot(opts.boot);
         why = queues_new(&opts, &s->app.queues, note);
     }

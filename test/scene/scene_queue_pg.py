@@ -7,15 +7,17 @@ done beside it.
 import base64
 import collections
 import concurrent.futures
+import json
 import pathlib
 import re
+import signal
 import socket
 import sys
 import threading
 import time
 
 from harness import Server, check, eq, main, scene, wait_until
-from queue_help import call, complete, create, fine, lease, produce, stats, totals
+from queue_help import call, complete, create, fine, lease, produce, stats, stored, totals
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 from pg_cluster import Cluster  # pylint: disable=wrong-import-position
@@ -91,6 +93,27 @@ def figures(server, name):
 def wait_state(server, store, well):
     wait_until(lambda: (figures(server, 'state')[store] == 'available') == well,
                f'store {store} is {"well" if well else "in trouble"}', WAIT)
+
+
+def opened(server):
+    """Requests that are under way, this one aside."""
+    text = server.request('GET', '/metrics').body.decode()
+    return int(re.search(r'^palimpsest_http_open_requests (\d+)$', text, re.M)[1])
+
+
+def put(server, name, partition, count):
+    """Items into that partition, whichever store is quicker."""
+    fine(server, '/v1/storage/items.import', {'queue_name': name, 'partition': partition,
+                                              'items': [{'payload': 'YQ=='}] * count})
+
+
+def ask(server, path, body):
+    """A connection on which this was asked."""
+    text = json.dumps(body)
+    connection = server.connect()
+    connection.sendall(f'POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
+                       f'Content-Length: {len(text)}\r\n\r\n{text}'.encode())
+    return connection
 
 
 # ---- load
@@ -267,6 +290,82 @@ def a_stopped_store_leaves_the_pool_to_the_others(binary):
                     eq(got, list(range(24)))
             finally:
                 cluster.pause(False)
+
+
+@scene
+def a_stopped_store_stops_no_call_that_does_not_ask_it(binary):
+    """Listings of its items wait; those of others, their stats, clears and changes go on. A drain answers at once those
+    that wait for their turn, and who went away is not waited for."""
+    def listing():
+        return call(server, '/v1/storage/items.list', {'queue_name': 'bad', 'partition': 1})
+
+    with Cluster(options=('fsync=off',)) as cluster:
+        with Server(binary, '--set', f'queue.stores=a=q-a, b={cluster.url}', '--set', 'queue.write_timeout=3m') as server:
+            create(server, 'good')
+            create(server, 'bad', 2)
+            put(server, 'good', 0, 4)
+            put(server, 'bad', 0, 2)
+            put(server, 'bad', 1, 2)
+            eq(listing().status, 200)
+            cluster.pause()
+            try:
+                with concurrent.futures.ThreadPoolExecutor(12) as pool:
+                    begun = opened(server)
+                    later = [pool.submit(listing) for _ in range(12)]
+                    gone = [ask(server, '/v1/storage/items.list', {'queue_name': 'bad', 'partition': 1}) for _ in range(5)]
+                    wait_until(lambda: opened(server) == begun + 17, 'all wait')
+                    for one in gone:
+                        one.close()
+                    wait_until(lambda: opened(server) == begun + 12, 'who left is forgotten')
+                    eq(totals(server, 'good'), [4])
+                    eq(totals(server, 'bad'), [2, 2])
+                    eq(len(stored(server, 'good')), 4)
+                    eq(len(stored(server, 'bad', 0)), 2)
+                    fine(server, '/v1/partitions.list', {'queue_name': 'bad'})
+                    fine(server, '/v1/queue.clear', {'queue_name': 'good', 'queue': True})
+                    create(server, 'more')
+                    fine(server, '/v1/queues.update', {'queue_name': 'bad', 'max_attempts': 3})
+                    fine(server, '/v1/partitions.pause', {'queue_name': 'bad', 'partition': 1})
+                    fine(server, '/v1/queues.delete', {'queue_name': 'more'})
+                    check(not any(one.done() for one in later), 'the store is stopped')
+                    server.signal(signal.SIGTERM)
+                    wait_until(lambda: sum(one.done() for one in later) == 10, 'those that wait are answered')
+                    eq([one.result().status for one in later if one.done()], [453] * 10)
+                    cluster.pause(False)
+                    check(all(one.result().status in (200, 453) for one in later), 'the others had their answer')
+                    eq(server.wait_exit(), 0)
+            finally:
+                cluster.pause(False)
+
+
+@scene
+def a_store_known_not_to_answer_is_not_waited_for(binary):
+    """The first look finds it out; from then on calls on its partitions are refused at once, until it is back."""
+    asked = {'queue_name': 'q', 'partition': 1}
+    with Cluster(options=('fsync=off',)) as cluster:
+        with Server(binary, '--set', f'queue.stores=a=q-a, b={cluster.url}', '--set', 'queue.write_timeout=1s') as server:
+            create(server, 'q', 2)
+            put(server, 'q', 0, 2)
+            put(server, 'q', 1, 2)
+            item = stored(server, 'q', 1)[0]
+            cluster.pause()
+            try:
+                eq(call(server, '/v1/storage/items.list', asked).status, 454)
+                failing = "partition not available; partition '1' is failing, retry again"
+                wait_until(lambda: figures(server, 'state')['b'] != 'available', 'it is known', WAIT)
+                for path, more in (('/v1/storage/items.list', {}), ('/v1/storage/scheduled.list', {}),
+                                   ('/v1/storage/items.delete', {'ids': [item['id']]}),
+                                   ('/v1/storage/items.import', {'items': [{'payload': ''}]}),
+                                   ('/v1/queue.clear', {'queue': True, 'scheduled': True}), ('/v1/queue.peek', {})):
+                    got = call(server, path, {**asked, **more} if 'storage' in path else {'queue_name': 'q', **more})
+                    eq((got.status, got.body.get('message')), (454, failing), path)
+                eq(len(stored(server, 'q', 0)), 2, 'nothing was cleared')
+            finally:
+                cluster.pause(False)
+            wait_state(server, 'b', True)
+            wait_until(lambda: call(server, '/v1/storage/items.list', asked).status == 200, 'it is back', WAIT)
+            fine(server, '/v1/storage/items.delete', {**asked, 'ids': [item['id']]})
+            eq(len(stored(server, 'q', 1)), 1)
 
 
 @scene
