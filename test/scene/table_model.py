@@ -94,8 +94,7 @@ class Schema:
         hashed, ranged = _named(entries, 'hash'), _ranged(entries)
         named = {entry['attribute'] for entry in entries}
         grouped = self.version is not None and self.version not in named
-        rest = [name for name in self.key if name not in hashed + [ranged_name for ranged_name, _ in ranged]
-                and not (grouped and name == self.version)]
+        rest = [name for name in self.key if name not in (*hashed, *dict(ranged), *([self.version] if grouped else ()))]
         shown = [name for name in self.types if name in named or name in rest]
         return Order(hashed, ranged + [(name, True) for name in rest], shown, grouped)
 
@@ -206,9 +205,9 @@ class Table:
         for row in sorted(rows, key=lambda row: row.key[-1], reverse=True):
             if counted == keep:
                 row.end = min(row.end, fall)
-            elif row.own > fall:
+            else:
                 row.end = row.own
-                counted += 1
+                counted += row.own > fall
         self.expire(now)
 
     def _trim_partition(self, partition):
