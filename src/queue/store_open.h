@@ -69,8 +69,12 @@ struct queue_pg_opts {
     struct loop *loop;
     struct clock *clock;
     int64_t write_timeout_ms;
+    bool later;             /* does not wait for the first connection: ask queue_pg_opened */
 };
 /* ERR_BAD: the URL, the deployment, a database of another one, tables of another version; ERR_DENIED: the user. */
 MUST_CHECK err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note);
+/* What came of the first connection. ERR_AGAIN: nothing yet; ERR_UNAVAILABLE: it is away; ERR_BAD, ERR_DENIED: as
+ * above, close it. Never blocks. */
+MUST_CHECK err queue_pg_opened(struct queue_store *s, struct err_note *note);
 
 #endif

@@ -436,7 +436,7 @@ static err begin(struct store_pg *s, struct err_note *note)
 /* Until no job is on its way. Under the lock. */
 static void wait_idle(struct store_pg *s)
 {
-    while (s->running)
+    while (s->running || s->opening)
         pthread_cond_wait(&s->idle, &s->lock);
 }
 
@@ -444,8 +444,8 @@ static err store_pg_recover(struct queue_store *q, struct err_note *note)
 {
     struct store_pg *s = store_pg_of(q);
     pthread_mutex_lock(&s->lock);
-    bool failed = s->failed;
     wait_idle(s);
+    bool failed = s->failed;
     pthread_mutex_unlock(&s->lock);
     if (!failed)
         return ERR_OK;
@@ -497,6 +497,58 @@ static const struct queue_store_ops pg_ops = {
     .close = store_pg_close,
 };
 
+/* Of its own: the store may be closed before the loop comes to done. */
+struct opening { struct loop_job job; struct store_pg *s; };
+
+static void opening_over(struct opening *o, err why, const struct err_note *note)
+{
+    struct store_pg *s = o->s;
+    o->s = NULL;
+    pthread_mutex_lock(&s->lock);
+    s->opening = false;
+    s->opened = why == ERR_OK || why == ERR_BAD || why == ERR_DENIED ? why : ERR_UNAVAILABLE;
+    s->opened_note = *note;
+    s->failed = why != ERR_OK;
+    pthread_cond_broadcast(&s->idle);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void opening_run(struct loop_job *j)
+{
+    struct opening *o = CONTAINER_OF(j, struct opening, job);
+    struct err_note note = { .text = "" };
+    err why = begin(o->s, &note);
+    opening_over(o, why, &note);
+}
+
+static void opening_done(struct loop_job *j, bool canceled)
+{
+    struct opening *o = CONTAINER_OF(j, struct opening, job);
+    if (canceled && o->s != NULL)
+        opening_over(o, ERR_UNAVAILABLE, &(struct err_note){ .text = "" });
+    free(o);
+}
+
+static void opening_start(struct store_pg *s)
+{
+    struct opening *o = calloc(1, sizeof(*o));
+    INVARIANT(o != NULL);
+    *o = (struct opening){ .job = { .run = opening_run, .done = opening_done }, .s = s };
+    s->opening = s->failed = true;
+    loop_job_start(s->loop, &o->job);
+}
+
+err queue_pg_opened(struct queue_store *q, struct err_note *note)
+{
+    struct store_pg *s = store_pg_of(q);
+    pthread_mutex_lock(&s->lock);
+    err why = s->opening ? ERR_AGAIN : s->opened;
+    if (why != ERR_OK)
+        err_note_set(note, "%s", s->opening ? "PostgreSQL does not answer" : s->opened_note.text);
+    pthread_mutex_unlock(&s->lock);
+    return why;
+}
+
 err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note)
 {
     err why = pg_url_check(opts->url, note);
@@ -523,9 +575,14 @@ err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, st
     pthread_cond_init(&s->idle, NULL);
     for (unsigned i = 0; i < PG_READERS; i++)
         pthread_mutex_init(&s->readers[i].lock, NULL);
+    struct queue_store *q = &s->store;
+    if (opts->later) {
+        opening_start(s);
+        *out = q;
+        return ERR_OK;
+    }
     why = begin(s, note);
     s->failed = why != ERR_OK;
-    struct queue_store *q = &s->store;
     if (why == ERR_BAD || why == ERR_DENIED) {
         store_pg_close(&q);
         return why;

@@ -59,10 +59,13 @@ struct store_pg {
     unsigned waiting;
     bool running;                  /* the job is on its way, or at work */
     bool failed;                   /* nothing is sent until recover */
+    bool opening;                  /* the first connection is being made; failed as long */
+    err opened;                    /* what came of it, and why */
+    struct err_note opened_note;
     uint64_t missed;               /* times a reader's connection broke, or could not be had */
     struct loop_job job;
 
-    struct pg *conn;               /* the job's; recover's while it does not run */
+    struct pg *conn;               /* the job's; recover's while it does not run, before that the opening's */
     uint64_t writes;               /* sent, for what is done now and then */
 };
 #define STORE_PG_MAGIC 0x57043009u

@@ -13,6 +13,8 @@
 #include "server/origins.h"
 #include "table/table.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,25 @@ static void engine_failed(void *ctx, const char *what)
     _exit(SERVER_FAILED);
 }
 
+/* Those that serve.c hears of when the server runs: until then they wait, on all threads that begin from here on. What
+ * comes while the log is replayed, which takes as long as it takes, ends the process by the signal: nothing is lost. */
+static void signals_hold(int how)
+{
+    sigset_t set;
+    INVARIANT(sigemptyset(&set) == 0);
+    INVARIANT(sigaddset(&set, SIGTERM) == 0);
+    INVARIANT(sigaddset(&set, SIGINT) == 0);
+    INVARIANT(sigaddset(&set, SIGHUP) == 0);
+    INVARIANT(pthread_sigmask(how, &set, NULL) == 0);
+}
+
+/* Loop thread, when it runs: serve.c hears by now. */
+static void signals_let(void *ctx)
+{
+    (void)ctx; /* the process's */
+    signals_hold(SIG_UNBLOCK);
+}
+
 static err open_engine(struct server *s, enum server_exit *status, struct err_note *note)
 {
     struct engine_opts opts = { .dir = s->config->data_dir,
@@ -60,6 +81,7 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
         return why;
     }
     sysclock_start(s->app.sysclock, greatest);
+    signals_hold(SIG_BLOCK);
     engine_on_failure(s->app.engine, engine_failed, s);
     why = engine_start(s->app.engine, s->app.clock, note);
     *status = server_exit_of(why);
@@ -245,6 +267,8 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
         why = open_http(s, status, note);
     if (why != ERR_OK)
         server_unboot(s);
+    else
+        loop_post(s->app.loop, signals_let, NULL);
     return why;
 }
 

@@ -2,17 +2,21 @@
 #include "server/boot.h"
 
 #include "loop/entropy.h"
+#include "loop/loop.h"
 #include "loop/sysclock.h"
 #include "queue/store_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { OPENING_POLL_MS = 5 };
 
 /* A local store that cannot write is of no more use; the others go on (DESIGN 5). */
 static void store_failed(void *ctx, const char *store, const char *what)
@@ -91,7 +95,7 @@ static err store_open(struct server *s, const struct config_store *store, struct
     if (store->url == NULL)
         return dir_open(s, store, out, note);
     struct queue_pg_opts opts = { .name = store->name, .url = store->url, .loop = s->app.loop, .clock = s->app.clock,
-                                  .write_timeout_ms = s->config->queue.write_timeout_ms };
+                                  .write_timeout_ms = s->config->queue.write_timeout_ms, .later = true };
     char made[QUEUE_DEPLOYMENT_MADE_BYTES];
     err why = deployment_of(s, store->name, made, &opts.deployment, note);
     return why == ERR_OK ? queue_pg_open(&opts, out, note) : why;
@@ -104,6 +108,68 @@ unsigned server_pool_threads(const struct config *c)
     for (unsigned i = 0; i < c->queue.stores_count; i++)
         threads += c->queue.stores[i].url == NULL ? 0 : QUEUE_PG_THREADS;
     return threads;
+}
+
+/* ---- the first connections to PostgreSQL: all at once, while the loop runs ---- */
+
+struct opening { struct server *s; mono deadline; };
+
+static bool is_pg(const struct server *s, unsigned i)
+{
+    return i < s->config->queue.stores_count && s->config->queue.stores[i].url != NULL;
+}
+
+/* Has somebody asked us to end? boot.c keeps such signals back until the server runs. */
+static bool is_signalled(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+static void opening_fired(void *ctx)
+{
+    struct opening *o = ctx;
+    bool over = clock_mono(o->s->app.clock).ns >= o->deadline.ns || is_signalled();
+    unsigned opening = 0;
+    for (unsigned i = 0; i < o->s->stores_count; i++)
+        opening += is_pg(o->s, i) && queue_pg_opened(o->s->stores[i], NULL) == ERR_AGAIN;
+    if (over || opening == 0)
+        loop_stop(o->s->app.loop);
+}
+
+/* One that is away is no error: it is told here, and comes when it does. */
+static err stores_opened(struct server *s, struct err_note *note)
+{
+    err why = ERR_OK;
+    for (unsigned i = 0; i < s->stores_count && why == ERR_OK; i++) {
+        if (!is_pg(s, i))
+            continue;
+        struct err_note reason = { .text = "" };
+        why = queue_pg_opened(s->stores[i], &reason);
+        err_note_set(note, "%s", reason.text);
+        if (why != ERR_AGAIN && why != ERR_UNAVAILABLE)
+            continue;
+        log_event(s->app.log, LOG_WARN, "queue.store", LOG_CSTR("store", s->config->queue.stores[i].name),
+                  LOG_CSTR("state", "error"), LOG_CSTR("why", reason.text));
+        why = ERR_OK;
+    }
+    return why;
+}
+
+static err stores_await(struct server *s, struct err_note *note)
+{
+    bool any = false;
+    for (unsigned i = 0; i < s->stores_count; i++)
+        any = any || is_pg(s, i);
+    if (!any)
+        return ERR_OK;
+    struct opening o = { .s = s,
+                         .deadline = mono_add_ms(clock_mono(s->app.clock), s->config->queue.write_timeout_ms) };
+    struct loop_timer *timer = loop_timer_new(s->app.loop, opening_fired, &o);
+    loop_timer_start(timer, 0, OPENING_POLL_MS);
+    loop_run(s->app.loop);
+    loop_timer_free(&timer);
+    return stores_opened(s, note);
 }
 
 static err stores_open(struct server *s, struct err_note *note)
@@ -120,7 +186,8 @@ static err stores_open(struct server *s, struct err_note *note)
         why = store_open(s, &q->stores[i], &s->stores[s->stores_count], note);
         s->stores_count += why == ERR_OK ? 1 : 0;
     }
-    return why;
+    err opened = stores_await(s, why == ERR_OK ? note : NULL); /* whatever became of others: it ends those that began */
+    return why == ERR_OK ? opened : why;
 }
 
 /* The kernel's id of this boot, which tells whether leases were written in it; zero when the kernel does not say. */

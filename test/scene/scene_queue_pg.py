@@ -369,6 +369,43 @@ def a_store_known_not_to_answer_is_not_waited_for(binary):
 
 
 @scene
+def silent_stores_are_asked_at_once_and_a_signal_meanwhile_ends_the_start(binary):
+    """Each connection is still held when the last one comes: none waits for the deadline of another."""
+    listeners = [socket.create_server(('127.0.0.1', 0)) for _ in range(4)]
+    stores = ', '.join(f'b{i}=postgresql://u@127.0.0.1:{one.getsockname()[1]}/q' for i, one in enumerate(listeners))
+    args = ('--set', f'queue.stores=a=q-a, {stores}', '--set', 'queue.write_timeout=5s')
+    held = []
+    with Server(binary) as server:
+        server.sigterm()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            started = pool.submit(server.start, *args)
+            for one in listeners:
+                one.settimeout(WAIT)
+                held.append(one.accept()[0])
+            for one in held:
+                one.settimeout(WAIT)
+                check(one.recv(8) != b'', 'it says something')
+                one.setblocking(False)
+                try:
+                    while one.recv(4096):
+                        pass
+                    raise AssertionError('it was given up before the last one began')
+                except BlockingIOError:
+                    pass
+            server.signal(signal.SIGTERM)
+            started.result()
+            eq(server.wait_exit(), 0)
+        server.start(*args)
+        eq(server.request('PUT', '/localhost/v1/page/html/A/1', body=b'x').status, 201)
+        create(server, 'q')
+        produce(server, 'q', 'x')
+        why = re.findall(r'queue.store store=(b\d) state=error why="PostgreSQL does not answer"', server.stderr())
+        eq(sorted(set(why)), ['b0', 'b1', 'b2', 'b3'], server.stderr())
+    for one in listeners + held:
+        one.close()
+
+
+@scene
 def a_database_belongs_to_one_deployment(binary):
     """Who comes with another data folder is refused by name and takes over when told to, with what lies there."""
     def stores(cluster, *more):
