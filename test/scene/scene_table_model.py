@@ -4,7 +4,7 @@ Method: random schemas of every type with ranges, descending, statics, indexes a
 conditions, batches, deletes, queries, pages with writes between them, migrations, drops, a clock that is moved, kill -9
 and restarts; everything is compared now and then. All choices follow from a seed, and a failure names it and the step.
 SEED (1) is the first seed, TABLE_SEEDS (3) how many, TABLE_STEPS (300) how long each is gone on with; more steps begin
-with the same. TABLE_HISTORY=FILE keeps all requests with their answers.
+with the same. TABLE_HISTORY=FILE keeps all requests with their answers, instants and starts.
 The long form is SCENE_TIMEOUT=36000 SEED=1000 TABLE_SEEDS=100 TABLE_STEPS=1500."""
 import json
 import os
@@ -53,15 +53,18 @@ class World:
         self.do_kill()
         self.do_compare()
 
+    def note(self, *what):
+        if HISTORY:
+            with open(HISTORY, 'a', encoding='utf-8') as file:
+                file.write(json.dumps([self.step, *what]) + '\n')
+
     # ---- requests
 
     def ask(self, method, path, body=None):
         """(status, parsed body)"""
         sent = None if body is None else json.dumps(body)
         got = self.server.request_again(method, f'/localhost/v1/{path}', body=sent)
-        if HISTORY:
-            with open(HISTORY, 'a', encoding='utf-8') as file:
-                file.write(json.dumps([self.step, method, path, body, got.status, got.body.decode()]) + '\n')
+        self.note(method, path, body, got.status, got.body.decode())
         return got.status, json.loads(got.body) if got.body else None
 
     def write(self, path, body, operations):
@@ -81,6 +84,7 @@ class World:
     def settle(self):
         """Waits until the upkeep has done what there is to do."""
         self.server.clock(freeze=instant(self.now))
+        self.note('clock', instant(self.now))
 
     def table(self):
         return self.rng.choice(self.tables)
@@ -178,6 +182,7 @@ class World:
     def do_kill(self):
         """The end of the server and another start; now and then as it should be."""
         eq(*((self.server.sigterm(), 0) if self.draw.chance(0.2) else (self.server.kill9(), -9)), 'exit code')
+        self.note('start', instant(self.now))
         self.server.test_hooks = instant(self.now)
         self.server.start()
 
