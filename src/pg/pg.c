@@ -64,6 +64,28 @@ static const char *option_of(const PQconninfoOption *options, const char *keywor
     return NULL;
 }
 
+/* libpq looks at these when it connects, which is when nobody reads what it says. */
+static err words_check(const char *ports, const char *mode, struct err_note *note)
+{
+    static const char *const modes[] = { "disable", "allow", "prefer", "require", "verify-ca", "verify-full" };
+    bool known = mode == NULL;
+    for (size_t i = 0; i < COUNT_OF(modes) && !known; i++)
+        known = strcmp(mode, modes[i]) == 0;
+    if (!known) {
+        err_note_set(note, "the PostgreSQL URL has an sslmode that is none: '%.30s'", mode);
+        return ERR_BAD;
+    }
+    for (str rest = str_of(ports); rest.n > 0;) {
+        str port = str_split(&rest, ',');
+        uint64_t number = 1;
+        if (port.n > 0 && (!str_to_u64(port, &number) || number == 0 || number > UINT16_MAX)) {
+            err_note_set(note, "the PostgreSQL URL has a port that is none: '%.*s'", STR_ARG(str_take(port, 30)));
+            return ERR_BAD;
+        }
+    }
+    return ERR_OK;
+}
+
 err pg_url_check(const char *url, struct err_note *note)
 {
     char *text = NULL;
@@ -79,6 +101,8 @@ err pg_url_check(const char *url, struct err_note *note)
     }
     const char *address = option_of(options, "hostaddr");
     err why = hosts_check(address != NULL ? address : option_of(options, "host"), note);
+    if (why == ERR_OK)
+        why = words_check(option_of(options, "port"), option_of(options, "sslmode"), note);
     PQconninfoFree(options);
     return why;
 }

@@ -14,7 +14,7 @@
 
 struct pg;
 
-/* ERR_BAD: no such URL, a name instead of an address, no address at all. */
+/* ERR_BAD: no such URL, a name instead of an address, no address at all, a port or sslmode that is none. */
 MUST_CHECK err pg_url_check(const char *url, struct err_note *note);
 
 struct pg_opts {

@@ -30,6 +30,7 @@ static bool failed(struct health *h, mono now, err why)
 {
     h->failures++;
     h->failures_total++;
+    h->why = why;
     h->mute = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT;
     h->probe_at = mono_add_ms(now, backoff_ms(h->failures));
     if (why == ERR_IO || why == ERR_CORRUPT || h->status == PLACE_ERROR)
@@ -67,6 +68,7 @@ bool health_overdue(struct health *h, mono now, int64_t took_ns)
         return false;
     h->failures++;
     h->failures_total++;
+    h->why = ERR_TIMEOUT;
     h->mute = true;
     h->probe_at = mono_add_ms(now, backoff_ms(h->failures));
     return turn(h, PLACE_SUSPECT);
@@ -75,6 +77,16 @@ bool health_overdue(struct health *h, mono now, int64_t took_ns)
 bool health_silent(const struct health *h)
 {
     return h->status == PLACE_ERROR || (h->status == PLACE_SUSPECT && h->mute);
+}
+
+const char *health_why(const struct health *h)
+{
+    static const char *const texts[ERR_CODES] = {
+        [ERR_FULL] = "it is full", [ERR_LIMIT] = "it is full", [ERR_TIMEOUT] = "no answer in time",
+        [ERR_UNAVAILABLE] = "it does not answer, or refuses", [ERR_IO] = "what became of a write is not known",
+        [ERR_CORRUPT] = "damage",
+    };
+    return texts[h->why] == NULL ? err_name(h->why) : texts[h->why];
 }
 
 static bool is_slow(const struct health *h)

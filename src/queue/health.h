@@ -29,6 +29,7 @@ struct health {
     mono written_at;         /* of the average */
     mono probe_at;           /* not before, while SUSPECT or ERROR */
     bool probing;
+    err why;                 /* of the failure that changed the status last */
     bool mute;               /* SUSPECT: it did not answer; else it did, such as that its disk is full */
     uint64_t failures_total;
 };
@@ -43,6 +44,8 @@ bool health_probe(struct health *h, mono now);
 bool health_probed(struct health *h, mono now, err why, int64_t took_ns);
 /* In ERROR, or suspected because it did not answer. */
 bool health_silent(const struct health *h);
+/* For the log: what made it what it is. */
+const char *health_why(const struct health *h);
 /* When health_probe is to be asked again; ns INT64_MAX: not before something happens. */
 mono health_next(const struct health *h);
 /* As place.h wants it, partition and load left out. */

@@ -497,6 +497,11 @@ static const struct queue_store_ops pg_ops = {
     .close = store_pg_close,
 };
 
+err queue_pg_url_check(const char *url, struct err_note *note)
+{
+    return pg_url_check(url, note);
+}
+
 /* Of its own: the store may be closed before the loop comes to done. */
 struct opening { struct loop_job job; struct store_pg *s; };
 

@@ -132,9 +132,16 @@ static void probe_done(struct loop_job *j, bool canceled)
 
 static void tell(struct queues *all, struct store_state *st, bool recovered)
 {
-    enum place_status status = stores_status(all, st->index);
-    log_event(all->opts.log, status == PLACE_OK ? LOG_INFO : LOG_WARN, "queue.store",
-              LOG_CSTR("store", all->opts.stores[st->index]->name), LOG_CSTR("state", place_status_name(status)));
+    lock(all);
+    const struct health h = st->health;
+    unlock(all);
+    const char *name = all->opts.stores[st->index]->name;
+    if (h.status == PLACE_OK)
+        log_event(all->opts.log, LOG_INFO, "queue.store", LOG_CSTR("store", name),
+                  LOG_CSTR("state", place_status_name(h.status)));
+    else
+        log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", name),
+                  LOG_CSTR("state", place_status_name(h.status)), LOG_CSTR("why", health_why(&h)));
     queues_each(all, st->index, recovered);
 }
 

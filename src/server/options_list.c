@@ -1,7 +1,10 @@
 /* options_list.c - lists.NAME.FIELD, and Redis: their rows, their sections, and what they must be as a whole. */
 #include "server/options_impl.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { LIST_OPTION_BYTES = 160 }; /* "lists.NAME.FIELD" */
 
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
@@ -107,21 +110,29 @@ static const char *split_names(struct options *o, const char *text, const char *
     return NULL;
 }
 
+/* As the operator writes it. */
+static str list_option(char *to, const struct config_list *l, const char *field)
+{
+    (void)snprintf(to, LIST_OPTION_BYTES, "lists.%s.%s", l->list.name, field); /* cut, a long name still is one */
+    return str_of(to);
+}
+
 static err finish_list(struct options *o, unsigned index, struct err_note *note)
 {
     struct config_list *l = &o->config.lists[index];
-    str name = str_of(l->list.name);
+    struct options_from from = o->list_from[index];
+    char option[LIST_OPTION_BYTES];
     str url = str_of(l->list.generator);
     bool is_url = str_starts(url, STR("http://")) || str_starts(url, STR("https://"));
     if (!is_url || str_find(url, '?') < url.n || str_find(url, '#') < url.n)
-        return option_fail(o->list_from[index], name, note,
+        return option_fail(from, list_option(option, l, "generator"), note,
                            "the list wants a generator: an http or https URL without a query");
     const char *wrong = split_names(o, l->params_text, l->params, LIST_PARAMS_MAX, &l->list.params_count);
     if (wrong != NULL)
-        return option_fail(o->list_from[index], name, note, "params %s", wrong);
+        return option_fail(from, list_option(option, l, "params"), note, "%s", wrong);
     wrong = split_names(o, l->unique_text, l->unique_by, LIST_UNIQUE_MAX, &l->list.unique_count);
     if (wrong != NULL)
-        return option_fail(o->list_from[index], name, note, "unique_by %s", wrong);
+        return option_fail(from, list_option(option, l, "unique_by"), note, "%s", wrong);
     l->list.params = l->params;
     l->list.unique_by = l->unique_by;
     l->list.fail_alone = l->degrade == DEGRADE_FAIL;

@@ -1,5 +1,6 @@
 /* options_queue.c - the stores of queues: "NAME=PATH, NAME*WEIGHT=postgresql://..." into a list. A file may say it as
  * a list of sections, which options_yaml.c writes so. */
+#include "queue/store_open.h"
 #include "server/options_impl.h"
 
 #include <string.h>
@@ -73,6 +74,9 @@ err options_finish_stores(struct options *o, struct options_from from, struct er
         const char *wrong = parse_store(o, entry, s);
         if (wrong != NULL)
             return option_fail(from, name, note, "\"%.*s\" %s", STR_ARG(str_take(entry, 60)), wrong);
+        struct err_note why;
+        if (s->url != NULL && queue_pg_url_check(s->url, &why) != ERR_OK)
+            return option_fail(from, name, note, "%s: %.*s", s->name, STR_ARG(str_trim(str_of(why.text))));
         for (unsigned i = 0; i < q->stores_count; i++)
             if (strcmp(q->stores[i].name, s->name) == 0)
                 return option_fail(from, name, note, "%s is there twice", s->name);

@@ -353,6 +353,8 @@ def a_store_known_not_to_answer_is_not_waited_for(binary):
                 eq(call(server, '/v1/storage/items.list', asked).status, 454)
                 failing = "partition not available; partition '1' is failing, retry again"
                 wait_until(lambda: figures(server, 'state')['b'] != 'available', 'it is known', WAIT)
+                wait_until(lambda: 'queue.store store=b state=suspect why="it does not answer, or refuses"' in server.stderr(),
+                           'it is said, with why', WAIT)
                 for path, more in (('/v1/storage/items.list', {}), ('/v1/storage/scheduled.list', {}),
                                    ('/v1/storage/items.delete', {'ids': [item['id']]}),
                                    ('/v1/storage/items.import', {'items': [{'payload': ''}]}),

@@ -268,6 +268,28 @@ static void wrong_domains_and_buckets_are_named(void **state)
     set_wrong("domains", "", "test: domains: \"\" is no name of a domain");
 }
 
+static void wrong_stores_and_lists_are_named(void **state)
+{
+    (void)fresh(state);
+    yaml_wrong("queue:\n  stores: [ { name: b, kind: postgres, url: \"postgresql://u:secret@localhost/q\" } ]\n",
+               "f.yaml:2: queue.stores: b: the PostgreSQL URL names the host 'localhost': only numeric addresses can"
+               " be used, such as 127.0.0.1");
+    yaml_wrong("queue: { stores: \"b=postgresql://\" }\n",
+               "f.yaml:1: queue.stores: b: the PostgreSQL URL names no address");
+    yaml_wrong("queue: { stores: \"b=postgresql://u:secret@127.0.0.1:notaport/q\" }\n",
+               "f.yaml:1: queue.stores: b: the PostgreSQL URL has a port that is none: 'notaport'");
+    yaml_wrong("queue: { stores: \"b=postgresql://127.0.0.1:65536/q\" }\n",
+               "f.yaml:1: queue.stores: b: the PostgreSQL URL has a port that is none: '65536'");
+    yaml_wrong("queue: { stores: \"b=postgresql://127.0.0.1/q?sslmode=bogus\" }\n",
+               "f.yaml:1: queue.stores: b: the PostgreSQL URL has an sslmode that is none: 'bogus'");
+    yaml_fine(*state, "queue: { stores: \"b=postgresql://127.0.0.1:5433/q?sslmode=disable\" }\n");
+    (void)finished(*state);
+    yaml_wrong("lists:\n  r: { size: 3 }\n",
+               "f.yaml:2: lists.r.generator: the list wants a generator: an http or https URL without a query");
+    yaml_wrong("lists:\n  r: { generator: \"http://h/x\", params: \"a, a\" }\n",
+               "f.yaml:2: lists.r.params: has a name twice");
+}
+
 static void contradictions_are_refused(void **state)
 {
     (void)fresh(state);
@@ -475,6 +497,7 @@ int main(void)
         cmocka_unit_test_teardown(admin_listener_takes_the_admin_routes, tear_down),
         cmocka_unit_test_teardown(a_wrong_file_is_one_line_with_file_line_and_option, tear_down),
         cmocka_unit_test_teardown(wrong_domains_and_buckets_are_named, tear_down),
+        cmocka_unit_test_teardown(wrong_stores_and_lists_are_named, tear_down),
         cmocka_unit_test_teardown(contradictions_are_refused, tear_down),
         cmocka_unit_test_teardown(an_open_server_stays_on_loopback, tear_down),
         cmocka_unit_test_teardown(test_hooks_are_a_flag_on_loopback, tear_down),
