@@ -142,13 +142,12 @@ static err group_stay(struct engine_cursor *c, struct engine_view *v, struct gro
             return e;
         g->looks++;
         g->written_stays |= str_eq(key_buf_str(&g->at), g->written);
-        if (!store_time_before(g->expiry, own)) {
-            passed++;
-            continue;
-        }
-        g->counted++;
-        if (store_time_before(head.expiry, own))
+        if (store_time_before(head.expiry, own)) /* it had fallen out, or an earlier policy made it end */
             move_add(g, STORE_TIME_NEVER);
+        if (store_time_before(g->expiry, own))
+            g->counted++;
+        else
+            passed++;
     }
     return ERR_OK;
 }

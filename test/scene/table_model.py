@@ -228,10 +228,12 @@ class Table:
             raise Expired
 
     def _trim_all(self, before, now):
-        """before: the kind of the policy that there was. What that of a ttl made of ends is taken back."""
+        """before: the kind of the policy that there was. What that of a ttl made of ends is taken back, but from rows that
+        fall out of the new one: they have the earlier end."""
         policy, at = self.schema.policy, len(self.schema.hash)
-        for row in (*self.rows.values(), *self.statics.values()):
-            if 'ttl' in (before, policy['type']) or policy['type'] == 'all':
+        uncounted = policy['type'] in ('all', 'ttl') or self.schema.version is None
+        if 'ttl' in (before, policy['type']) or policy['type'] == 'all':
+            for row in (*(self.rows.values() if uncounted else ()), *self.statics.values()):
                 self._end_alone(row)
         self.expire(now)
         if policy['type'] == 'latest_hash':

@@ -435,6 +435,32 @@ static void what_ttl_would_end_stays_first_in_its_partition(void **state)
     must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':1},{'n':2}]");
 }
 
+static void what_counts_for_nothing_gets_its_own_end_back(void **state)
+{
+    (void)state;
+    static const char *const all = "{'proj':'n','withTTL':true}";
+    must_create(t, "t", SCHEMA("1", "'type':'ttl','ttl':3"));
+    put_version(2, 1, ",'_ttl':50");
+    must_create(t, "t", SCHEMA("2", "'type':'latest','count':1,'grace_ttl':5"));
+    upkeep();
+    must_get(t, "t", all, "[{'n':1,'_ttl':50}]");
+    put_version(2, 2, "");
+    must_get(t, "t", all, "[{'n':2},{'n':1,'_ttl':5}]");
+    must_create(t, "t", SCHEMA("3", "'type':'latest','count':2,'grace_ttl':100"));
+    upkeep();
+    must_get(t, "t", all, "[{'n':2},{'n':1,'_ttl':50}]"); /* which ends it before it could fall out */
+}
+
+static void what_falls_out_keeps_an_earlier_end_of_ttl(void **state)
+{
+    (void)state;
+    must_create(t, "t", SCHEMA("1", "'type':'ttl','ttl':30"));
+    put_versions(2, 1, 2, "");
+    must_create(t, "t", SCHEMA("2", "'type':'latest','count':1,'grace_ttl':100"));
+    upkeep();
+    must_get(t, "t", "{'proj':'n','withTTL':true}", "[{'n':2},{'n':1,'_ttl':30}]");
+}
+
 /* ---- interval ---- */
 
 /* 6.5 days and one day after the epoch of UUIDs: 1970 is not a multiple of a week behind it. */
@@ -469,6 +495,8 @@ int main(void)
         TEST(ttl_is_the_longest_life_of_a_put),
         TEST(what_ttl_would_end_stays_under_another_policy),
         TEST(what_ttl_would_end_stays_first_in_its_partition),
+        TEST(what_counts_for_nothing_gets_its_own_end_back),
+        TEST(what_falls_out_keeps_an_earlier_end_of_ttl),
         TEST(the_first_interval_is_cut_off_not_moved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
