@@ -7,11 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define QUEUES_MAGIC 0x9ae5u
-
-enum { CALM_STEP_MS = 2 };
 
 /* ---- partitions of deleted queues ---- */
 
@@ -219,15 +216,11 @@ static bool work_off(struct queue *q, mono deadline)
         struct heap_node *n = heap_first(&q->due);
         bool due = n != NULL && CONTAINER_OF(n, struct qitem, due)->wake_at.ns <= clock_store(clock).ns;
         bool calm = q->busy == 0 && list_empty(&q->work);
-        mono now = clock_mono(clock);
-        if (!calm && now.ns < deadline.ns) {
-            mono until = mono_add_ms(now, CALM_STEP_MS);
-            struct timespec at = { .tv_sec = until.ns / NS_PER_S, .tv_nsec = until.ns % NS_PER_S };
-            (void)pthread_cond_timedwait(&q->calm, &q->lock, &at);
-        }
         queue_leave(q); /* does what is due */
-        if ((calm && !due) || now.ns >= deadline.ns)
+        if ((calm && !due) || clock_mono(clock).ns >= deadline.ns)
             return calm && !due;
+        if (!calm)
+            queue_rest();
     }
 }
 

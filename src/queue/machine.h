@@ -76,7 +76,6 @@ struct queue {
     uint32_t number;
     pthread_mutex_t lock;
     pthread_mutex_t arrived_lock;
-    pthread_cond_t calm;          /* nothing is on its way */
     struct list arrived;          /* struct arrival */
     bool deleted, draining, paused, placing_wanted;
     bool fresh;                   /* new partitions are being owned: nothing is read yet */
@@ -158,6 +157,8 @@ struct queues {
 /* queue.c */
 void queue_enter(struct queue *q);
 void queue_leave(struct queue *q);
+/* Some time between two looks at what other threads bring about; outside. */
+void queue_rest(void);
 void queue_ref(struct queue *q);
 void queue_arrive(struct queue *q, struct arrival *a);
 err queue_grow(struct queue *q, struct err_note *note); /* one more partition. Blocks, under change_lock */

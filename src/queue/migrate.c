@@ -10,9 +10,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { COPY_ROWS_MAX = 1000, COPY_BYTES_MAX = 4 << 20, COPY_ARENA_BYTES_MAX = 64 << 20, QUIET_MS = 10000, STEP_MS = 2 };
+enum { COPY_ROWS_MAX = 1000, COPY_BYTES_MAX = 4 << 20, COPY_ARENA_BYTES_MAX = 64 << 20, QUIET_MS = 10000 };
 
 struct copy {
     struct queue *queue;
@@ -312,15 +311,10 @@ static bool close_part(struct queue *q, struct part *p)
         produce_unplace_all(p);
         part_heads(p);
         bool quiet = is_quiet(p), usable = p->loaded && !p->loading; /* but for being closed */
-        mono now = clock_mono(clock);
-        if (!quiet && now.ns < deadline.ns) {
-            mono until = mono_add_ms(now, STEP_MS);
-            struct timespec at = { .tv_sec = until.ns / NS_PER_S, .tv_nsec = until.ns % NS_PER_S };
-            (void)pthread_cond_timedwait(&q->calm, &q->lock, &at);
-        }
         queue_leave(q);
-        if (quiet || now.ns >= deadline.ns)
+        if (quiet || clock_mono(clock).ns >= deadline.ns)
             return quiet && usable;
+        queue_rest();
     }
 }
 

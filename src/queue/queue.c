@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define QUEUE_MAGIC 0x9e0eu
 
@@ -409,8 +410,6 @@ static void settle(struct queue *q)
     retry_parked(q, now);
     next_times(q, &due, &wait);
     timers_update(q, due, wait);
-    if (q->busy == 0)
-        (void)pthread_cond_broadcast(&q->calm);
 }
 
 static void answer(struct list *replies, struct queue *q)
@@ -457,6 +456,12 @@ void queue_leave(struct queue *q)
     }
     struct queue *mine = q;
     queue_unref(&mine);
+}
+
+void queue_rest(void)
+{
+    const struct timespec ms = { .tv_nsec = NS_PER_MS };
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL); /* shorter is fine */
 }
 
 void queue_arrive(struct queue *q, struct arrival *a)
@@ -515,7 +520,6 @@ struct queue *queue_new(struct queues *all, const struct queue_info *info, uint3
     q->refs = 1;
     INVARIANT(pthread_mutex_init(&q->lock, NULL) == 0);
     INVARIANT(pthread_mutex_init(&q->arrived_lock, NULL) == 0);
-    INVARIANT(pthread_cond_init(&q->calm, NULL) == 0);
     queue_info_own(&q->info, info);
     struct list *lists[] = { &q->arrived, &q->parked, &q->waiting, &q->held, &q->replies, &q->fetches, &q->work,
                              &q->idems_by_age, &q->free_items };
@@ -577,7 +581,6 @@ static void queue_free(struct queue *q)
     queue_info_free(&q->info);
     (void)pthread_mutex_destroy(&q->lock);
     (void)pthread_mutex_destroy(&q->arrived_lock);
-    (void)pthread_cond_destroy(&q->calm);
     struct queues *all = q->all;
     q->magic = 0;
     free(q);

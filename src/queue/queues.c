@@ -409,17 +409,14 @@ uint64_t queue_stores_unread(struct queue *q)
 
 void queue_await_read(struct queue *q, uint32_t partition, mono deadline)
 {
-    enum { STEP_MS = 2 };
     struct clock *clock = q->all->opts.clock;
-    for (bool over = false; !over;) {
+    for (;;) {
         queue_enter(q);
-        mono now = clock_mono(clock);
-        over = is_read(q, partition) || q->draining || q->deleted || now.ns >= deadline.ns;
-        mono until = mono_add_ms(now, STEP_MS);
-        struct timespec at = { .tv_sec = until.ns / NS_PER_S, .tv_nsec = until.ns % NS_PER_S };
-        if (!over)
-            (void)pthread_cond_timedwait(&q->calm, &q->lock, &at);
+        bool over = is_read(q, partition) || q->draining || q->deleted || clock_mono(clock).ns >= deadline.ns;
         queue_leave(q);
+        if (over)
+            return;
+        queue_rest();
     }
 }
 
