@@ -52,10 +52,10 @@ static err batch_read(const struct parsing *p, const json_t *json, struct table_
         one.note = &why;
         err e = op_read(&one, json_array_get(json, i), &writes[i]);
         store_memory_note(e, p->arena, &why);
-        if (e != ERR_OK) {
+        if (e != ERR_OK && e != ERR_AGAIN)
             err_note_set(p->note, "operation %zu: %s", i, why.text);
+        if (e != ERR_OK)
             return e;
-        }
     }
     return ERR_OK;
 }
@@ -96,7 +96,7 @@ err tables_parse(struct tables *ts, uint32_t domain, const struct table_query *q
     engine_view_end(&v);
     json_decref(json);
     store_memory_note(e, a, &why);
-    if (e != ERR_OK && note != NULL)
+    if (e != ERR_OK && e != ERR_AGAIN && note != NULL)
         *note = why;
     return e;
 }

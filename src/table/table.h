@@ -172,7 +172,7 @@ struct table_update {
     const struct table_write *writes;
     unsigned writes_count;      /* more than one: a batch on one partition key */
     bool one_step;              /* a batch, also of one */
-    struct arena *arena;        /* used on the engine's thread too, until done */
+    struct arena *arena;        /* not used by others until done, and what it has left is for the decision */
     mono deadline;
     void (*done)(struct table_update *u, err why); /* engine thread, short */
     void *ctx;
@@ -183,6 +183,7 @@ struct table_update {
     /* the module's */
     struct tables *tables;
     struct table_step *steps;
+    struct arena decided;       /* what the decision made last reads and packs: what arena has left, at most */
     unsigned delete_rows;       /* of one update of a delete */
     uint64_t deleted_before;
     bool may_block, more;

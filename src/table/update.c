@@ -189,7 +189,7 @@ static err old_read(struct engine_txn *t, struct table_update *u, str key, bool 
     out->alive = store_time_before(engine_txn_now(t), head.expiry);
     if (!with_attrs || !out->alive)
         return ERR_OK;
-    e = row_attrs(u->tables->engine, &row, u->arena, !u->may_block, &out->attrs);
+    e = row_attrs(u->tables->engine, &row, &u->decided, !u->may_block, &out->attrs);
     store_memory_note(e, u->arena, &u->note);
     return e;
 }
@@ -273,7 +273,7 @@ static err row_write(struct engine_txn *t, struct table_update *u, const struct 
     if (role == ROLE_PLAIN)
         e = index_write(t, &entries, &w.head.indexed, &u->note);
     if (e == ERR_OK) {
-        e = row_pack(u->arena, &w, &value, &bytes, &u->note);
+        e = row_pack(&u->decided, &w, &value, &bytes, &u->note);
         store_memory_note(e, u->arena, &u->note);
     }
     if (e == ERR_OK)
@@ -367,6 +367,8 @@ static err decide(struct engine_txn *t, struct table_update *u)
 static err update_decide(struct engine_txn *t, void *ctx)
 {
     struct table_update *u = ctx;
+    u->note.text[0] = 0; /* of an earlier run, or of its caller */
+    arena_reset(&u->decided);
     err e = decide(t, u);
     if (e == ERR_LIMIT && u->note.text[0] == 0)
         err_note_set(&u->note, "one step writes and deletes %d rows at most, with what they have in indexes and what "
@@ -421,6 +423,7 @@ static void update_done(void *ctx, err why)
         u->rows_deleted = u->deleted_before;
     if (why != ERR_OK && u->deleted_before > 0)
         why = ended_early(u, why);
+    arena_reset(&u->decided); /* u may be gone after done */
     u->done(u, why);
 }
 
@@ -441,9 +444,11 @@ err tables_update(struct tables *ts, struct table_update *u, bool now)
     err e = u->steps == NULL ? ERR_LIMIT : steps_prepare(u, v, now);
     engine_view_end(&v);
     store_memory_note(e, u->arena, &u->note);
-    if (e == ERR_OK)
-        engine_submit(ts->engine, &u->update);
-    return e;
+    if (e != ERR_OK)
+        return e;
+    arena_init(&u->decided, u->arena->bytes_max - u->arena->total);
+    engine_submit(ts->engine, &u->update);
+    return ERR_OK;
 }
 
 /* Brings a row's bytes into memory. What fails here fails again in the decision, and is told there. */

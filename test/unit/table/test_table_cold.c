@@ -120,22 +120,67 @@ static void cold_static_rows_are_merged(void **state)
     must_get(t, "l", "{'attributes':{'k':'x','r':3},'proj':['n','s']}", "[{'n':3,'s':'new'}]");
 }
 
-static void a_large_schema_is_read_when_cold(void **state)
+/* Table big, whose schema is too long to lie beside its key. */
+static void create_big(void)
 {
-    (void)state;
     static char json[8192];
-    struct arena a;
-    struct table_answer answer;
     size_t n = (size_t)snprintf(json, sizeof json, "{'attributes':{'k':'string'");
     for (int i = 0; i < 100; i++)
         n += (size_t)snprintf(json + n, sizeof json - n, ",'a%d':'set<timestamp>'", i);
     (void)snprintf(json + n, sizeof json - n, "},'index':[{'attribute':'k','type':'hash'}]}");
     must_create(t, "big", json);
+}
+
+static void a_large_schema_is_read_when_cold(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct table_answer answer;
+    create_big();
     must_put(t, "big", "{'attributes':{'k':'x','a99':['2014-11-14T19:10:40.912Z']}}");
     must_get(t, "big", "{'proj':'a99'}", "[{'a99':['2014-11-14T19:10:40.912Z']}]");
     arena_init(&a, 1 << 20);
     assert_int_equal(tables_get_json(t->tables, 1, STR("big"), STR("{}"), &a, true, &answer, NULL), ERR_AGAIN);
     arena_fini(&a);
+}
+
+static void a_first_try_leaves_no_note(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct err_note note = { .text = "" };
+    struct table_update u = { .domain = 1 };
+    struct table_query q = { .kind = QUERY_BATCH, .now = true, .json = STR("[{\"op\":\"put\",\"table\":\"big\","
+                             "\"attributes\":{\"k\":\"x\"}}]") };
+    create_big();
+    arena_init(&a, 1 << 20);
+    assert_int_equal(tables_parse(t->tables, 1, &q, &a, &u, &note), ERR_AGAIN);
+    assert_string_equal(note.text, "");
+    arena_fini(&a);
+}
+
+enum { MI = 1 << 20 };
+
+/* What a row has is read for a decision twice when it was cold: memory of a request for it once will do. */
+static void a_cold_row_needs_no_more_memory_than_a_warm_one(void **state)
+{
+    (void)state;
+    char *json = malloc(12 * MI);
+    assert_non_null(json);
+    atomic_store(&cold, false);
+    must_create(t, "w", "{'attributes':{'k':'string','p':'string','q':'string','s':'string'},'index':["
+                        "{'attribute':'k','type':'hash'}]}");
+    for (int i = 0; i < 2; i++) {
+        int head = snprintf(json, 256, "{'attributes':{'k':'a','%s':'", i == 0 ? "p" : "q");
+        memset(json + head, 'x', 11 * MI);
+        (void)snprintf(json + head + 11 * MI, 64, "'}}");
+        must_put(t, "w", json);
+    }
+    free(json);
+    atomic_store(&cold, true);
+    must_put(t, "w", "{'attributes':{'k':'a','s':'y'}}");
+    assert_true(atomic_load(&refused) > 0);
+    must_get(t, "w", "{'proj':'s'}", "[{'s':'y'}]");
 }
 
 #define COLD_TEST(name) cmocka_unit_test_setup_teardown(name, up, down)
@@ -149,6 +194,8 @@ int main(void)
         COLD_TEST(conditions_on_cold_rows_hold),
         COLD_TEST(cold_static_rows_are_merged),
         COLD_TEST(a_large_schema_is_read_when_cold),
+        COLD_TEST(a_first_try_leaves_no_note),
+        COLD_TEST(a_cold_row_needs_no_more_memory_than_a_warm_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
