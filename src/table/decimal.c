@@ -128,10 +128,8 @@ err decimal_parse(struct arena *a, str text, bool whole, str *out, struct err_no
     if (e != ERR_OK)
         return e;
     str s = number_write(a, &n);
-    if (s.p == NULL) {
-        err_note_set(note, "request needs too much memory");
+    if (s.p == NULL)
         return ERR_LIMIT;
-    }
     *out = s;
     return ERR_OK;
 }

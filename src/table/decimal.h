@@ -16,7 +16,7 @@ enum { DECIMAL_DIGITS_MAX = 2048, DECIMAL_EXPONENT_MAX = 1000000, DECIMAL_ZEROS_
 
 /* "[+-]digits[.digits][e[+-]digits]" to the ordered form followed by be16: how many zeros the text had behind
  * its last other digit, so that "1.50" stays "1.50". whole: digits alone are allowed.
- * ERR_BAD, ERR_LIMIT (arena), with a note. Result in the arena. */
+ * ERR_BAD with a note, ERR_LIMIT of the arena without. Result in the arena. */
 MUST_CHECK err decimal_parse(struct arena *a, str text, bool whole, str *out, struct err_note *note);
 /* Bytes of the ordered form at the start of s; 0: malformed. */
 size_t decimal_size(str s);

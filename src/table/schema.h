@@ -57,8 +57,7 @@ struct schema {
 /* Everything borrowed is in the arena. ERR_BAD with a note, ERR_LIMIT. table: the name it must have. */
 MUST_CHECK err schema_parse(struct arena *a, str table, str json, struct schema **out, struct err_note *note);
 /* Gives next what old has (number, attribute numbers) if next may follow it. *changed false: it is the same, and so
- * are its indexes.
- * ERR_BAD with a note. */
+ * are its indexes. ERR_BAD with a note. */
 MUST_CHECK err schema_migrate(const struct schema *old, struct schema *next, bool *changed, struct err_note *note);
 /* Numbers for a table that never was. */
 void schema_first(struct schema *s, uint32_t number);

@@ -11,7 +11,7 @@ enum { SPACE_KEY_NUMBER = 'N', SPACE_KEY_DROPPED = 'D', SPACE_KEY_SCHEMA = 'S',
        SPACE_KEY_FILL = 'F', SPACE_KEY_UNINDEX = 'X', SPACE_KEY_TRIM = 'T' }; /* first byte in SPACE_SCHEMA; the
                             latter: index_fill.c, trim_upkeep.c */
 
-/* A key or bound built in place; failed: longer than a row's key may be. */
+/* A key or bound built in place. */
 struct key_buf { char bytes[ENGINE_KEY_BYTES_MAX]; size_t n; };
 static inline str key_buf_str(const struct key_buf *k)
 {

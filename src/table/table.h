@@ -1,4 +1,4 @@
-/* table.h - named tables over an engine: typed attributes, ordered keys, queries, batches; no policy.
+/* table.h - named tables over an engine: typed attributes, ordered keys, queries, batches, retention policies.
  *
  * Model (RESTBase's table storage, notes of the peer 1.8). A table of a domain has a schema: attributes with
  * types, and an index that says which are the hash attributes (together the partition), which the range

@@ -8,6 +8,11 @@
 #define TICKS_PER_S ((uint64_t)10000000)
 #define TICKS_AT_1970 ((uint64_t)0x01b21dd213814000)
 
+bool trim_compares(const struct schema *s)
+{
+    return s->policy.kind != POLICY_ALL && s->policy.kind != POLICY_TTL;
+}
+
 /* ---- ends of rows ---- */
 
 /* When a row ends without a policy: an end that a policy made has that in its entry. */
@@ -233,7 +238,8 @@ static err gone(struct err_note *note, const char *why)
 }
 
 /* A group that was gone through and is left alone has no more rows that stay than its policy says, and no other that
- * does not end: so a put takes one row's place at most, and once that is found there is none behind it. */
+ * does not end: so a put takes one row's place at most, and once that is found there is none behind it. Not so in one
+ * that an earlier server left, which looked at 64 and left no job: there some stay until a migration. */
 static err written_trim(struct engine_txn *t, const struct schema *s, str key, struct err_note *note)
 {
     struct group g = group_of(t, s, key);
@@ -255,19 +261,27 @@ static err written_trim(struct engine_txn *t, const struct schema *s, str key, s
 
 /* ---- latest_hash ---- */
 
+/* ERR_NOT_FOUND: no row from there on is alive. */
+static err alive_first(struct engine_txn *t, str from, str until, struct alive *row)
+{
+    struct engine_range range = { .space = SPACE_ROW, .from = from, .until = until };
+    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
+    err e = alive_next(c, engine_txn_now(t), &row->key, &row->head);
+    engine_cursor_close(&c);
+    return e;
+}
+
 /* Of the first row of the partition that is alive: its key up to and with its first range attribute. */
 static err first_find(struct engine_txn *t, const struct schema *s, str regular, struct key_buf *out)
 {
     char end[ENGINE_KEY_BYTES_MAX];
-    struct engine_range range = { .space = SPACE_ROW, .from = regular, .until = engine_prefix_end(regular, end) };
-    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
-    struct row_head head;
-    err e = alive_next(c, engine_txn_now(t), out, &head);
-    engine_cursor_close(&c);
+    struct alive row;
+    err e = alive_first(t, regular, engine_prefix_end(regular, end), &row);
     if (e != ERR_OK)
         return e;
     const struct schema_attr *at = &s->attrs[s->range[0]];
-    size_t size = key_component_size(at->kind.type, at->desc, str_skip(key_buf_str(out), regular.n));
+    size_t size = key_component_size(at->kind.type, at->desc, str_skip(key_buf_str(&row.key), regular.n));
+    *out = row.key;
     out->n = regular.n + size;
     return size == 0 ? ERR_CORRUPT : ERR_OK;
 }
@@ -350,15 +364,9 @@ static err group_back(struct engine_txn *t, const struct schema *s, str key, str
     return e == ERR_OK ? trim_leave(t, s, key_buf_str(&g.from), g.over || g.counted == g.keep) : e;
 }
 
-/* Does it count rows beside each other? */
-static bool compares(const struct schema *s)
-{
-    return s->policy.kind != POLICY_ALL && s->policy.kind != POLICY_TTL;
-}
-
 err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str last)
 {
-    if (!compares(s))
+    if (!trim_compares(s))
         return ERR_OK;
     err e = group_back(t, s, first, STR_NONE);
     return e == ERR_OK ? group_back(t, s, last, first) : e;
@@ -408,16 +416,6 @@ static err stored_hash(struct engine_txn *t, const struct schema *s, const struc
     return e == ERR_OK && !rest.all ? trim_leave(t, s, regular, false) : e;
 }
 
-/* ERR_NOT_FOUND: no row from there on is alive. */
-static err alive_first(struct engine_txn *t, str from, str until, struct alive *row)
-{
-    struct engine_range range = { .space = SPACE_ROW, .from = from, .until = until };
-    struct engine_cursor *c = engine_cursor_open(engine_txn_view(t), &range);
-    err e = alive_next(c, engine_txn_now(t), &row->key, &row->head);
-    engine_cursor_close(&c);
-    return e;
-}
-
 err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct trim_stored *at)
 {
     struct alive row;
@@ -429,7 +427,7 @@ err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct 
     if (e != ERR_OK)
         return at->over ? ERR_OK : e;
     str key = key_buf_str(&row.key);
-    if (compares(s) && key_partition(s, key, &partition_size, &is_static) == ERR_OK && !is_static) {
+    if (trim_compares(s) && key_partition(s, key, &partition_size, &is_static) == ERR_OK && !is_static) {
         if (s->policy.kind == POLICY_LATEST_HASH)
             return stored_hash(t, s, &row, str_take(key, partition_size + 1), at);
         if (versioned(s, key))
@@ -477,7 +475,7 @@ err trim_rest(struct engine_txn *t, const struct schema *s, struct trim_rest *at
     size_t partition_size;
     bool is_static = true;
     at->over = true;
-    if (!compares(s) || at->from.n <= KEY_HEAD_BYTES)
+    if (!trim_compares(s) || at->from.n <= KEY_HEAD_BYTES)
         return ERR_OK;
     err e = alive_first(t, at->from, engine_prefix_end(str_take(at->from, KEY_HEAD_BYTES), end), &row);
     if (e != ERR_OK)

@@ -8,8 +8,8 @@
  *   latest_hash  in a partition what comes first in the order of the index stays: rows with another first range
  *                attribute are deleted, of the others the newest version stays and the rest expire after grace_ttl
  * The version is the last range attribute, a timeuuid, descending. Decided in the update of the put, over rows that are
- * alive. A put changes TABLE_TRIM_ROWS at most, besides the one written, and looks at a few rows that do not count.
- * What it cannot finish so it leaves to the upkeep (trim_upkeep.c): until then rows are there that will fall out, and
+ * alive. A put changes TABLE_TRIM_ROWS at most, besides the one written, and looks at those that count, `count` of them,
+ * and at a few that do not. What it cannot finish so it leaves to the upkeep (trim_upkeep.c): until then rows are there that will fall out, and
  * none falls out that stays. After a migration the upkeep goes through what is stored, table by table.
  *   An end that a policy made is taken back when the row is among the newest again: after a delete, or a migration. Its
  * expiry entry (row.h) knows the row's own. A row that ends by itself no later than one that falls out now would is not
@@ -22,6 +22,8 @@
 #include "table/schema.h"
 #include "table/store.h"
 
+/* Does the policy count rows beside each other? */
+bool trim_compares(const struct schema *s);
 /* Has the key a version? */
 bool trim_versions(const struct schema *s);
 /* Reads the policy; key and options are read. ERR_BAD with a note. */
@@ -40,7 +42,7 @@ enum { TRIM_BACK_WRITES_MAX = 2 * (3 * TABLE_KEEP_MAX + 1) }; /* of two groups, 
 MUST_CHECK err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str last);
 
 /* Sees to stored rows of a table from key on, of one group, and moves key behind them. over: there are no more before
- * until. May pass looks_max by what stays of a group. */
+ * until. May pass looks_max by the rows of a group that stay, by looks_max that do not count and looks_max that fall. */
 struct trim_stored { struct key_buf key; unsigned looks_max, looks; bool over; };
 MUST_CHECK err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct trim_stored *at);
 

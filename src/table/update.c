@@ -234,7 +234,7 @@ static err condition_holds(struct engine_txn *t, struct table_update *u, const s
 }
 
 /* Whatever the policy says. */
-static store_time own_end(const struct engine_txn *t, const struct table_step *st)
+static store_time put_own_end(const struct engine_txn *t, const struct table_step *st)
 {
     int64_t ttl_s = st->write->ttl_s > 0 ? st->write->ttl_s : st->schema->ttl_s;
     return ttl_s > 0 ? store_time_add(engine_txn_now(t), ttl_s * NS_PER_S) : STORE_TIME_NEVER;
@@ -265,7 +265,7 @@ static err row_write(struct engine_txn *t, struct table_update *u, const struct 
     str values[TABLE_ATTRS_MAX];
     for (unsigned i = 0; i < s->attrs_count; i++)
         values[i] = st->named[i] ? st->values[i] : row_attr(old.attrs, s->attrs[i].number);
-    store_time now = engine_txn_now(t), own = own_end(t, st);
+    store_time now = engine_txn_now(t), own = put_own_end(t, st);
     struct row_write w = { .head = { .expiry = trim_put_end(s, now, own), .written_at = now },
                            .schema = s, .role = role, .values = values };
     struct index_row entries = { .domain = u->domain, .schema = s, .key = key, .values = values };
@@ -314,12 +314,12 @@ static err delete_apply(struct engine_txn *t, struct table_update *u, const stru
                                   .until = key_buf_str(&st->plan.until) };
     struct store_doomed doomed;
     store_doomed_init(&doomed);
-    if (st->schema->policy.kind != POLICY_ALL)
+    if (trim_compares(st->schema))
         doomed.writes_max -= TRIM_BACK_WRITES_MAX;
     err e = store_collect(engine_txn_view(t), &range, u->delete_rows, engine_txn_now(t), &doomed);
     if (e == ERR_OK && doomed.more && !may_go_on(u)) {
-        err_note_set(&u->note, "a delete in a batch may take %d rows at most, and fewer of a table with indexes",
-                     TABLE_DELETE_ROWS_MAX);
+        err_note_set(&u->note, "a delete in a batch may take %d rows at most, and fewer of a table with indexes, or "
+                     "where rows have ends and a revisionRetentionPolicy that counts rows", TABLE_DELETE_ROWS_MAX);
         e = ERR_LIMIT;
     }
     if (e == ERR_OK)

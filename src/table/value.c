@@ -388,7 +388,8 @@ static err from_json(struct arena *a, struct table_kind kind, const json_t *json
     return e == ERR_OK && out->p == NULL ? ERR_LIMIT : e;
 }
 
-/* Can an answer hold it? Only a byte of a text becomes six there; what is far from the limit is not looked at. */
+/* Can an answer hold it? A byte of a text becomes six there, no other more, but zeros behind of a decimal: these a body
+ * spells, too, and is far from the limit (TABLE_BODY_BYTES_MAX). What is far from it is not looked at. */
 static bool answerable(struct table_kind kind, str value)
 {
     if (value.n <= TABLE_TEXT_BYTES_MAX / (2 * TEXT_GROWTH))

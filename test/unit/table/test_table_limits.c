@@ -164,6 +164,17 @@ static void a_batch_deletes_in_one_step_or_says_why_not(void **state)
     assert_int_equal(t->rows_deleted, 8600);    /* alone it goes on, as several */
 }
 
+/* Such a policy needs no room beside a delete for rows that come back. */
+static void a_batch_deletes_as_much_under_a_ttl(void **state)
+{
+    (void)state;
+    must_create(t, "w", "{'attributes':{'k':'string','r':'int'},'index':[{'attribute':'k','type':'hash'},"
+                        "{'attribute':'r','type':'range'}],'revisionRetentionPolicy':{'type':'ttl','ttl':600}}");
+    fill(0, 6000);
+    assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", "[" DELETE("'lt':6000") "]"), ERR_OK);
+    assert_int_equal(t->rows_deleted, 6000);
+}
+
 enum { BOUND_BYTES = 600, LONGEST = 470 };
 
 /* Rows whose range attribute is a, m, z and z so often as a key may be long. */
@@ -258,6 +269,7 @@ int main(void)
                                         tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_batch_deletes_in_one_step_or_says_why_not, tabletest_setup,
                                         tabletest_teardown),
+        cmocka_unit_test_setup_teardown(a_batch_deletes_as_much_under_a_ttl, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_schema_may_be_as_long_as_its_body, tabletest_setup, tabletest_teardown),
         cmocka_unit_test_setup_teardown(a_bound_may_be_longer_than_a_key, tabletest_setup, tabletest_teardown),
     };

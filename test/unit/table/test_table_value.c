@@ -181,6 +181,26 @@ static void equal_decimals_are_one_element(void **state)
     arena_fini(&a);
 }
 
+/* The caller names the limit, once and for all types. */
+static void a_full_arena_has_no_note(void **state)
+{
+    (void)state;
+    static const char *const types[] = { "string", "blob", "varint", "decimal", "json" };
+    json_t *json = json_string("12");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct arena a;
+        struct table_kind kind;
+        struct err_note note = { .text = "" };
+        str value;
+        arena_init(&a, 1);
+        assert_true(value_kind_parse(str_of(types[i]), &kind));
+        assert_int_equal(value_from_json(&a, kind, json, &value, &note), ERR_LIMIT);
+        assert_string_equal(note.text, "");
+        arena_fini(&a);
+    }
+    json_decref(json);
+}
+
 static str decimals(struct arena *a, const char *text)
 {
     str stored;
@@ -239,6 +259,7 @@ int main(void)
         cmocka_unit_test(values_come_back_or_are_refused),
         cmocka_unit_test(a_number_of_too_many_digits_names_its_limit),
         cmocka_unit_test(equal_decimals_are_one_element),
+        cmocka_unit_test(a_full_arena_has_no_note),
         cmocka_unit_test(sets_of_equal_decimals_are_equal),
         cmocka_unit_test(kinds_have_names),
         cmocka_unit_test(damaged_values_are_told),
