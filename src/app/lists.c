@@ -30,6 +30,12 @@ static bool refuse(struct http_exchange *x, int status, const char *type, const 
     return false;
 }
 
+/* Why, by the server's own doing, nothing was asked of anybody. */
+static void refuse_own(struct http_exchange *x, err why)
+{
+    app_origin_fail_kept(x, why, NULL, 1000, "no-store");
+}
+
 /* ---- reading the request; false: answered ---- */
 
 static bool bad(struct http_exchange *x, const char *type, const char *detail)
@@ -235,7 +241,7 @@ static void answer(struct list_get *g, const struct list_value *v)
     }
     str body = g->position > 0 ? item_json(a, &v->items[g->position - 1], g->position) : whole_json(a, v);
     if (tag.p == NULL || body.p == NULL || cached == NULL) {
-        app_fail(g->x, ERR_LIMIT, NULL);
+        refuse_own(g->x, ERR_LIMIT);
         return;
     }
     header(g->x, "Content-Type", STR("application/json"));
@@ -304,7 +310,7 @@ static struct list_get *list_get_new(struct http_exchange *x, struct app *app)
 {
     struct list_get *g = arena_calloc(http_arena(x), 1, sizeof *g);
     if (g == NULL) {
-        app_fail(x, ERR_LIMIT, NULL);
+        refuse_own(x, ERR_LIMIT);
         return NULL;
     }
     g->x = x;
@@ -346,7 +352,7 @@ static void list_delete(struct http_exchange *x, void *app)
     if (g == NULL)
         return;
     if (http_draining(x)) {
-        app_fail(x, ERR_SHUTDOWN, NULL);
+        refuse_own(x, ERR_SHUTDOWN);
         return;
     }
     http_defer(x);

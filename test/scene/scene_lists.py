@@ -2,8 +2,10 @@
 Method: real servers, a real redis-server, a generator that counts its calls."""
 import json
 import re
+import signal
+import socket
 
-from harness import check, eq, main, scene, wait_until
+from harness import REQUEST_TIMEOUT, check, eq, main, scene, wait_until
 from list_help import Cluster, one_list, query
 
 
@@ -325,6 +327,28 @@ def only_errors_that_are_remembered_may_be_kept(binary):
             _problem(answer, status, path)
             eq(answer.headers['Cache-Control'], 'no-store', path)
         eq(c.servers[0].request('GET', '/localhost/v1/lists/nothing/d/1').headers['Cache-Control'], 'no-store')
+
+
+@scene
+def what_is_refused_in_a_drain_is_kept_by_nobody(binary):
+    large = 'x' * (24 << 20)
+    with Cluster(binary, 1, '--set', 'page.body_bytes_max=64M', '--set', 'http.arena_bytes_max=192M',
+                 '--set', 'page.codec=identity') as c, socket.socket() as slow:
+        server = c.servers[0]
+        page = '/localhost/v1/page/html/Large'
+        eq(server.request('PUT', page + '/1', {'Content-Type': 'text/html'}, large.encode()).status, 201)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.settimeout(REQUEST_TIMEOUT)
+        slow.connect((server.host, server.port))
+        slow.sendall(f'GET {page} HTTP/1.1\r\nHost: x\r\n\r\n'.encode())
+        check(slow.recv(1000).startswith(b'HTTP/1.1 200'), 'an answer that the drain waits for')
+        server.signal(signal.SIGTERM)
+        wait_until(lambda: 'serve.drain' in server.stderr(), 'the drain begins')
+        for method in ('GET', 'DELETE'):
+            answer = c.get(0, '/d', method=method)
+            _problem(answer, 503, method)
+            check(answer.body['type'].endswith('shutting_down'), answer.body)
+            eq((answer.headers['Cache-Control'], answer.headers['Retry-After']), ('no-store', '1'), method)
 
 
 @scene
