@@ -2,18 +2,22 @@
 model in memory (table_model.py), status, rows, order, pages, ends.
 Method: random schemas of every type with ranges, descending, statics, indexes and policies (table_draw.py); puts,
 conditions, batches, deletes, queries, pages with writes between them, migrations, drops, a clock that is moved, kill -9
-and restarts; everything is compared now and then. All choices follow from a seed, and a failure names it and the step.
+and restarts; everything is compared now and then. What a write or a migration leaves to the background is over before
+the next step; now and then there are reads before that, which must give all that stays and may give what will fall out,
+and kill -9 or restarts in the middle of it, after which the end must be the same.
+All choices follow from a seed, and a failure names it and the step.
 SEED (1) is the first seed, TABLE_SEEDS (3) how many, TABLE_STEPS (300) how long each is gone on with; more steps begin
 with the same. TABLE_HISTORY=FILE keeps all requests with their answers, instants and starts.
 The long form is SCENE_TIMEOUT=36000 SEED=1000 TABLE_SEEDS=100 TABLE_STEPS=1500."""
+import http.client
 import json
 import os
 import random
 
-from harness import SceneError, check, eq, main, scene
+from harness import REQUEST_TIMEOUT, SceneError, check, eq, main, scene
 from page_help import instant, page_server
 from table_draw import Draw, Mix
-from table_model import Table, perform
+from table_model import Between, Table, perform
 from table_values import TYPES, read
 
 SEED = int(os.environ.get('SEED', '1'))
@@ -22,13 +26,16 @@ STEPS = int(os.environ.get('TABLE_STEPS', '300'))
 HISTORY = os.environ.get('TABLE_HISTORY')
 TABLES_BEGUN, TABLES_MIN, TABLES_MAX = 5, 3, 8
 PAGES_MAX = 12
+BATCHES = 1, 2, 3, 5, 10
+# How often the background is watched, or the server ended, before it is over.
+WATCHED, WATCHED_HEAP, ENDED_AFTER_FEW, ENDED_AFTER_MANY = 0.1, 0.5, 0.02, 0.25
 
 MIXED = Mix((None, None, None, 'all', 'latest', 'interval', 'latest_hash', 'ttl'), 0.35, {
     'put': 500, 'get': 260, 'batch': 90, 'delete': 60, 'page': 35, 'clock': 20, 'compare': 12, 'wrong_batch': 10,
-    'migrate': 10, 'drop': 5, 'kill': 4, 'crowd': 2})
+    'migrate': 10, 'drop': 5, 'kill': 4, 'crowd': 2, 'heap': 1})
 POLICIES = Mix(('latest', 'latest', 'interval', 'latest_hash', 'ttl', 'all'), 0.8, {
     'put': 500, 'get': 140, 'batch': 100, 'delete': 100, 'clock': 80, 'migrate': 30, 'page': 20, 'compare': 15,
-    'crowd': 10, 'wrong_batch': 5, 'drop': 5, 'kill': 4})
+    'crowd': 10, 'heap': 3, 'wrong_batch': 5, 'drop': 5, 'kill': 4})
 
 WRONG = ({'op': 'put', 'table': 'none', 'attributes': {'a': 1}}, {'op': 'swap'}, 5)
 
@@ -69,8 +76,11 @@ class World:
 
     def write(self, path, body, operations):
         """Sends what is one step to the model, and compares."""
+        loose = {table: table.loose() for table in {operation.table: None for operation in operations}}
         status, got = self.ask('POST', path, body)
         outcome = perform(operations, self.now)
+        if outcome == 'applied':
+            perform([operation._replace(table=loose[operation.table]) for operation in operations], self.now)
         said = {} if got is None else {'applied': got.get('applied')}
         want = {'applied': 201, 'unmet': 201, 'expired': 410}[outcome]
         eq(status, 204 if path.endswith('/delete') else want, f'{outcome}: {got} to {path} {body}')
@@ -79,12 +89,34 @@ class World:
         if status == 201 and (path == 'batch' or 'if' in body):
             check(said, f'nothing said of whether it applied to {path} {body}')
         if any(operation.table.schema.policy['type'] not in ('all', 'ttl') for operation in operations):
-            self.settle()
+            self.background(loose, ENDED_AFTER_FEW if len(operations) <= max(BATCHES) else ENDED_AFTER_MANY)
 
     def settle(self):
         """Waits until the upkeep has done what there is to do."""
         self.server.clock(freeze=instant(self.now))
         self.note('clock', instant(self.now))
+
+    def background(self, loose, ended, watched=WATCHED, migrated=False):
+        """As settle; before that reads, kill -9 and restarts, while the upkeep is to come or at it.
+        loose: of each table concerned one that lets nothing go."""
+        compares = False
+        while (ends := self.draw.chance(ended)) or self.draw.chance(watched):
+            begun = None
+            if self.draw.chance(0.5):
+                begun = http.client.HTTPConnection(self.server.host, self.server.port, timeout=REQUEST_TIMEOUT)
+                begun.request('POST', '/v1/test.clock', json.dumps({'freeze': instant(self.now)}))
+            for _ in range(self.rng.choice((0, 1, 3))):
+                self.watch(loose, migrated)
+            if ends:
+                self.start_again()
+            elif begun:
+                eq(begun.getresponse().status, 200, 'test.clock')
+            if begun:
+                begun.close()
+            compares |= ends
+        self.settle()
+        if compares:
+            self.do_compare(loose)
 
     def table(self):
         return self.rng.choice(self.tables)
@@ -118,11 +150,13 @@ class World:
             self.migrate(table, {**schema, 'version': schema['version'] + 1,
                                  'attributes': {**table.schema.types, **schema['attributes']}})
 
-    def migrate(self, table, schema):
+    def migrate(self, table, schema, watched=WATCHED):
         status, got = self.ask('PUT', f'table/{table.name}', schema)
         eq(status, 201, f'{got} to table/{table.name} {schema}')
-        self.settle()
-        table.migrate(schema, self.now)
+        loose = table.loose()
+        for one in (table, loose):
+            one.migrate(schema, self.now)
+        self.background({table: loose}, ENDED_AFTER_MANY, watched, migrated=True)
 
     # ---- writes
 
@@ -142,7 +176,7 @@ class World:
         chosen = self.table()
         tables = [table for table in self.tables if hash_types(table) == hash_types(chosen)]
         partition, body, operations = self.draw.partition(chosen.schema), [], []
-        for _ in range(self.rng.choice((1, 2, 3, 5, 10))):
+        for _ in range(self.rng.choice(BATCHES)):
             table, kind = self.rng.choice(tables), self.rng.choices(('put', 'delete'), (3, 1))[0]
             request, operation = getattr(self.draw, kind)(table, partition)
             body.append({'op': kind, 'table': table.name, **request})
@@ -171,6 +205,25 @@ class World:
                 request, put = self.draw.put(table, partition)
                 self.write(f'table/{table.name}/put', request, [put])
 
+    def do_heap(self):
+        """More versions than one step of the background sees to, and a policy that lets most of them go."""
+        able = [table for table in self.tables if table.schema.version]
+        if able:
+            table = self.rng.choice(able)
+            self.set_policy(table, 'all')
+            for requests, puts in self.draw.heap(table, self.draw.partition(table.schema)):
+                self.write('batch', [{'op': 'put', 'table': table.name, **request} for request in requests], puts)
+            if self.draw.chance(0.3):
+                self.do_clock()
+            self.set_policy(table, self.rng.choice(('latest', 'latest', 'interval', 'ttl')))
+
+    def set_policy(self, table, kind):
+        schema = {**table.schema.json, 'version': table.schema.json['version'] + 1}
+        self.draw.set_policy(schema, kind)
+        if 'grace_ttl' in schema.get('revisionRetentionPolicy', {}) and self.draw.chance(0.7):
+            schema['revisionRetentionPolicy']['grace_ttl'] = 0      # they go at once, and are seen to
+        self.migrate(table, schema, WATCHED_HEAP)
+
     # ---- time
 
     def do_clock(self):
@@ -180,7 +233,15 @@ class World:
             table.expire(self.now)
 
     def do_kill(self):
-        """The end of the server and another start; now and then as it should be."""
+        """The end of the server and another start; now and then rows end meanwhile, which it finds then."""
+        if self.draw.chance(0.3):
+            self.now += self.rng.choice((1, 5, 30))
+        self.start_again()
+        for table in self.tables:
+            table.expire(self.now)
+
+    def start_again(self):
+        """Now and then the end is as it should be."""
         eq(*((self.server.sigterm(), 0) if self.draw.chance(0.2) else (self.server.kill9(), -9)), 'exit code')
         self.note('start', instant(self.now))
         self.server.test_hooks = instant(self.now)
@@ -219,24 +280,40 @@ class World:
             raise SceneError(f'{table.name} {query}: {len(got)} rows, want {len(want)}; the first other is row {at}: '
                              f'{str(got[at:at + 1])[:600]}, want {str(want[at:at + 1])[:600]}; {table.schema.json}')
 
-    def do_compare(self):
-        for table in self.tables:
+    def do_compare(self, tables=None):
+        for table in tables or self.tables:
             for index, order in table.schema.orders.items():
                 query = {'withTTL': True, **({'index': index} if index else {})}
                 self.compare(table, query, table.select(index, {}, self.now), order.shown)
 
-    def question(self, table):
+    def watch(self, loose, migrated):
+        """What a get gives before the background is over: of a table that was migrated without its new indexes."""
+        table = self.rng.choice(list(loose))
+        query, index, backward, found = self.question(table, self.rng.choice((0, 0.8)), indexed=not migrated)
+        between, order = Between(table, loose[table], found), table.schema.orders[index]
+        if self.draw.chance(0.3):
+            query['limit'] = self.rng.choice((1, 2, 3, 50))
+        rows = self.rows(table, query, between.count)
+        places = [order.place(row) for row in rows]
+        what = f'{table.name} {query} before the background is over; {table.schema.json}'
+        eq(places, sorted(set(places), reverse=backward), f'in order, {what}')
+        for place, row in zip(places, rows):
+            allowed = [{name: values[name] for name in order.shown} for values in between.allowed.get(place, ())]
+            check(row in allowed, f'{str(row)[:600]} is none of {str(allowed)[:600]}: {what}')
+        eq([place for place in between.must if place not in set(places)], [], f'rows that stay, {what}')
+
+    def question(self, table, asks=0.8, indexed=True):
         """(query, the index it is of, whether backward, a function that says what it must give now)"""
-        indexes = [name for name in table.schema.orders if name]
+        indexes = [name for name in table.schema.orders if name and indexed]
         index = self.rng.choice(indexes) if indexes and self.draw.chance(0.5) else None
         order, query, predicates, backward = table.schema.orders[index], {}, {}, False
         if index:
             query['index'] = index
-        if self.draw.chance(0.8):
+        if self.draw.chance(asks):
             query['attributes'], predicates = self.draw.predicates(table.schema, order)
         if order.range and self.draw.chance(0.35):
             query['order'], backward = self.draw.backward(order)
-        return query, index, backward, lambda: table.select(index, predicates, self.now, backward)
+        return query, index, backward, lambda held=table: held.select(index, predicates, self.now, backward)
 
     def do_get(self):
         table, chance = self.table(), self.draw.chance

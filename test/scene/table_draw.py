@@ -13,6 +13,7 @@ Mix = collections.namedtuple('Mix', 'policies versions steps')
 
 LARGE = (1000, 1030, 3000, 40000)       # characters: some lie in the index, some in the log
 CROWD_MAX = 80
+HEAP_BATCHES, HEAP_MIN, HEAP_MAX = 3, 190, 250     # more than two steps of the background change
 OPERATORS = ('lt', 'le', 'gt', 'ge', 'between')
 
 
@@ -211,11 +212,21 @@ class Draw:
 
     def crowd(self, table, partition):
         """(requests, puts): many versions of one row, short-lived or not, behind one that lasts."""
-        name, ttl, requests, puts = table.schema.version, self.rng.choice((0, 5)), [], []
+        return self.versions(table, *self.put(table, partition), self.rng.randint(CROWD_MAX // 8, CROWD_MAX))
+
+    def heap(self, table, partition):
+        """Crowds of one row, of its key alone: together more than a step of the background changes."""
         request, put = self.put(table, partition)
+        request, values = ({name: held[name] for name in table.schema.key} for held in (request['attributes'], put.values))
+        return [self.versions(table, {'attributes': request}, put._replace(values=values),
+                              self.rng.randint(HEAP_MIN, HEAP_MAX), i * HEAP_MAX) for i in range(HEAP_BATCHES)]
+
+    def versions(self, table, request, put, count, start=0):
+        """A crowd of what a put names."""
+        name, ttl, requests, puts = table.schema.version, self.rng.choice((0, 5)), [], []
         attributes = {named: value for named, value in request['attributes'].items() if named != '_ttl'}
-        for i in range(self.rng.randint(CROWD_MAX // 8, CROWD_MAX)):
-            text, key = timeuuid(START_TICKS + TICKS_PER_HOUR // 4 + i, 0x8000000000000002)
+        for i in range(count):
+            text, key = timeuuid(START_TICKS + TICKS_PER_HOUR // 4 + start + i, 0x8000000000000002)
             life = {'_ttl': ttl} if ttl and i > 0 else {}
             requests.append({'attributes': {**attributes, name: text}, **life})
             puts.append(Put(table, {**put.values, name: key}, life.get('_ttl', 0), None))

@@ -2,7 +2,8 @@
 
 A Table is a dict of rows by key, gone through whole for every question; values are as table_values.py has them, and `now`
 is in seconds. perform() does what a put, a delete or a batch asks for, Table.select() is what a get must give.
-What the server may do in the background is done at once here.
+What the server may do in the background is done at once here. Table.loose() is another that lets no row go: until the
+background is over, what there is lies between the two (Between).
 
 Where the text is silent, the model says what the server does, so that a change of it is noticed:
 - conditions of a batch are judged against what was there before the batch;
@@ -120,6 +121,13 @@ class Table:
     def __init__(self, name, schema):
         self.name, self.schema = name, Schema(schema)
         self.rows, self.statics = {}, {}     # by key; by partition
+        self.lets_go = True                  # what the policy does not keep
+
+    def loose(self):
+        """Another of the same state whose policy lets nothing go."""
+        other = copy(self)
+        (other.rows, other.statics), other.lets_go = self.state(), False
+        return other
 
     # ---- time, and steps that are not done
 
@@ -170,7 +178,7 @@ class Table:
         have = dict.fromkeys(schema.types)
         if key in self.rows:
             have.update(zip(schema.key, key), **self.rows[key].attributes)
-        have.update(self._statics_of(key))
+        have.update(self.statics_of(key))
         return all(have[name] == value for name, value in condition.items())
 
     def migrate(self, schema, now):
@@ -178,7 +186,8 @@ class Table:
         before, self.schema = self.schema.policy['type'], Schema(schema)
         for row in self.rows.values():
             row.attributes = {name: row.attributes.get(name) for name in self.schema.plain}
-        self._trim_all(before, now)
+        if self.lets_go:
+            self._trim_all(before, now)
 
     # ---- policies
 
@@ -198,7 +207,7 @@ class Table:
         """The newest rows of a group stay, with the end they were put with; the others end when grace_ttl is over.
         One that ends by itself no later than that is not counted."""
         policy = self.schema.policy
-        if policy['type'] in ('all', 'ttl') or self.schema.version is None:
+        if policy['type'] in ('all', 'ttl') or self.schema.version is None or not self.lets_go:
             return
         keep, fall, counted = policy.get('count', 1), now + policy.get('grace_ttl', 1), 0
         rows = [row for row in self.rows.values() if self._group(row.key) == group]
@@ -220,7 +229,7 @@ class Table:
                 del self.rows[row.key]
 
     def _trim_written(self, row, now):
-        if self.schema.policy['type'] == 'latest_hash':
+        if self.schema.policy['type'] == 'latest_hash' and self.lets_go:
             self._trim_partition(row.key[:len(self.schema.hash)])
         if row.key in self.rows:
             self._trim_group(self._group(row.key), now)
@@ -244,7 +253,7 @@ class Table:
 
     # ---- reads
 
-    def _statics_of(self, key):
+    def statics_of(self, key):
         held = self.statics.get(key[:len(self.schema.hash)])
         return {name: held.attributes.get(name) if held else None for name in self.schema.static}
 
@@ -259,7 +268,7 @@ class Table:
             rows = newest.values()
         found = []
         for row in rows:
-            values = {**dict(zip(schema.key, row.key)), **row.attributes, **self._statics_of(row.key)}
+            values = {**dict(zip(schema.key, row.key)), **row.attributes, **self.statics_of(row.key)}
             if all(values[name] is not None for name in order.attributes) and matches(values, predicates):
                 found.append(Found(order.place(values), values, None if row.end == FOREVER else row.end - now))
         return sorted(found, key=lambda one: one.place, reverse=backward)
@@ -270,6 +279,21 @@ class Table:
         for one in found:
             firsts.setdefault(tuple(one.values[name] for name in self.schema.orders[index].hash), one)
         return list(firsts.values())
+
+
+class Between:
+    """What a get may give of a table before the background is over: all that stays, and of what will fall out anything.
+    loose: the table if it had let nothing go. A static attribute that goes may be there as long."""
+
+    def __init__(self, table, loose, select):
+        """select(table): what a get must give of either."""
+        key_of = lambda one: tuple(one.values[name] for name in table.schema.key)
+        stay, may = select(table), select(loose)
+        keys = {key_of(one) for one in may}
+        self.must = [one.place for one in stay if key_of(one) in keys]     # in an index a newer one may hide it
+        self.count, self.allowed = len(may), {}
+        for one in (*stay, *may):
+            self.allowed.setdefault(one.place, []).extend((one.values, {**one.values, **table.statics_of(key_of(one))}))
 
 
 def perform(operations, now):
