@@ -311,7 +311,9 @@ def a_stopped_store_stops_no_call_that_does_not_ask_it(binary):
             try:
                 with concurrent.futures.ThreadPoolExecutor(12) as pool:
                     begun = opened(server)
-                    later = [pool.submit(listing) for _ in range(12)]
+                    later = [pool.submit(listing) for _ in range(2)]
+                    wait_until(lambda: opened(server) == begun + 2, 'two hold the share of the store')
+                    later += [pool.submit(listing) for _ in range(10)]
                     gone = [ask(server, '/v1/storage/items.list', {'queue_name': 'bad', 'partition': 1}) for _ in range(5)]
                     wait_until(lambda: opened(server) == begun + 17, 'all wait')
                     for one in gone:
