@@ -51,7 +51,8 @@ void app_drain_queues(struct app *app)
 
 unsigned app_queue_threads(unsigned stores)
 {
-    return 1 + stores * QUEUE_GATE_SHARE;
+    unsigned shares = stores + (stores > 1); /* the last: of calls that need several */
+    return 1 + shares * QUEUE_GATE_SHARE;
 }
 
 void app_stop(struct app *app)

@@ -180,7 +180,7 @@ static void job_done(struct loop_job *j, bool canceled)
     struct queue_call *c = CONTAINER_OF(j, struct queue_call, job);
     err why = canceled ? ERR_SHUTDOWN : c->why;
     if (c->gated)
-        queue_gate_leave(c->app->queue_gate, &c->turn);
+        queue_gate_leave(c->app->queue_gate, &c->turn, clock_mono(c->app->clock));
     if (why == ERR_OK)
         c->answer(c);
     else
@@ -203,9 +203,12 @@ void queue_call_job(struct queue_call *c, void (*run)(struct queue_call *c), voi
 
 /* ---- in turn ---- */
 
-static void turn_refused(struct queue_turn *t)
+static void turn_refused(struct queue_turn *t, err why)
 {
-    queue_call_end(CONTAINER_OF(t, struct queue_call, turn), ERR_SHUTDOWN, NULL);
+    struct queue_call *c = CONTAINER_OF(t, struct queue_call, turn);
+    if (why == ERR_LIMIT)
+        err_note_set(&c->note, "queue is overloaded; too many calls wait for its stores, try again later");
+    queue_call_end(c, why, why == ERR_LIMIT ? &c->note : NULL);
 }
 
 static void turn_gone(struct http_exchange *x, void *ctx)
@@ -223,7 +226,8 @@ static void in_turn(struct queue_call *c, struct queue_need need, void (*run)(st
     c->answer = answer;
     c->job = (struct loop_job){ .run = job_run, .done = job_done };
     c->gated = true;
-    c->turn = (struct queue_turn){ .need = need, .job = &c->job, .refused = turn_refused };
+    c->turn = (struct queue_turn){ .need = need, .job = &c->job, .refused = turn_refused,
+                                   .deadline = mono_add_ms(clock_mono(c->app->clock), QUEUE_TURN_MS_MAX) };
     http_defer(c->x);
     http_on_gone_late(c->x, turn_gone, c);
     queue_gate_enter(c->app->queue_gate, &c->turn);

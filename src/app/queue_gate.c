@@ -1,16 +1,20 @@
-/* Invariants: 1. inside[i] <= QUEUE_GATE_SHARE, changes <= 1. 2. no turn in the line has room for all it needs. */
+/* Invariants: 1. each turn is of one share, inside[i] <= share_max(i). 2. no turn in the line has room in its share. */
 #include "app/queue_gate.h"
 
 #include "base/check.h"
 #include "loop/loop.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
+
+/* Shares: one for each store by its index, then these. */
+enum { SHARE_SEVERAL = QUEUE_GATE_STORES_MAX, SHARE_CHANGE, SHARE_NOTHING, SHARES };
 
 struct queue_gate {
     struct loop *loop;
     pthread_mutex_t lock;
-    unsigned inside[QUEUE_GATE_STORES_MAX], changes;
+    unsigned inside[SHARES];
     struct queue_turn *first, **last; /* who waits */
     bool draining;
 };
@@ -31,8 +35,7 @@ void queue_gate_free(struct queue_gate **gp)
     if (g == NULL)
         return;
     INVARIANT(g->first == NULL);
-    INVARIANT(g->changes == 0);
-    for (unsigned i = 0; i < QUEUE_GATE_STORES_MAX; i++)
+    for (unsigned i = 0; i < SHARES; i++)
         INVARIANT(g->inside[i] == 0);
     INVARIANT(pthread_mutex_destroy(&g->lock) == 0);
     free(g);
@@ -49,24 +52,32 @@ static void unlock(struct queue_gate *g)
     INVARIANT(pthread_mutex_unlock(&g->lock) == 0);
 }
 
-/* ---- under the lock ---- */
-
-static bool wants(const struct queue_turn *t, unsigned store)
+static unsigned share_of(struct queue_need need)
 {
-    return (t->need.stores >> store & 1) != 0;
+    INVARIANT(!need.change || need.stores == 0);
+    if (need.change)
+        return SHARE_CHANGE;
+    if (need.stores == 0)
+        return SHARE_NOTHING;
+    if ((need.stores & (need.stores - 1)) != 0)
+        return SHARE_SEVERAL;
+    return (unsigned)__builtin_ctzll(need.stores);
 }
 
-/* Takes room for it, if there is room for all of it. */
+static unsigned share_max(unsigned share)
+{
+    return share == SHARE_NOTHING ? UINT_MAX : share == SHARE_CHANGE ? 1 : QUEUE_GATE_SHARE;
+}
+
+/* ---- under the lock ---- */
+
+/* Takes a place of its share, if there is one. */
 static bool admit(struct queue_gate *g, const struct queue_turn *t)
 {
-    bool room = !t->need.change || g->changes == 0;
-    for (unsigned i = 0; i < QUEUE_GATE_STORES_MAX; i++)
-        room = room && (!wants(t, i) || g->inside[i] < QUEUE_GATE_SHARE);
-    if (!room)
+    unsigned share = share_of(t->need);
+    if (g->inside[share] == share_max(share))
         return false;
-    g->changes += t->need.change;
-    for (unsigned i = 0; i < QUEUE_GATE_STORES_MAX; i++)
-        g->inside[i] += wants(t, i);
+    g->inside[share]++;
     return true;
 }
 
@@ -81,21 +92,28 @@ static void unlink_at(struct queue_gate *g, struct queue_turn **at)
     t->waiting = false;
 }
 
-/* Those that have room now, in order, as a list of their own. */
-static struct queue_turn *admit_waiting(struct queue_gate *g)
+/* Out of the line: those that waited too long into late, those that have room now into admitted, in order. */
+static void advance(struct queue_gate *g, mono now, struct queue_turn **admitted, struct queue_turn **late)
 {
-    struct queue_turn *list = NULL, **end = &list;
     for (struct queue_turn **at = &g->first; *at != NULL;) {
-        struct queue_turn *t = *at;
-        if (!admit(g, t)) {
+        struct queue_turn *t = *at, ***end = now.ns >= t->deadline.ns ? &late : admit(g, t) ? &admitted : NULL;
+        if (end == NULL) {
             at = &t->next;
             continue;
         }
         unlink_at(g, at);
-        *end = t;
-        end = &t->next;
+        **end = t;
+        *end = &t->next;
     }
-    return list;
+}
+
+static void refuse_all(struct queue_turn *list, err why)
+{
+    while (list != NULL) {
+        struct queue_turn *one = list; /* not ours once it is refused */
+        list = one->next;
+        one->refused(one, why);
+    }
 }
 
 /* ---- */
@@ -114,25 +132,24 @@ void queue_gate_enter(struct queue_gate *g, struct queue_turn *t)
     if (now)
         loop_job_start(g->loop, t->job);
     else if (refused)
-        t->refused(t);
+        t->refused(t, ERR_SHUTDOWN);
 }
 
-void queue_gate_leave(struct queue_gate *g, const struct queue_turn *t)
+void queue_gate_leave(struct queue_gate *g, const struct queue_turn *t, mono now)
 {
+    unsigned share = share_of(t->need);
+    struct queue_turn *next = NULL, *late = NULL;
     lock(g);
-    INVARIANT(!t->need.change || g->changes == 1);
-    g->changes -= t->need.change;
-    for (unsigned i = 0; i < QUEUE_GATE_STORES_MAX; i++) {
-        INVARIANT(!wants(t, i) || g->inside[i] > 0);
-        g->inside[i] -= wants(t, i);
-    }
-    struct queue_turn *next = admit_waiting(g);
+    INVARIANT(g->inside[share] > 0);
+    g->inside[share]--;
+    advance(g, now, &next, &late);
     unlock(g);
     while (next != NULL) {
         struct queue_turn *one = next; /* not ours once it is started */
         next = one->next;
         loop_job_start(g->loop, one->job);
     }
+    refuse_all(late, ERR_LIMIT);
 }
 
 bool queue_gate_quit(struct queue_gate *g, struct queue_turn *t)
@@ -158,9 +175,5 @@ void queue_gate_drain(struct queue_gate *g)
     g->first = NULL;
     g->last = &g->first;
     unlock(g);
-    while (next != NULL) {
-        struct queue_turn *one = next;
-        next = one->next;
-        one->refused(one);
-    }
+    refuse_all(next, ERR_SHUTDOWN);
 }

@@ -1,5 +1,5 @@
 /* Goal: calls on a store that does not answer hold their share of the pool and nothing else; who waits can leave, and
- * is refused when the server drains.
+ * is refused when it takes too long or the server drains.
  * Method: a gate over a loop; its jobs stay on the pool until they are let go. A thread of the test's own enters and
  * looks; what it expects it waits for, what must not come is looked for once all else has. */
 #include "app/queue_gate.h"
@@ -17,12 +17,13 @@
 
 #include <cmocka.h>
 
-enum { CALLS = 12, THREADS = 12, HUNG = 0, WELL = 1 };
+enum { CALLS = 12, THREADS = 12, HUNG = 0, WELL = 1, TURN_NS = 1000 };
 
 struct call {
     struct loop_job job;
     struct queue_turn turn;
     atomic_bool begun, go, done, refused;
+    err why; /* of the refusal */
 };
 
 struct rig {
@@ -30,6 +31,7 @@ struct rig {
     struct queue_gate *gate;
     struct call calls[CALLS];
     unsigned count;
+    atomic_llong now_ns;
     void (*driven)(struct rig *r);
 };
 static struct rig rig;
@@ -46,13 +48,15 @@ static void call_done(struct loop_job *j, bool canceled)
 {
     struct call *c = CONTAINER_OF(j, struct call, job);
     INVARIANT(!canceled);
-    queue_gate_leave(rig.gate, &c->turn);
+    queue_gate_leave(rig.gate, &c->turn, (mono){ .ns = atomic_load(&rig.now_ns) });
     atomic_store(&c->done, true);
 }
 
-static void call_refused(struct queue_turn *t)
+static void call_refused(struct queue_turn *t, err why)
 {
-    atomic_store(&CONTAINER_OF(t, struct call, turn)->refused, true);
+    struct call *c = CONTAINER_OF(t, struct call, turn);
+    c->why = why;
+    atomic_store(&c->refused, true);
 }
 
 static struct call *enter(struct rig *r, uint64_t stores, bool change)
@@ -61,7 +65,8 @@ static struct call *enter(struct rig *r, uint64_t stores, bool change)
     struct call *c = &r->calls[r->count++];
     c->job = (struct loop_job){ .run = call_run, .done = call_done };
     c->turn = (struct queue_turn){ .need = { .stores = stores, .change = change }, .job = &c->job,
-                                   .refused = call_refused };
+                                   .refused = call_refused,
+                                   .deadline = { .ns = atomic_load(&r->now_ns) + TURN_NS } };
     queue_gate_enter(r->gate, &c->turn);
     return c;
 }
@@ -105,17 +110,15 @@ static void drive_hung(struct rig *r)
     struct call *hung[QUEUE_GATE_SHARE + 1];
     for (unsigned i = 0; i < COUNT_OF(hung); i++)
         hung[i] = enter(r, BIT(HUNG), false);
-    struct call *both = enter(r, BIT(HUNG) | BIT(WELL), false);
     for (unsigned i = 0; i < QUEUE_GATE_SHARE; i++)
         await(&hung[i]->begun);
     finish(enter(r, BIT(WELL), false)); /* although others came first */
     finish(enter(r, 0, true));
     finish(enter(r, 0, false));
+    finish(enter(r, BIT(HUNG) | BIT(WELL), false));
     INVARIANT(!atomic_load(&hung[QUEUE_GATE_SHARE]->begun));
-    INVARIANT(!atomic_load(&both->begun));
     finish(hung[0]); /* one place: first come */
     finish(hung[QUEUE_GATE_SHARE]);
-    finish(both);
     finish(hung[1]);
 }
 
@@ -123,6 +126,34 @@ static void a_store_that_hangs_holds_its_share_alone(void **state)
 {
     (void)state;
     run_rig(drive_hung);
+}
+
+static void drive_wide(struct rig *r)
+{
+    struct call *wide[QUEUE_GATE_SHARE + 1];
+    for (unsigned i = 0; i < COUNT_OF(wide); i++)
+        wide[i] = enter(r, BIT(HUNG) | BIT(WELL), false);
+    for (unsigned i = 0; i < QUEUE_GATE_SHARE; i++)
+        await(&wide[i]->begun);
+    finish(enter(r, BIT(WELL), false)); /* they hold none of its places */
+    finish(enter(r, 0, true));
+    struct call *alone[QUEUE_GATE_SHARE];
+    for (unsigned i = 0; i < COUNT_OF(alone); i++)
+        alone[i] = enter(r, BIT(WELL), false);
+    for (unsigned i = 0; i < COUNT_OF(alone); i++)
+        await(&alone[i]->begun);
+    INVARIANT(!atomic_load(&wide[QUEUE_GATE_SHARE]->begun));
+    finish(wide[0]);
+    finish(wide[QUEUE_GATE_SHARE]); /* nor do others stand in their way, as long as they come */
+    finish(wide[1]);
+    for (unsigned i = 0; i < COUNT_OF(alone); i++)
+        finish(alone[i]);
+}
+
+static void who_needs_several_stores_holds_none_of_the_others_places(void **state)
+{
+    (void)state;
+    run_rig(drive_wide);
 }
 
 static void drive_changes(struct rig *r)
@@ -166,14 +197,44 @@ static void who_left_the_line_is_forgotten(void **state)
     run_rig(drive_leaving);
 }
 
+static void drive_late(struct rig *r)
+{
+    struct call *hung[QUEUE_GATE_SHARE], *well[QUEUE_GATE_SHARE];
+    for (unsigned i = 0; i < COUNT_OF(hung); i++)
+        hung[i] = enter(r, BIT(HUNG), false), well[i] = enter(r, BIT(WELL), false);
+    struct call *one = enter(r, BIT(HUNG), false), *two = enter(r, BIT(WELL), false);
+    atomic_fetch_add(&r->now_ns, TURN_NS - 1);
+    struct call *three = enter(r, BIT(HUNG), false), *four = enter(r, BIT(WELL), false);
+    finish(well[0]);
+    finish(two); /* in time */
+    INVARIANT(!atomic_load(&one->refused));
+    atomic_fetch_add(&r->now_ns, 1);
+    finish(four);
+    await(&one->refused);
+    INVARIANT(one->why == ERR_LIMIT && !queue_gate_quit(r->gate, &one->turn));
+    INVARIANT(!atomic_load(&three->refused));
+    finish(hung[0]);
+    finish(three);
+    finish(hung[1]);
+    finish(well[1]);
+    INVARIANT(!atomic_load(&one->begun));
+}
+
+static void who_waited_too_long_is_refused_when_somebody_leaves(void **state)
+{
+    (void)state;
+    run_rig(drive_late);
+}
+
 static void drive_draining(struct rig *r)
 {
     struct call *hung[QUEUE_GATE_SHARE];
     for (unsigned i = 0; i < COUNT_OF(hung); i++)
         hung[i] = enter(r, BIT(HUNG), false);
-    struct call *one = enter(r, BIT(HUNG), false), *two = enter(r, BIT(HUNG) | BIT(WELL), false);
+    struct call *one = enter(r, BIT(HUNG), false), *two = enter(r, BIT(HUNG), false);
     queue_gate_drain(r->gate);
     INVARIANT(atomic_load(&one->refused) && atomic_load(&two->refused));
+    INVARIANT(one->why == ERR_SHUTDOWN);
     INVARIANT(!queue_gate_quit(r->gate, &one->turn));
     INVARIANT(atomic_load(&enter(r, 0, false)->refused));
     for (unsigned i = 0; i < COUNT_OF(hung); i++)
@@ -191,8 +252,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_store_that_hangs_holds_its_share_alone),
+        cmocka_unit_test(who_needs_several_stores_holds_none_of_the_others_places),
         cmocka_unit_test(changes_come_one_at_a_time),
         cmocka_unit_test(who_left_the_line_is_forgotten),
+        cmocka_unit_test(who_waited_too_long_is_refused_when_somebody_leaves),
         cmocka_unit_test(a_drain_refuses_who_waits_and_who_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
