@@ -215,8 +215,10 @@ static void turn_gone(struct http_exchange *x, void *ctx)
 {
     struct queue_call *c = ctx;
     (void)x; /* it is c's */
-    if (queue_gate_quit(c->app->queue_gate, &c->turn))
-        queue_call_end(c, ERR_GONE, NULL);
+    if (!queue_gate_quit(c->app->queue_gate, &c->turn))
+        return;
+    err_note_set(&c->note, QUEUE_GONE_NOTE "nothing was done"); /* who only stopped sending reads it */
+    queue_call_end(c, ERR_GONE, &c->note);
 }
 
 static void in_turn(struct queue_call *c, struct queue_need need, void (*run)(struct queue_call *c),

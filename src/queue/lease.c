@@ -67,7 +67,7 @@ err queue_lease_start(struct queue_lease_request *r)
 static void answer_gone(struct queue *q, struct queue_lease_request *r)
 {
     lease_detach(q, r);
-    err_note_set(&r->note, "request was given up; the client stopped sending, no items were leased");
+    err_note_set(&r->note, QUEUE_GONE_NOTE "no items were leased");
     req_answer(q, &own_lease(r)->req, ERR_GONE);
 }
 

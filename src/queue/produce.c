@@ -443,7 +443,7 @@ void queue_produce_cancel(struct queue_produce *r)
     queue_enter(q);
     if (req->state == REQ_PARKED || req->state == REQ_PENDING) {
         produce_leave(q, r);
-        err_note_set(&r->note, "request was given up; the client stopped sending, nothing was stored");
+        err_note_set(&r->note, QUEUE_GONE_NOTE "nothing was stored");
         req_answer(q, req, ERR_GONE);
     }
     queue_leave(q);

@@ -144,6 +144,7 @@ struct queue_produce {
     void *own[48];               /* the module's */
 };
 MUST_CHECK err queue_produce_start(struct queue_produce *p);
+#define QUEUE_GONE_NOTE "request was given up; the client stopped sending, " /* then what was not done */
 /* The client has gone: done comes soon, with ERR_GONE when nothing was written. */
 void queue_produce_cancel(struct queue_produce *p);
 
@@ -229,8 +230,7 @@ MUST_CHECK err queue_reload(struct queue *q, struct err_note *note);
 MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
                              struct err_note *note);
 
-/* How store number index does; false: there are not so many. Thread: any; never blocks. name: as long as the store
- * is. */
+/* How store number index does; false: there are not so many. Thread: any; never blocks. name: the store's. */
 struct queue_store_stats {
     const char *name, *state;    /* "available", "suspect", "error" */
     uint64_t failures;           /* writes, reads and probes, so far */

@@ -24,6 +24,7 @@ from pg_cluster import Cluster  # pylint: disable=wrong-import-position
 
 WAIT = 180            # for whatever has to come about on a busy machine
 REQUEST = '100s'      # request_timeout of a produce: longer than any fault here, shorter than REQUEST_TIMEOUT
+GONE = 'request was given up; the client stopped sending, '
 PACE = 0.02           # between two produces of one producer
 
 
@@ -114,6 +115,17 @@ def ask(server, path, body):
     connection.sendall(f'POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n'
                        f'Content-Length: {len(text)}\r\n\r\n{text}'.encode())
     return connection
+
+
+def told_when_it_stops_sending(connection):
+    """The code and message of a connection that sends no more and reads on."""
+    with connection:
+        connection.shutdown(socket.SHUT_WR)
+        answer = b''
+        while piece := connection.recv(65536):
+            answer += piece
+    told = json.loads(answer.partition(b'\r\n\r\n')[2])
+    return told['code'], told['message']
 
 
 # ---- load
@@ -316,6 +328,7 @@ def a_stopped_store_stops_no_call_that_does_not_ask_it(binary):
                     later += [pool.submit(listing) for _ in range(10)]
                     gone = [ask(server, '/v1/storage/items.list', {'queue_name': 'bad', 'partition': 1}) for _ in range(5)]
                     wait_until(lambda: opened(server) == begun + 17, 'all wait')
+                    eq(told_when_it_stops_sending(gone.pop()), (454, GONE + 'nothing was done'))
                     for one in gone:
                         one.close()
                     wait_until(lambda: opened(server) == begun + 12, 'who left is forgotten')
