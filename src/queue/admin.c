@@ -320,23 +320,38 @@ static err remove_gathered(struct queue *q, struct part *p, const struct gather 
     return change_wait(q, leased ? CHANGE_DELETE : CHANGE_CLEAR, p->number, ids, g->count, note);
 }
 
+/* moved: to another store meanwhile; what was seen says nothing then. */
+static err gather(struct queue *q, struct part *p, bool scheduled, struct ksuid from, struct gather *g, bool *moved)
+{
+    struct queue_part place = { .queue = q->number, .partition = p->number };
+    g->count = 0;
+    queue_enter(q);
+    struct queue_store *store = part_store(p);
+    queue_leave(q);
+    err why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, gather_scheduled, g)
+                        : store->ops->ready(store, place, from, gather_ready, g);
+    queue_enter(q);
+    *moved = store != part_store(p);
+    queue_leave(q);
+    return why;
+}
+
 /* All of a kind that was there when it began. */
 static err clear_part(struct queue *q, struct part *p, bool scheduled, bool leased, struct err_note *note)
 {
-    struct queue_store *store = part_store(p);
-    struct queue_part place = { .queue = q->number, .partition = p->number };
     struct gather g = { .count = 0 };
     struct ksuid from = KSUID_NIL;
     queue_enter(q);
     g.last = p->last_id;
     queue_leave(q);
     for (;;) {
-        g.count = 0;
+        bool moved;
         err why = part_readable(p, note);
         if (why != ERR_OK)
             return why;
-        why = scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, gather_scheduled, &g)
-                        : store->ops->ready(store, place, from, gather_ready, &g);
+        why = gather(q, p, scheduled, from, &g, &moved);
+        if (moved)
+            continue;
         part_looked(p, why);
         if (why != ERR_OK) {
             err_note_set(note, "internal error, try your request again");

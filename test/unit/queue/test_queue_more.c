@@ -283,6 +283,48 @@ static void partition_moves_to_another_store_with_all_it_holds(void **state)
     queue_unref(&q);
 }
 
+/* The first look into the source is over only when the partition has moved away. */
+static struct {
+    struct queue_store_ops ops;
+    const struct queue_store_ops *real;
+    struct queue *moved;
+} slow_look;
+
+static err look_beside_move(struct queue_store *store, struct queue_part p, struct ksuid from,
+                            bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
+{
+    struct queue *q = slow_look.moved;
+    struct queue_part_change c = { .order = PART_MOVE, .partition = 0, .store = STR("s1") };
+    slow_look.moved = NULL;
+    if (q != NULL)
+        assert_int_equal(queue_part_change(q, &c, NULL), ERR_OK);
+    return slow_look.real->ready(store, p, from, each, ctx);
+}
+
+static void clearing_follows_a_partition_that_moves(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "cleared", 1);
+    struct err_note note = { "" };
+    struct queue_store *s0 = rig.stores[0];
+    struct queue_part_change home = { .order = PART_MOVE, .partition = 0, .store = STR("s0") };
+    assert_int_equal(queue_part_change(q, &home, &note), ERR_OK);
+    (void)rig_produce(&rig, q, "m", 30);
+    slow_look.real = s0->ops;
+    slow_look.ops = *s0->ops;
+    slow_look.ops.ready = look_beside_move;
+    s0->ops = &slow_look.ops;
+    slow_look.moved = q;
+    err why = queue_clear(q, true, false, false, &note);
+    s0->ops = slow_look.real;
+    struct queue_part_stats left = rig_stats(q, 0);
+    queue_unref(&q);
+    assert_int_equal(why, ERR_OK);
+    assert_null(slow_look.moved);
+    assert_string_equal(left.store, "s1");
+    assert_int_equal(left.ready, 0);
+}
+
 static void partitions_are_drained_added_and_rebalanced(void **state)
 {
     (void)state;
@@ -457,6 +499,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(imported_items_keep_attempts_and_leases, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, rig_setup_two,
                                         rig_teardown),
+        cmocka_unit_test_setup_teardown(clearing_follows_a_partition_that_moves, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(import_is_refused_at_once_where_nothing_is_taken, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(queue_made_again_is_empty, rig_setup, rig_teardown),
