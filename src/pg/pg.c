@@ -48,8 +48,8 @@ static err hosts_check(const char *hosts, struct err_note *note)
     while (rest.p != NULL) {
         str host = str_split(&rest, ',');
         if (!is_address(host)) {
-            err_note_set(note, "the PostgreSQL URL names the host '%.*s': only numeric addresses can be used, such as"
-                         " 127.0.0.1", STR_ARG(str_take(host, ADDRESS_BYTES_MAX)));
+            err_note_set(note, "the PostgreSQL URL names a host: only numeric addresses can be used, such as"
+                         " 127.0.0.1");
             return ERR_BAD;
         }
     }
@@ -72,31 +72,43 @@ static err words_check(const char *ports, const char *mode, struct err_note *not
     for (size_t i = 0; i < COUNT_OF(modes) && !known; i++)
         known = strcmp(mode, modes[i]) == 0;
     if (!known) {
-        err_note_set(note, "the PostgreSQL URL has an sslmode that is none: '%.30s'", mode);
+        err_note_set(note, "the PostgreSQL URL has an sslmode that is none");
         return ERR_BAD;
     }
     for (str rest = str_of(ports); rest.n > 0;) {
         str port = str_split(&rest, ',');
         uint64_t number = 1;
         if (port.n > 0 && (!str_to_u64(port, &number) || number == 0 || number > UINT16_MAX)) {
-            err_note_set(note, "the PostgreSQL URL has a port that is none: '%.*s'", STR_ARG(str_take(port, 30)));
+            err_note_set(note, "the PostgreSQL URL has a port that is none");
             return ERR_BAD;
         }
     }
     return ERR_OK;
 }
 
+/* Is an @ where user and password cannot be? Then part of a password is taken for a host or a database, whose names
+ * are told when they cannot be had. */
+static bool at_is_astray(str url)
+{
+    str rest = str_skip(url, str_find_str(url, STR("://")) + 3);
+    str who = str_take(rest, str_find(rest, '/')), path = str_skip(rest, who.n);
+    path = str_take(path, str_find(path, '?'));
+    size_t at = str_find(who, '@');
+    return str_find(path, '@') < path.n || (at < who.n && str_find(str_skip(who, at + 1), '@') < who.n - at - 1);
+}
+
+/* Notes quote nothing of it, nor of what libpq says of it: any part may be of a password that was not written as it
+ * has to be. */
 err pg_url_check(const char *url, struct err_note *note)
 {
-    char *text = NULL;
     if (!str_starts(str_of(url), STR("postgresql://")) && !str_starts(str_of(url), STR("postgres://"))) {
         err_note_set(note, "a PostgreSQL URL begins with postgresql://");
         return ERR_BAD;
     }
-    PQconninfoOption *options = PQconninfoParse(url, &text);
+    PQconninfoOption *options = at_is_astray(str_of(url)) ? NULL : PQconninfoParse(url, NULL);
     if (options == NULL) {
-        err_note_set(note, "the PostgreSQL URL cannot be read: %s", text == NULL ? "no memory" : text);
-        PQfreemem(text);
+        err_note_set(note, "the PostgreSQL URL cannot be read; what is special in a user or password is written as"
+                     " %%40 (@), %%2F (/), %%3A (:), %%25 (%%)");
         return ERR_BAD;
     }
     const char *address = option_of(options, "hostaddr");

@@ -12,9 +12,12 @@
 #include "base/err.h"
 #include "base/times.h"
 
+#include <stdatomic.h>
+
 struct pg;
 
-/* ERR_BAD: no such URL, a name instead of an address, no address at all, a port or sslmode that is none. */
+/* ERR_BAD: no such URL, a name instead of an address, no address at all, a port or sslmode that is none. note quotes
+ * nothing of it: any part may be of a password. */
 MUST_CHECK err pg_url_check(const char *url, struct err_note *note);
 
 struct pg_opts {

@@ -71,7 +71,7 @@ struct queue_pg_opts {
     int64_t write_timeout_ms;
     bool later;             /* does not wait for the first connection: ask queue_pg_opened */
 };
-/* ERR_BAD: no URL that can be used; note names what is wrong with it, not the URL, which may hold a password. */
+/* ERR_BAD: no URL that can be used; note says what is wrong with it and quotes nothing: a password may be anywhere. */
 MUST_CHECK err queue_pg_url_check(const char *url, struct err_note *note);
 /* ERR_BAD: the URL, the deployment, a database of another one, tables of another version; ERR_DENIED: the user. */
 MUST_CHECK err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note);

@@ -72,11 +72,11 @@ err options_finish_stores(struct options *o, struct options_from from, struct er
             return option_fail(from, name, note, "more than %d stores", CONFIG_STORES_MAX);
         struct config_store *s = &q->stores[q->stores_count];
         const char *wrong = parse_store(o, entry, s);
-        if (wrong != NULL)
-            return option_fail(from, name, note, "\"%.*s\" %s", STR_ARG(str_take(entry, 60)), wrong);
+        if (wrong != NULL) /* by its place: it may be of a URL, and that of a password */
+            return option_fail(from, name, note, "store %u %s", q->stores_count + 1, wrong);
         struct err_note why;
         if (s->url != NULL && queue_pg_url_check(s->url, &why) != ERR_OK)
-            return option_fail(from, name, note, "%s: %.*s", s->name, STR_ARG(str_trim(str_of(why.text))));
+            return option_fail(from, name, note, "%s: %s", s->name, why.text);
         for (unsigned i = 0; i < q->stores_count; i++)
             if (strcmp(q->stores[i].name, s->name) == 0)
                 return option_fail(from, name, note, "%s is there twice", s->name);

@@ -11,6 +11,12 @@
 
 enum { SHOWN_BYTES_MAX = 60, SHOWN_PATH_BYTES_MAX = 100 };
 
+/* What may be shown of what somebody wrote: of a URL the scheme, a password may be anywhere behind it. */
+static str shown_of(str text)
+{
+    return str_take(str_take(text, str_find_str(text, STR("://"))), SHOWN_BYTES_MAX);
+}
+
 err option_fail(struct options_from from, str name, struct err_note *note, const char *format, ...)
 {
     char why[ERR_NOTE_BYTES], line[16] = "";
@@ -24,7 +30,7 @@ err option_fail(struct options_from from, str name, struct err_note *note, const
         file = str_skip(file, file.n - SHOWN_PATH_BYTES_MAX);
     if (from.line > 0)
         (void)snprintf(line, sizeof line, ":%u", from.line); /* always fits */
-    str shown = str_take(name, SHOWN_BYTES_MAX);
+    str shown = shown_of(name);
     err_note_set(note, "%s%.*s%s: %.*s%s%s", cut, STR_ARG(file), line, STR_ARG(shown), shown.n > 0 ? ": " : "", why);
     if (note != NULL)
         for (char *p = note->text; *p != '\0'; p++)
@@ -35,8 +41,7 @@ err option_fail(struct options_from from, str name, struct err_note *note, const
 
 static err fail_value(const struct option_value *v, struct err_note *note, const char *what)
 {
-    str shown = str_take(v->text, SHOWN_BYTES_MAX);
-    return option_fail(v->from, v->name, note, "\"%.*s\" %s", STR_ARG(shown), what);
+    return option_fail(v->from, v->name, note, "\"%.*s\" %s", STR_ARG(shown_of(v->text)), what);
 }
 
 const struct option *option_find(const struct option *rows, str name)
@@ -79,7 +84,7 @@ static err put_limited(const struct option_value *v, uint64_t number, uint64_t u
         char least[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES];
         format_limit(r, r->min, least);
         format_limit(r, r->max, most);
-        str shown = str_take(v->text, SHOWN_BYTES_MAX);
+        str shown = shown_of(v->text);
         return option_fail(v->from, v->name, note, "\"%.*s\" is not within %s to %s", STR_ARG(shown), least, most);
     }
     put_number(v, number / unit);
@@ -122,7 +127,7 @@ static err store_choice(const struct option_value *v, struct err_note *note)
         int more = snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", v->row->choices[i]);
         n += (size_t)more < sizeof names - n ? (size_t)more : 0;
     }
-    str shown = str_take(v->text, SHOWN_BYTES_MAX);
+    str shown = shown_of(v->text);
     return option_fail(v->from, v->name, note, "\"%.*s\" is none of: %s", STR_ARG(shown), names);
 }
 
@@ -172,7 +177,7 @@ static err store_names(struct options *o, const struct option_value *v, struct e
         str one = str_trim(str_split(&rest, ','));
         if (!config_content_is_plain(one))
             return option_fail(v->from, v->name, note, "\"%.*s\" is no name of a content",
-                               STR_ARG(str_take(one, SHOWN_BYTES_MAX)));
+                               STR_ARG(shown_of(one)));
         if (config_content_is_reserved(one))
             return option_fail(v->from, v->name, note, "\"%.*s\" is a reserved name", STR_ARG(one));
         for (unsigned i = 0; i < count; i++)
@@ -239,7 +244,7 @@ static err store_listens(struct options *o, const struct option_value *v, struct
             return option_fail(v->from, v->name, note, "more than %d addresses", CONFIG_LISTENS_MAX - 1);
         if (!option_parse_listen(o, one, &parsed[count]))
             return option_fail(v->from, v->name, note, "\"%.*s\" is no numeric ADDR:PORT or [ADDR]:PORT",
-                               STR_ARG(str_take(one, SHOWN_BYTES_MAX)));
+                               STR_ARG(shown_of(one)));
         count++;
     } while (rest.n > 0);
     memcpy(o->config.listens, parsed, count * sizeof parsed[0]);

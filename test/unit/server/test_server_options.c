@@ -272,22 +272,77 @@ static void wrong_stores_and_lists_are_named(void **state)
 {
     (void)fresh(state);
     yaml_wrong("queue:\n  stores: [ { name: b, kind: postgres, url: \"postgresql://u:secret@localhost/q\" } ]\n",
-               "f.yaml:2: queue.stores: b: the PostgreSQL URL names the host 'localhost': only numeric addresses can"
-               " be used, such as 127.0.0.1");
+               "f.yaml:2: queue.stores: b: the PostgreSQL URL names a host: only numeric addresses can be used, such as"
+               " 127.0.0.1");
     yaml_wrong("queue: { stores: \"b=postgresql://\" }\n",
                "f.yaml:1: queue.stores: b: the PostgreSQL URL names no address");
     yaml_wrong("queue: { stores: \"b=postgresql://u:secret@127.0.0.1:notaport/q\" }\n",
-               "f.yaml:1: queue.stores: b: the PostgreSQL URL has a port that is none: 'notaport'");
+               "f.yaml:1: queue.stores: b: the PostgreSQL URL has a port that is none");
     yaml_wrong("queue: { stores: \"b=postgresql://127.0.0.1:65536/q\" }\n",
-               "f.yaml:1: queue.stores: b: the PostgreSQL URL has a port that is none: '65536'");
+               "f.yaml:1: queue.stores: b: the PostgreSQL URL has a port that is none");
     yaml_wrong("queue: { stores: \"b=postgresql://127.0.0.1/q?sslmode=bogus\" }\n",
-               "f.yaml:1: queue.stores: b: the PostgreSQL URL has an sslmode that is none: 'bogus'");
+               "f.yaml:1: queue.stores: b: the PostgreSQL URL has an sslmode that is none");
     yaml_fine(*state, "queue: { stores: \"b=postgresql://127.0.0.1:5433/q?sslmode=disable\" }\n");
     (void)finished(*state);
     yaml_wrong("lists:\n  r: { size: 3 }\n",
                "f.yaml:2: lists.r.generator: the list wants a generator: an http or https URL without a query");
     yaml_wrong("lists:\n  r: { generator: \"http://h/x\", params: \"a, a\" }\n",
                "f.yaml:2: lists.r.params: has a name twice");
+}
+
+/* Wherever a mistake in writing it puts the password, which is "secret" or has it inside. */
+static void no_message_shows_a_password(void **state)
+{
+    static const char *const stores[] = {
+        "b=postgresql://u:se%zzsecret@127.0.0.1/q", "b=postgresql://u:secret@[::1/q",
+        "b=postgresql://u:p@secret@127.0.0.1/q", "b=postgresql://u:p@secret,x@127.0.0.1/q",
+        "b=postgresql://u:secret/x@127.0.0.1/q", "b=postgresql://u:p/secret@127.0.0.1/q",
+        "b=postgresql://u:p/secret@h/q?hostaddr=127.0.0.1", "b=postgresql://u:1/secret@h/q?hostaddr=127.0.0.1",
+        "b=postgresql://u:secret/x@h/q?hostaddr=127.0.0.1", "b=postgresql://u:p@secret@127.0.0.1/q?hostaddr=127.0.0.1",
+        "b=postgresql://u:p?w@secret@h?hostaddr=127.0.0.1", "b=postgresql://u:secret@localhost/q",
+        "b=postgresql://u:p?a/secret@127.0.0.1/q", "b=postgresql://secret:1:2@127.0.0.1:secret/q",
+        "b=postgresql://127.0.0.1/q?sslmode=secret", "b=postgresql://127.0.0.1/q?secret",
+        "postgresql://u:secret@127.0.0.1/q", "b=postgresql://127.0.0.1/q?password=p&secret=x&y",
+        "B=postgresql://u:secret@127.0.0.1/q", "b*x=postgresql://u:secret@127.0.0.1/q",
+        "b=postgresql:/u:secret@127.0.0.1/../q", "b=http://u:secret@127.0.0.1/q",
+        "postgresql://u:secret@127.0.0.1/q?sslmode=disable", "u:secret@127.0.0.1",
+        "b=postgresql://u:p,secret@127.0.0.1/q",
+        "b=postgresql://127.0.0.1/q?password=p,secret", "b=postgresql://127.0.0.1/q?password=p,a secret=x",
+    };
+    (void)fresh(state);
+    for (size_t i = 0; i < COUNT_OF(stores); i++) {
+        struct options *o = options_new();
+        struct err_note note = { .text = "" };
+        err why = options_set(o, STR("queue.stores"), str_of(stores[i]), from_test, &note);
+        if (why == ERR_OK)
+            why = options_finish(o, &note);
+        if (why != ERR_OK && strstr(note.text, "secret") != NULL)
+            fail_msg("%s: %s", stores[i], note.text);
+        if (why == ERR_OK && strstr(stores[i], "postgresql:/u") == NULL) /* one slash: it is a path */
+            fail_msg("%s is taken", stores[i]);
+        options_free(&o);
+    }
+    static const char *const arguments[] = { "queue.stores:b:postgresql://u:secret@127.0.0.1/q",
+                                             "postgresql://u:secret@127.0.0.1/q?sslmode=disable",
+                                             "postgresql://u:secret=x@127.0.0.1/q",
+                                             "listen=postgresql://u:secret@127.0.0.1/q",
+                                             "queue.affinity=b=postgresql://u:secret@127.0.0.1/q" };
+    struct err_note note = { .text = "" };
+    for (size_t i = 0; i < COUNT_OF(arguments); i++) {
+        struct options *o = options_new();
+        char text[128];
+        assert_true(str_to_cstr(str_of(arguments[i]), text, sizeof text));
+        char *argv[] = { (char[]){ "--set" }, text };
+        assert_int_equal(options_arguments(o, COUNT_OF(argv), argv, &note), ERR_BAD);
+        if (strstr(note.text, "secret") != NULL)
+            fail_msg("%s: %s", arguments[i], note.text);
+        options_free(&o);
+    }
+    struct options *o = options_new();
+    yaml_fine(o, "queue: { stores: [ { name: b, kind: postgres, url: \"postgresql://u:p@secret@127.0.0.1/q\" } ] }\n");
+    assert_int_equal(options_finish(o, &note), ERR_BAD);
+    assert_null(strstr(note.text, "secret"));
+    options_free(&o);
 }
 
 static void contradictions_are_refused(void **state)
@@ -498,6 +553,7 @@ int main(void)
         cmocka_unit_test_teardown(a_wrong_file_is_one_line_with_file_line_and_option, tear_down),
         cmocka_unit_test_teardown(wrong_domains_and_buckets_are_named, tear_down),
         cmocka_unit_test_teardown(wrong_stores_and_lists_are_named, tear_down),
+        cmocka_unit_test_teardown(no_message_shows_a_password, tear_down),
         cmocka_unit_test_teardown(contradictions_are_refused, tear_down),
         cmocka_unit_test_teardown(an_open_server_stays_on_loopback, tear_down),
         cmocka_unit_test_teardown(test_hooks_are_a_flag_on_loopback, tear_down),
