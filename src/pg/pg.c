@@ -1,7 +1,7 @@
 /* pg.c - connecting, and running a list of statements.
  *
  * Invariants
- *  1. Every wait ends at its deadline; after one that was missed the connection is broken.
+ *  1. Every wait ends at its deadline, or when *ended is set; after one that was missed the connection is broken.
  *  2. An outcome is definite only when the server said so: the commit is known by an answer for each statement and
  *     one for the list's end, a failure by an error of one of its statements or of the commit. The end of the
  *     connection after all statements were answered, with or without a word, says nothing. */
@@ -20,10 +20,11 @@ struct pg {
     uint32_t magic;
     PGconn *conn;
     struct clock *clock;
+    const atomic_bool *ended;
     bool broken;
 };
 #define PG_MAGIC 0x9c0117ecu
-enum { ADDRESS_BYTES_MAX = 64, OPTIONS_BYTES_MAX = 512, KEEPALIVE_S = 5 };
+enum { ADDRESS_BYTES_MAX = 64, OPTIONS_BYTES_MAX = 512, KEEPALIVE_S = 5, ENDED_LOOK_MS = 100 };
 
 /* ---- addresses ---- */
 
@@ -121,7 +122,7 @@ err pg_url_check(const char *url, struct err_note *note)
 
 /* ---- connecting ---- */
 
-/* Waits for events until the deadline. ERR_TIMEOUT. */
+/* Waits for events until the deadline, or the end. ERR_TIMEOUT. */
 static err socket_wait(struct pg *c, short events, mono deadline)
 {
     struct pollfd p = { .fd = PQsocket(c->conn), .events = events };
@@ -129,8 +130,10 @@ static err socket_wait(struct pg *c, short events, mono deadline)
         int64_t left_ns = deadline.ns - clock_mono(c->clock).ns;
         if (left_ns <= 0)
             return ERR_TIMEOUT;
-        int64_t ms = left_ns / NS_PER_MS + 1;
-        int n = poll(&p, 1, ms > INT32_MAX ? INT32_MAX : (int)ms);
+        if (c->ended != NULL && atomic_load(c->ended))
+            return ERR_TIMEOUT;
+        int64_t ms = left_ns / NS_PER_MS + 1, most = c->ended == NULL ? INT32_MAX : ENDED_LOOK_MS;
+        int n = poll(&p, 1, (int)(ms > most ? most : ms));
         if (n > 0)
             return ERR_OK;
     }
@@ -191,7 +194,8 @@ err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct e
         return why;
     struct pg *c = calloc(1, sizeof(*c));
     INVARIANT(c != NULL);
-    *c = (struct pg){ .magic = PG_MAGIC, .conn = connect_start(opts), .clock = opts->clock };
+    *c = (struct pg){ .magic = PG_MAGIC, .conn = connect_start(opts), .clock = opts->clock,
+                      .ended = opts->ended };
     INVARIANT(c->conn != NULL);
     why = connect_wait(c, deadline, note);
     if (why == ERR_OK && (PQsetnonblocking(c->conn, 1) != 0 || PQenterPipelineMode(c->conn) != 1)) {

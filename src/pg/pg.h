@@ -25,6 +25,7 @@ struct pg_opts {
     const char *application;      /* shown in pg_stat_activity */
     const char *settings;         /* more of the session's, as "-c name=value ..."; NULL: none */
     struct clock *clock;
+    const atomic_bool *ended;     /* outlives the connection; once set every wait is over, soon; NULL: never */
     int64_t statement_timeout_ms; /* the server gives a statement up, and a lock */
 };
 /* Owner: caller, pg_close. ERR_BAD, ERR_TIMEOUT, ERR_DENIED (user or password), ERR_UNAVAILABLE. */

@@ -56,7 +56,8 @@ MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, cons
  * One owner by epoch; another process gets a partition from own only when the owner's connection has gone,
  * ERR_UNAVAILABLE until then. own of several may have taken some when it fails: own them again. Writes are sent by jobs
  * of the pool, so close while the loop runs; a pool thread waits at most write_timeout_ms for one. A server that is
- * away when this is called is no error: the store is unavailable until recover. */
+ * away when this is called is no error: the store is unavailable until recover. A first connection that is not over
+ * (later) is given up by close, which need not wait for it. */
 
 /* Threads of the pool that one of them holds at most while it does not answer: it reads on three, writes on one, is
  * probed or recovered on one, drops partitions on one. A pool that has so many more for each of them is left to the

@@ -33,6 +33,7 @@ err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
         .application = s->name,
         .settings = SETTINGS,
         .clock = s->clock,
+        .ended = &s->ended,
         .statement_timeout_ms = s->timeout_ms,
     };
     return pg_open(&opts, store_pg_deadline(s), out, note);
@@ -465,6 +466,7 @@ static void store_pg_close(struct queue_store **qp)
     struct store_pg *s = store_pg_of(*qp);
     *qp = NULL;
     pthread_mutex_lock(&s->lock);
+    atomic_store(&s->ended, s->opening); /* nobody else uses it then; what writes is let end */
     wait_idle(s);
     pthread_mutex_unlock(&s->lock);
     readers_close(s);

@@ -27,6 +27,7 @@
 #include "queue/store_open.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum {
     PG_READERS = 3,
@@ -60,6 +61,7 @@ struct store_pg {
     bool running;                  /* the job is on its way, or at work */
     bool failed;                   /* nothing is sent until recover */
     bool opening;                  /* the first connection is being made; failed as long */
+    atomic_bool ended;             /* close came before it was made: it is given up */
     err opened;                    /* what came of it, and why */
     struct err_note opened_note;
     uint64_t missed;               /* times a reader's connection broke, or could not be had */

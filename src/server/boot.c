@@ -49,23 +49,22 @@ static void engine_failed(void *ctx, const char *what)
     _exit(SERVER_FAILED);
 }
 
-/* Those that serve.c hears of when the server runs: until then they wait, on all threads that begin from here on. What
- * comes while the log is replayed, which takes as long as it takes, ends the process by the signal: nothing is lost. */
-static void signals_hold(int how)
+/* Threads that begin from here on have it too: a reload that is asked for waits until serve.c hears of it. What asks us
+ * to end does so, by the signal, but where boot_queue.c listens: the replay of logs takes as long as it takes, and
+ * nothing is lost. */
+static void reload_hold(int how)
 {
     sigset_t set;
     INVARIANT(sigemptyset(&set) == 0);
-    INVARIANT(sigaddset(&set, SIGTERM) == 0);
-    INVARIANT(sigaddset(&set, SIGINT) == 0);
     INVARIANT(sigaddset(&set, SIGHUP) == 0);
     INVARIANT(pthread_sigmask(how, &set, NULL) == 0);
 }
 
 /* Loop thread, when it runs: serve.c hears by now. */
-static void signals_let(void *ctx)
+static void reload_let(void *ctx)
 {
     (void)ctx; /* the process's */
-    signals_hold(SIG_UNBLOCK);
+    reload_hold(SIG_UNBLOCK);
 }
 
 static err open_engine(struct server *s, enum server_exit *status, struct err_note *note)
@@ -81,7 +80,6 @@ static err open_engine(struct server *s, enum server_exit *status, struct err_no
         return why;
     }
     sysclock_start(s->app.sysclock, greatest);
-    signals_hold(SIG_BLOCK);
     engine_on_failure(s->app.engine, engine_failed, s);
     why = engine_start(s->app.engine, s->app.clock, note);
     *status = server_exit_of(why);
@@ -249,6 +247,7 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     *s = (struct server){ .config = config, .app = { .config = config } };
     (void)umask(0077); /* returns the old one; it never fails */
     err_note_set(note, "no reason was given");
+    reload_hold(SIG_BLOCK);
     open_clock(s);
     err why = open_engine(s, status, note);
     if (why == ERR_OK)
@@ -268,7 +267,7 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     if (why != ERR_OK)
         server_unboot(s);
     else
-        loop_post(s->app.loop, signals_let, NULL);
+        loop_post(s->app.loop, reload_let, NULL);
     return why;
 }
 

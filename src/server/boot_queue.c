@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,32 @@ unsigned server_pool_threads(const struct config *c)
 
 /* ---- the first connections to PostgreSQL: all at once, while the loop runs ---- */
 
+/* The process's, as signals are: set by one that asks us to end. */
+static atomic_bool asked_to_end;
+
+static void end_asked(int signal_number)
+{
+    (void)signal_number; /* any of them */
+    atomic_store(&asked_to_end, true);
+}
+
+struct handlers { struct sigaction term, interrupt; };
+
+/* Until handlers_restore; before and after such a signal ends the process, unless serve.c hears of it. */
+static void handlers_set(struct handlers *before)
+{
+    struct sigaction action = { .sa_handler = end_asked, .sa_flags = SA_RESTART };
+    INVARIANT(sigfillset(&action.sa_mask) == 0);
+    INVARIANT(sigaction(SIGTERM, &action, &before->term) == 0);
+    INVARIANT(sigaction(SIGINT, &action, &before->interrupt) == 0);
+}
+
+static void handlers_restore(const struct handlers *before)
+{
+    INVARIANT(sigaction(SIGTERM, &before->term, NULL) == 0);
+    INVARIANT(sigaction(SIGINT, &before->interrupt, NULL) == 0);
+}
+
 struct opening { struct server *s; mono deadline; };
 
 static bool is_pg(const struct server *s, unsigned i)
@@ -119,17 +146,10 @@ static bool is_pg(const struct server *s, unsigned i)
     return i < s->config->queue.stores_count && s->config->queue.stores[i].url != NULL;
 }
 
-/* Has somebody asked us to end? boot.c keeps such signals back until the server runs. */
-static bool is_signalled(void)
-{
-    sigset_t pending;
-    return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
-}
-
 static void opening_fired(void *ctx)
 {
     struct opening *o = ctx;
-    bool over = clock_mono(o->s->app.clock).ns >= o->deadline.ns || is_signalled();
+    bool over = clock_mono(o->s->app.clock).ns >= o->deadline.ns || atomic_load(&asked_to_end);
     unsigned opening = 0;
     for (unsigned i = 0; i < o->s->stores_count; i++)
         opening += is_pg(o->s, i) && queue_pg_opened(o->s->stores[i], NULL) == ERR_AGAIN;
@@ -156,6 +176,7 @@ static err stores_opened(struct server *s, struct err_note *note)
     return why;
 }
 
+/* ERR_SHUTDOWN: a signal asked us to end meanwhile. */
 static err stores_await(struct server *s, struct err_note *note)
 {
     bool any = false;
@@ -166,10 +187,16 @@ static err stores_await(struct server *s, struct err_note *note)
     struct opening o = { .s = s,
                          .deadline = mono_add_ms(clock_mono(s->app.clock), s->config->queue.write_timeout_ms) };
     struct loop_timer *timer = loop_timer_new(s->app.loop, opening_fired, &o);
+    struct handlers before;
+    handlers_set(&before);
     loop_timer_start(timer, 0, OPENING_POLL_MS);
     loop_run(s->app.loop);
     loop_timer_free(&timer);
-    return stores_opened(s, note);
+    handlers_restore(&before);
+    if (!atomic_load(&asked_to_end)) /* one that came later ended us */
+        return stores_opened(s, note);
+    err_note_set(note, "asked to end before the server ran");
+    return ERR_SHUTDOWN;
 }
 
 static err stores_open(struct server *s, struct err_note *note)
@@ -233,7 +260,7 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
         read_boot(opts.boot);
         why = queues_new(&opts, &s->app.queues, note);
     }
-    *status = server_exit_of(why);
+    *status = why == ERR_SHUTDOWN ? SERVER_FINE : server_exit_of(why);
     return why;
 }
 

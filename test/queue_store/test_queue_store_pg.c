@@ -8,13 +8,16 @@
 #include "loop/sysclock.h"
 #include "pg/pg.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -517,6 +520,34 @@ static void a_held_snapshot_makes_no_write_read_more(void **state)
     pg_close(&c);
 }
 
+/* One that takes the connection and says nothing. */
+static void a_first_connection_that_is_not_over_is_given_up_by_close(void **state)
+{
+    struct fixture *f = *state;
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    char url[64];
+    (void)snprintf(url, sizeof(url), "postgresql://u@127.0.0.1:%u/q", ntohs(at.sin_port));
+    struct clock *clock = sysclock_clock(f->sysclock);
+    struct queue_pg_opts opts = { .name = "p", .url = url, .deployment = "test", .loop = f->loop, .clock = clock,
+                                  .write_timeout_ms = WRITE_TIMEOUT_MS, .later = true };
+    struct queue_store *s = NULL;
+    struct err_note note = { .text = "" };
+    mono began = clock_mono(clock);
+    assert_int_equal(queue_pg_open(&opts, &s, &note), ERR_OK);
+    int client = accept(listener, NULL, NULL);
+    assert_true(client >= 0);
+    assert_int_equal(queue_pg_opened(s, &note), ERR_AGAIN);
+    s->ops->close(&s);
+    assert_true(clock_mono(clock).ns - began.ns < WRITE_TIMEOUT_MS * NS_PER_MS);
+    assert_int_equal(close(client), 0);
+    assert_int_equal(close(listener), 0);
+}
+
 static void names_are_refused(void **state)
 {
     (void)state;
@@ -549,6 +580,7 @@ int main(void)
         cmocka_unit_test(a_killed_server_leaves_writes_whole),
         cmocka_unit_test(a_stopped_server_is_given_up_in_time),
         cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),
+        cmocka_unit_test(a_first_connection_that_is_not_over_is_given_up_by_close),
         cmocka_unit_test(a_database_of_another_deployment_is_refused),
         cmocka_unit_test(names_of_deployments_have_limits),
         cmocka_unit_test(who_waits_for_a_connection_waits_for_one_deadline),
