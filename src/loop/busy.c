@@ -23,7 +23,7 @@ int64_t busy_waited_ns(str text)
     uint64_t ran, waited;
     str rest = str_take(text, str_find(text, '\n')), first = str_split(&rest, ' '), second = str_split(&rest, ' ');
     if (!str_to_u64(first, &ran) || !str_to_u64(second, &waited) || waited > INT64_MAX)
-        return 0;
+        return -1;
     return (int64_t)waited;
 }
 
@@ -49,10 +49,10 @@ static int64_t waited_read(void)
     char text[WAITED_BYTES_MAX];
     int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return -1;
     ssize_t n = read(fd, text, sizeof text);
     (void)close(fd); /* nothing was written */
-    return n <= 0 ? 0 : busy_waited_ns((str){ .p = text, .n = (size_t)n });
+    return n <= 0 ? -1 : busy_waited_ns((str){ .p = text, .n = (size_t)n });
 }
 
 struct idle {
@@ -115,10 +115,16 @@ static int64_t percent_of(int64_t part_ns, int64_t took_ns)
     return part_ns <= 0 ? 0 : part_ns * 100 / took_ns;
 }
 
+/* Of a figure in this window: none when it is not known what it was at its begin or end. */
+static int64_t difference(int64_t before, int64_t now)
+{
+    return before >= 0 && now >= 0 ? now - before : 0;
+}
+
 static int64_t worked_percent(const struct busy_sample *before, const struct busy_sample *s)
 {
     int64_t took = s->at.ns - before->at.ns;
-    return percent_of(s->ran_ns - before->ran_ns + s->waited_ns - before->waited_ns, took);
+    return percent_of(s->ran_ns - before->ran_ns + difference(before->waited_ns, s->waited_ns), took);
 }
 
 bool busy_is_restless(const struct busy *b, const struct busy_sample *s)
@@ -134,9 +140,9 @@ bool busy_add(struct busy *b, const struct busy_sample *s)
     b->last = *s;
     if (before.at.ns == 0 || took <= 0)
         return false;
-    int64_t idle_ms = s->idle_ms >= 0 && before.idle_ms >= 0 ? s->idle_ms - before.idle_ms : 0;
+    int64_t idle_ms = difference(before.idle_ms, s->idle_ms);
     bool spare = b->blind || percent_of(idle_ms * NS_PER_MS, took) >= BUSY_SPARE_PERCENT;
-    bool waited = percent_of(s->waited_ns - before.waited_ns, took) >= BUSY_WAITED_PERCENT;
+    bool waited = percent_of(difference(before.waited_ns, s->waited_ns), took) >= BUSY_WAITED_PERCENT;
     b->waited_windows = waited ? b->waited_windows + 1 : 0;
     bool full = restless && (spare || b->waited_windows >= BUSY_WAITED_WINDOWS);
     atomic_store(&b->percent, (unsigned)worked_percent(&before, s));

@@ -23,7 +23,7 @@ enum {
     BUSY_WAITED_WINDOWS = 5      /* what lasts shorter is not worth a second thread, which stays at work */
 };
 
-/* Since some moment. waited_ns 0: not known. idle_ms: of all processors the thread may use; -1: not known. */
+/* Since some moment. idle_ms: of all processors the thread may use. waited_ns, idle_ms -1: not known. */
 struct busy_sample { mono at; int64_t ran_ns, waited_ns, idle_ms; };
 struct busy {                         /* zeroed before the first use */
     struct busy_sample last;
@@ -44,7 +44,7 @@ bool busy_is_restless(const struct busy *b, const struct busy_sample *s);
 unsigned busy_percent(const struct busy *b, mono now);
 bool busy_full(const struct busy *b, mono now);
 
-/* "RAN WAITED TIMES" in ns, as /proc/thread-self/schedstat has it, to WAITED; 0: it is not that. Pure. */
+/* "RAN WAITED TIMES" in ns, as /proc/thread-self/schedstat has it, to WAITED; -1: it is not that. Pure. */
 int64_t busy_waited_ns(str text);
 /* "cpuN USER NICE SYSTEM IDLE IOWAIT ..." in ticks, as in /proc/stat, to N and IDLE + IOWAIT. False: it is not that
  * (the first line, "cpu ", is of all). Pure. */
