@@ -27,7 +27,7 @@ def wait_until(condition, what, timeout=DEADLINE_S, pause=0.02):
     until = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > until:
-            raise RuntimeError(f'not within {timeout} s: {what}')
+            raise RuntimeError(f'not within {timeout} s: {what() if callable(what) else what}')
         time.sleep(pause)
 
 
@@ -57,7 +57,7 @@ class Cluster:
         self.url = f'postgresql://owner@127.0.0.1:{self.port}/postgres'
         self.options = [word for option in options for word in ('-c', option)]
         self.log = open(log, 'ab')
-        self.process = None
+        self.process, self.exit_code = None, None     # that of one that began and ended by itself
         try:
             subprocess.run([*self.user, self.bin / 'initdb', '-D', self.folder / 'data', '-U', 'owner', '-A', 'trust',
                             '-E', 'UTF8', '--locale=C', '--no-sync'], check=True, stdout=self.log, stderr=self.log, cwd=self.folder)
@@ -74,8 +74,9 @@ class Cluster:
 
     def start(self):
         """Returns when it takes connections."""
+        self.exit_code = None
         self._begin()
-        wait_until(self._is_ready, 'PostgreSQL answers')
+        wait_until(self._is_ready, lambda: f'PostgreSQL answers; it last ended with exit code {self.exit_code}')
 
     def _begin(self):
         self.process = subprocess.Popen([*self.user, self.bin / 'postgres', '-D', self.folder / 'data', '-h',
@@ -90,6 +91,7 @@ class Cluster:
 
     def _is_ready(self):
         if self.process.poll() is not None:     # refused: a child of the one that was killed has its memory yet
+            self.exit_code = self.process.returncode
             self._begin()
         return subprocess.run([self.bin / 'pg_isready', '-q', '-h', '127.0.0.1', '-p', str(self.port)],
                               check=False).returncode == 0

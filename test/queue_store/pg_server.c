@@ -101,10 +101,12 @@ void pg_server_start(struct pg_server *s)
                      "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB", NULL };
     s->pid = spawn(s, argv);
     mono deadline = mono_add_ms(clock_mono(s->clock), START_MS_MAX);
+    int status = 0; /* of the one that ended last */
     while (!answers(s)) {
-        assert_true(clock_mono(s->clock).ns < deadline.ns);
+        if (clock_mono(s->clock).ns >= deadline.ns)
+            fail_msg("PostgreSQL does not answer; it ended with exit code %d: %s/log", WEXITSTATUS(status), s->dir);
         wait_a_bit();
-        if (waitpid(s->pid, NULL, WNOHANG) != 0) /* refused: a child of the one that was killed has its memory yet */
+        if (waitpid(s->pid, &status, WNOHANG) != 0) /* refused: a child of the one that was killed has its memory yet */
             s->pid = spawn(s, argv);
     }
 }
