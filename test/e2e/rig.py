@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / 'test/scene'), str(ROOT / 'tools/wiki')]
 sys.dont_write_bytecode = True
-from harness import Server           # noqa: E402  pylint: disable=wrong-import-position
+from harness import Server, wait_until   # noqa: E402  pylint: disable=wrong-import-position
 from wiki import DOMAIN, Wiki, free_port   # noqa: E402  pylint: disable=wrong-import-position
 
 PAGES = int(os.environ.get('WIKI_PAGES', '24'))
@@ -61,11 +61,15 @@ class Wired:
         """A title no page has, in a wiki that is used again, too."""
         return f'{name} {time.time_ns()}'
 
-    def asked(self, pattern):
-        """What pattern finds in the requests that the wiki's own web server answered since this began."""
-        with open(self.wiki / 'log/access.log', encoding='utf-8', errors='replace') as log:
-            log.seek(self._log_from)
-            return re.findall(pattern, log.read())
+    def asked(self, pattern, least=1):
+        """What pattern finds in the requests that the wiki's own web server answered since this began: so many at least,
+        which it writes down some time after it answered."""
+        def found():
+            with open(self.wiki / 'log/access.log', encoding='utf-8', errors='replace') as log:
+                log.seek(self._log_from)
+                got = re.findall(pattern, log.read())
+            return got if len(got) >= least else None
+        return wait_until(found, f'{least} of {pattern} in the log of the wiki')
 
     def get(self, path, headers=None):
         """A GET of a path below the domain's /v1."""

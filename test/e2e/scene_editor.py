@@ -116,7 +116,7 @@ def two_revisions_are_compared_as_they_look(binary):
         new = wiki.edit('Compared', (TEXT % 'Note|x').replace('The last', 'The very last'))
         removed, inserted = editor.compare('Compared', old, new)
         eq((removed, inserted), ([], ['very']))
-        asked = wired.asked(r'"GET /api/rest_v1/page/html/Compared/(\d+)\?\S* HTTP/1.1" 200')
+        asked = wired.asked(r'"GET /api/rest_v1/page/html/Compared/(\d+)\?\S* HTTP/1.1" 200', least=2)
         eq(sorted(map(int, asked)), [old, new])
 
 
