@@ -7,10 +7,11 @@
  *   interval     the same among those whose versions are of the same interval of time, counted from 1970
  *   latest_hash  in a partition what comes first in the order of the index stays: rows with another first range
  *                attribute are deleted, of the others the newest version stays and the rest expire after grace_ttl
- * The version is the last range attribute, a timeuuid, descending. Decided in the update of the put, over rows that are
- * alive. A put changes TABLE_TRIM_ROWS at most, besides the one written, and looks at those that count, `count` of them,
- * and at a few that do not. What it cannot finish so it leaves to the upkeep (trim_upkeep.c): until then rows are there that will fall out, and
- * none falls out that stays. After a migration the upkeep goes through what is stored, table by table.
+ * The version is the last range attribute, a timeuuid, descending. Decided in the update of the put, over rows that
+ * are alive. A put changes TABLE_TRIM_ROWS at most, besides the one written, and looks at those that count, `count` of
+ * them, and at a few that do not. What it cannot finish so it leaves to the upkeep (trim_upkeep.c): until then rows are
+ * there that will fall out, and none falls out that stays. After a migration the upkeep goes through what is stored,
+ * table by table.
  *   An end that a policy made is taken back when the row is among the newest again: after a delete, or a migration. Its
  * expiry entry (row.h) knows the row's own. A row that ends by itself no later than one that falls out now would is not
  * counted, so that it takes no other with it.
@@ -42,7 +43,8 @@ enum { TRIM_BACK_WRITES_MAX = 2 * (3 * TABLE_KEEP_MAX + 1) }; /* of two groups, 
 MUST_CHECK err trim_deleted(struct engine_txn *t, const struct schema *s, str first, str last);
 
 /* Sees to stored rows of a table from key on, of one group, and moves key behind them. over: there are no more before
- * until. May pass looks_max by the rows of a group that stay, by looks_max that do not count and looks_max that fall. */
+ * until. May pass looks_max by the rows of a group that stay, by looks_max that do not count and by looks_max that
+ * fall. */
 struct trim_stored { struct key_buf key; unsigned looks_max, looks; bool over; };
 MUST_CHECK err trim_stored(struct engine_txn *t, const struct schema *s, str until, struct trim_stored *at);
 
