@@ -5,6 +5,7 @@ Every step builds in build-test/STEP (or TEST_BUILDS/STEP). A cmocka program cou
 fails as one failure. Prints what failed as it goes, the end of each failure once more at the end, and
 `N passed, N failed` as its last line.
 """
+import concurrent.futures
 import fcntl
 import json
 import os
@@ -139,22 +140,19 @@ def step_tsan(counts):
                    counts, {'CC': 'gcc'})
 
 
-def fuzz_one(program, counts):
-    """A short run over a copy of the seeds; a crash keeps its input in build-test/fuzz/artifacts."""
+def fuzz_one(program, artifacts):
+    """A short run over a copy of the seeds: (its name, whether it went well, what it said)."""
     name = program.name.removeprefix('fuzz_')
-    artifacts = BUILDS / 'fuzz' / 'artifacts'
-    artifacts.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as found:
         seeds = ROOT / 'test' / 'fuzz' / 'corpus' / name
         fine, output = run([program, f'-max_total_time={FUZZ_SECONDS}', f'-seed={FUZZ_SEED}', '-timeout=100', '-rss_limit_mb=2048',
                             f'-artifact_prefix={artifacts}/{name}-', found, *([seeds] if seeds.is_dir() else [])],
                            SANITIZER_ENV, timeout=FUZZ_SECONDS * 3 + 600)
-    counts.add(fine, not fine)
-    if not fine:
-        counts.tell(f'fuzz {name}', output)
+    return name, fine, output
 
 
 def step_fuzz(counts):
+    """A crash keeps its input in build-test/fuzz/artifacts."""
     sources = sorted((ROOT / 'test' / 'fuzz').glob('fuzz_*.c'))
     options = ['-Dfuzz=true', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Dc_args=-fsanitize=fuzzer-no-link']
     run(['meson', 'setup', '--reconfigure', BUILDS / 'fuzz', ROOT])      # a new target is seen at setup only
@@ -163,8 +161,14 @@ def step_fuzz(counts):
         counts.tell('fuzz: the build', broken)
         counts.add(0, 1)
         return
-    for source in sources:
-        fuzz_one(BUILDS / 'fuzz' / 'test' / 'fuzz' / source.stem, counts)
+    artifacts = BUILDS / 'fuzz' / 'artifacts'
+    artifacts.mkdir(exist_ok=True)
+    programs = [BUILDS / 'fuzz' / 'test' / 'fuzz' / source.stem for source in sources]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, fine, output in pool.map(lambda program: fuzz_one(program, artifacts), programs):
+            counts.add(fine, not fine)
+            if not fine:
+                counts.tell(f'fuzz {name}', output)
 
 
 def run_scenes(step, name, counts, *files):
