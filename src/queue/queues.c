@@ -385,26 +385,25 @@ static bool is_read(const struct queue *q, uint32_t partition)
     return true;
 }
 
-uint64_t queue_stores(struct queue *q, uint32_t partition)
+static uint64_t stores_of(struct queue *q, uint32_t partition, bool unread_alone)
 {
     uint64_t stores = 0;
     queue_enter(q);
     for (uint32_t i = 0; i < q->parts_count; i++)
-        if (partition == QUEUE_PARTS_ALL || partition == i)
+        if ((partition == QUEUE_PARTS_ALL || partition == i) && (!unread_alone || is_unread(q->parts[i])))
             stores |= UINT64_C(1) << q->parts[i]->store;
     queue_leave(q);
     return stores;
 }
 
+uint64_t queue_stores(struct queue *q, uint32_t partition)
+{
+    return stores_of(q, partition, false);
+}
+
 uint64_t queue_stores_unread(struct queue *q)
 {
-    uint64_t stores = 0;
-    queue_enter(q);
-    for (uint32_t i = 0; i < q->parts_count; i++)
-        if (is_unread(q->parts[i]))
-            stores |= UINT64_C(1) << q->parts[i]->store;
-    queue_leave(q);
-    return stores;
+    return stores_of(q, QUEUE_PARTS_ALL, true);
 }
 
 void queue_await_read(struct queue *q, uint32_t partition, mono deadline)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "history.h"
 #include "tabletest.h"
 
 #include <stdio.h>
@@ -22,14 +22,7 @@ static struct tabletest *const t = &tabletest;
     ",'revisionRetentionPolicy':{" policy "}}"
 #define LATEST "'type':'latest','count':1,'grace_ttl':100"
 
-enum { PUT_BYTES = 256, AT_2015 = 1427846400 };
-
-static const char *tid_at(int second, char text[TID_TEXT_BYTES + 1])
-{
-    store_time at = { .ns = (AT_2015 + (int64_t)second) * NS_PER_S };
-    tid_format(tid_make(tid_ticks(at), 7), text);
-    return text;
-}
+enum { PUT_BYTES = 256 };
 
 /* Versions first to last of a row, oldest first, each in its batch; more: behind the attributes. */
 static void put_versions(int r, int first, int last, const char *more)
@@ -202,71 +195,39 @@ static void what_is_left_of_a_group_goes_with_its_table_and_its_policy(void **st
 
 /* ---- random histories of one group, beside a reference that goes through all its rows ---- */
 
-enum { VERSIONS = 300, STEPS = 500, GRACE_S = 40 };
-/* Seconds; INT64_MAX: no end. own: what a row was put with, fall: what the policy made of it. */
-struct history {
-    struct rng rng;
-    bool there[VERSIONS];
-    int64_t own[VERSIONS], fall[VERSIONS], now;
-    int keep;
-};
-
-static int pick(struct history *h, unsigned below)
-{
-    return (int)rng_below(&h->rng, below);
-}
-
-static bool lives(const struct history *h, int version)
-{
-    return h->there[version] && h->now < h->own[version] && h->now < h->fall[version];
-}
-
-static void settle(struct history *h)
-{
-    int64_t end = h->now + GRACE_S;
-    for (int v = VERSIONS - 1, kept = 0; v >= 0; v--) {
-        if (!lives(h, v) || h->own[v] <= end)
-            continue;
-        if (kept++ < h->keep)
-            h->fall[v] = INT64_MAX;
-        else if (h->fall[v] > end)
-            h->fall[v] = end;
-    }
-}
+enum { VERSIONS = HISTORY_VERSIONS_MAX, STEPS = 500, GRACE_S = 40 };
 
 /* Mostly rows that end by themselves and are not counted. */
 static void random_put(struct history *h)
 {
-    int version = pick(h, VERSIONS), kind = pick(h, 100);
-    int ttl_s = kind < 94 ? GRACE_S - pick(h, 5) : kind < 97 ? GRACE_S + pick(h, 100) + 1 : 0;
+    int version = history_pick(h, VERSIONS), kind = history_pick(h, 100);
+    int ttl_s = kind < 94 ? GRACE_S - history_pick(h, 5) : kind < 97 ? GRACE_S + history_pick(h, 100) + 1 : 0;
     char more[32] = "";
     if (ttl_s > 0)
         (void)snprintf(more, sizeof more, ",'_ttl':%d", ttl_s);
     put_version(1, version, more);
-    h->there[version] = true;
-    h->own[version] = ttl_s > 0 ? h->now + ttl_s : INT64_MAX;
-    h->fall[version] = INT64_MAX;
-    settle(h);
+    history_put(h, version, ttl_s);
+    history_settle(h, 0, VERSIONS);
 }
 
 static void random_delete(struct history *h)
 {
-    int version = pick(h, VERSIONS);
+    int version = history_pick(h, VERSIONS);
     bool was = h->there[version]; /* else nothing is deleted, and nothing settled */
     for (int i = 0; i < VERSIONS && !was; i++) {
         version = (version + 1) % VERSIONS;
-        was = lives(h, version);
+        was = history_lives(h, version);
     }
     delete_version(1, version);
     if (!was)
         return;
     h->there[version] = false;
-    settle(h);
+    history_settle(h, 0, VERSIONS);
 }
 
 static void random_step(struct history *h)
 {
-    int what = pick(h, 100);
+    int what = history_pick(h, 100);
     if (what < 85) {
         random_put(h);
     } else if (what < 93) {
@@ -285,7 +246,7 @@ static void compare(const struct history *h, int step)
     size_t n = (size_t)snprintf(want, sizeof want, "[");
     for (int v = VERSIONS - 1; v >= 0; v--) {
         int64_t end = h->own[v] < h->fall[v] ? h->own[v] : h->fall[v];
-        if (!lives(h, v))
+        if (!history_lives(h, v))
             continue;
         n += (size_t)snprintf(want + n, sizeof want - n, "%s{'n':%d", n == 1 ? "" : ",", v);
         if (end != INT64_MAX)
@@ -301,15 +262,14 @@ static void compare(const struct history *h, int step)
 static void random_run(int keep, uint64_t seed)
 {
     char json[1024];
-    struct history h = { .keep = keep };
+    struct history h = { .keep = keep, .grace_s = GRACE_S };
     rng_init(&h.rng, seed);
     (void)snprintf(json, sizeof json, SCHEMA("1", "'type':'latest','count':%d,'grace_ttl':%d"), keep, GRACE_S);
     must_create(t, "t", json);
     for (int i = 0; i < STEPS; i++) {
         random_step(&h);
         upkeep();
-        for (int v = 0; v < VERSIONS; v++)
-            h.there[v] = lives(&h, v);
+        history_expire(&h);
         compare(&h, i);
     }
 }

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "history.h"
 #include "tabletest.h"
 
 #include <stdio.h>
@@ -22,16 +22,6 @@ static struct tabletest *const t = &tabletest;
 #define BY_REV ",'secondaryIndexes':{'by_rev':[{'attribute':'rev','type':'hash'}," \
     "{'attribute':'tid','type':'range','order':'desc'},{'attribute':'title','type':'range','order':'asc'}," \
     "{'attribute':'comment','type':'proj'}]}"
-
-enum { AT_2015 = 1427846400 }; /* 2015-04-01T00:00:00Z */
-
-/* A version 1 UUID of that second of April 2015. */
-static const char *tid_at(int second, char text[TID_TEXT_BYTES + 1])
-{
-    store_time at = { .ns = (AT_2015 + (int64_t)second) * NS_PER_S };
-    tid_format(tid_make(tid_ticks(at), 7), text);
-    return text;
-}
 
 enum { PUT_BYTES = 512 };
 static const char *put_text(char json[PUT_BYTES], int rev, int second, const char *comment, const char *more)
@@ -265,126 +255,97 @@ static void the_one_before_comes_back_when_the_newest_goes(void **state)
 
 /* ---- random histories of one revision, beside a reference that goes through all its rows ---- */
 
-enum { VERSIONS = 12, STEPS = 500 };
-/* Seconds; INT64_MAX: no end. own: what a row was put with, fall: what the policy made of it. */
-struct history {
-    struct rng rng;
-    bool interval, there[VERSIONS];
-    int64_t own[VERSIONS], fall[VERSIONS], now;
-    int schema, keep, grace_s;
-};
-enum { INTERVAL_S = 4 };
+enum { VERSIONS = 12, STEPS = 500, INTERVAL_S = 4 };
+struct run { struct history h; bool interval; int schema; };
 
-static int pick(struct history *h, unsigned below)
+/* Those that are counted with that one. */
+static void settle(struct run *r, int version)
 {
-    return (int)rng_below(&h->rng, below);
+    int low = r->interval ? version / INTERVAL_S * INTERVAL_S : 0;
+    history_settle(&r->h, low, r->interval ? low + INTERVAL_S : VERSIONS);
 }
 
-static bool lives(const struct history *h, int version)
-{
-    return h->there[version] && h->now < h->own[version] && h->now < h->fall[version];
-}
-
-/* Of the rows counted with that one the newest stay; others end a grace from now, or sooner. One that ends by itself by
- * then is not counted. */
-static void settle(struct history *h, int version)
-{
-    int low = h->interval ? version / INTERVAL_S * INTERVAL_S : 0, high = h->interval ? low + INTERVAL_S : VERSIONS;
-    int64_t end = h->now + h->grace_s;
-    for (int v = high - 1, kept = 0; v >= low; v--) {
-        if (!lives(h, v) || h->own[v] <= end)
-            continue;
-        if (kept++ < h->keep)
-            h->fall[v] = INT64_MAX;
-        else if (h->fall[v] > end)
-            h->fall[v] = end;
-    }
-}
-
-static void random_schema(struct history *h)
+static void random_schema(struct run *r)
 {
     char json[1024];
-    h->keep = 1 + pick(h, 4);
-    h->grace_s = 1 + pick(h, 9);
+    r->h.keep = 1 + history_pick(&r->h, 4);
+    r->h.grace_s = 1 + history_pick(&r->h, 9);
     (void)snprintf(json, sizeof json, "{'version':%d,'attributes':{'title':'string','rev':'int','tid':'timeuuid',"
                    "'comment':'string'},'index':[{'attribute':'title','type':'hash'},"
                    "{'attribute':'rev','type':'range','order':'desc'},"
                    "{'attribute':'tid','type':'range','order':'desc'}],"
-                   "'revisionRetentionPolicy':{'type':'%s'%s,'count':%d,'grace_ttl':%d}%s}", ++h->schema,
-                   h->interval ? "interval" : "latest", h->interval ? ",'interval':4" : "", h->keep, h->grace_s,
-                   h->interval ? BY_REV : "");
+                   "'revisionRetentionPolicy':{'type':'%s'%s,'count':%d,'grace_ttl':%d}%s}", ++r->schema,
+                   r->interval ? "interval" : "latest", r->interval ? ",'interval':4" : "", r->h.keep, r->h.grace_s,
+                   r->interval ? BY_REV : "");
     must_create(t, "r", json);
 }
 
-static void random_upkeep(struct history *h)
+static void random_upkeep(struct run *r)
 {
     upkeep();
-    for (int v = 0; v < VERSIONS; v++)
-        h->there[v] = lives(h, v);
+    history_expire(&r->h);
 }
 
-static void random_delete(struct history *h)
+static void random_delete(struct run *r)
 {
     static const char *const ops[] = { "eq", "lt", "ge" };
-    int version = pick(h, VERSIONS), op = pick(h, COUNT_OF(ops)), first = -1, last = -1;
+    int version = history_pick(&r->h, VERSIONS), op = history_pick(&r->h, COUNT_OF(ops)), first = -1, last = -1;
     for (int v = VERSIONS - 1; v >= 0; v--)
-        if (h->there[v] && (op == 0 ? v == version : op == 1 ? v < version : v >= version)) {
-            h->there[v] = false;
+        if (r->h.there[v] && (op == 0 ? v == version : op == 1 ? v < version : v >= version)) {
+            r->h.there[v] = false;
             first = first < 0 ? v : first;
             last = v;
         }
     delete_at(1, ops[op], version);
     if (first >= 0) {
-        settle(h, first);
-        settle(h, last);
+        settle(r, first);
+        settle(r, last);
     }
 }
 
-static void random_put(struct history *h)
+static void random_put(struct run *r)
 {
-    int version = pick(h, VERSIONS), ttl = pick(h, 4) > 0 ? 0 : 1 + pick(h, 15);
+    int version = history_pick(&r->h, VERSIONS), ttl = history_pick(&r->h, 4) > 0 ? 0 : 1 + history_pick(&r->h, 15);
     char text[2] = { (char)('a' + version), 0 }, more[32] = "";
     if (ttl > 0)
         (void)snprintf(more, sizeof more, ",'_ttl':%d", ttl);
-    h->there[version] = true;
-    h->own[version] = ttl > 0 ? h->now + ttl : INT64_MAX;
-    h->fall[version] = INT64_MAX;
+    history_put(&r->h, version, ttl);
     put_at(1, version, text, more);
-    settle(h, version);
+    settle(r, version);
 }
 
-static void random_step(struct history *h)
+static void random_step(struct run *r)
 {
-    int what = pick(h, 40);
+    int what = history_pick(&r->h, 40);
     if (what < 20) {
-        random_put(h);
+        random_put(r);
     } else if (what < 25) {
-        random_delete(h);
+        random_delete(r);
     } else if (what < 35) {
-        int seconds = 1 + pick(h, 3);
-        h->now += seconds;
+        int seconds = 1 + history_pick(&r->h, 3);
+        r->h.now += seconds;
         tabletest_advance(t, seconds);
     } else if (what < 39) {
-        random_upkeep(h);
+        random_upkeep(r);
     } else {
-        random_schema(h);
-        random_upkeep(h);
-        for (int v = VERSIONS - 1; v >= 0; v -= h->interval ? INTERVAL_S : VERSIONS)
-            settle(h, v);
+        random_schema(r);
+        random_upkeep(r);
+        for (int v = VERSIONS - 1; v >= 0; v -= r->interval ? INTERVAL_S : VERSIONS)
+            settle(r, v);
     }
 }
 
 static void random_run(bool interval, uint64_t seed)
 {
-    struct history h = { .interval = interval };
-    rng_init(&h.rng, seed);
-    random_schema(&h);
+    struct run r = { .interval = interval };
+    rng_init(&r.h.rng, seed);
+    random_schema(&r);
     for (int i = 0; i < STEPS; i++) {
         char want[VERSIONS + 1];
         unsigned n = 0;
-        random_step(&h);
+        random_step(&r);
         for (int version = VERSIONS - 1; version >= 0; version--)
-            if (lives(&h, version))
+            if (history_lives(&r.h, version))
                 want[n++] = (char)('a' + version);
         want[n] = 0;
         comments(1, want);
