@@ -157,17 +157,6 @@ static err judge_unknown(struct part *p, struct queue_change *c, unsigned i)
     return refuse(c, i, ERR_NOT_FOUND, "does not exist");
 }
 
-/* Put off until its time is over, it could never be leased again. */
-static bool is_put_off_too_long(const struct queue_change *c, unsigned i, const struct qitem *it)
-{
-    const struct queue_change_item *want = &c->items[i];
-    store_time now = clock_store(it->part->queue->all->opts.clock);
-    if (c->kind != CHANGE_RETRY || want->dead || item_dies(it, now))
-        return false;
-    bool later = want->retry_at.ns > store_time_add(now, QUEUE_SOON_NS).ns;
-    return later && !store_time_before(want->retry_at, it->expire_at);
-}
-
 static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
 {
     switch ((enum qitem_state)it->state) {
@@ -180,8 +169,6 @@ static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
             return refuse(c, i, ERR_CONFLICT, "is not marked as leased");
         if (c->items[i].token != 0 && c->items[i].token != it->token)
             return refuse(c, i, ERR_CONFLICT, "is leased by another");
-        if (is_put_off_too_long(c, i, it))
-            return refuse(c, i, ERR_BAD, "would expire before its retry_at");
         return ERR_OK;
     case QITEM_READY:
     case QITEM_TAIL:

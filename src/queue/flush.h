@@ -29,6 +29,7 @@ void step_release(struct slot *s, struct qitem *it);
 void step_done(struct part *p, const struct step *s);
 void step_undo(struct part *p, const struct step *s);
 enum { STEP_OPS_MAX = 4 }; /* of one item, its batch's states included */
+store_time queue_expiry(const struct queue *q, store_time due); /* of an item that may be leased from due on */
 struct queue_entry qitem_entry(const struct qitem *it, enum queue_entry_kind kind);
 struct queue_lease qitem_lease(const struct qitem *it, store_time deadline);
 void due_add(struct qitem *it, store_time at);

@@ -31,7 +31,7 @@ enum step_kind {
     STEP_RELEASE,  /* back in its place, as if never leased */
     STEP_ARRIVE    /* scheduled by its producer */
 };
-struct step { enum step_kind kind; struct qitem *item; struct ksuid id; store_time at; };
+struct step { enum step_kind kind; struct qitem *item; struct ksuid id; store_time at, expire_at; };
 
 struct move;
 /* A write of a partition, used again and again. */

@@ -2,8 +2,6 @@
 #include "queue/flush.h"
 #include "queue/wait.h"
 
-#include "codec/goduration.h"
-
 #include <string.h>
 #include <xxhash.h>
 
@@ -274,24 +272,6 @@ void produce_begin(struct queue *q, struct queue_produce *r)
         q->placing_wanted = true;
 }
 
-/* What would be due only when its time is over could never be leased. */
-static err schedule_check(const struct queue *q, struct queue_produce *r)
-{
-    char life[GODURATION_BYTES_MAX + 1];
-    store_time now = clock_store(q->all->opts.clock), soon = store_time_add(now, QUEUE_SOON_NS);
-    store_time end = store_time_add(now, q->info.expire_timeout_ns);
-    for (unsigned i = 0; i < r->items_count; i++) {
-        store_time at = r->items[i].enqueue_at;
-        if (at.ns <= soon.ns || store_time_before(at, end))
-            continue;
-        goduration_format(q->info.expire_timeout_ns, life);
-        err_note_set(&r->note, "enqueue_at is invalid; item %u would expire before it is due, %s after it is produced",
-                     i, life);
-        return ERR_BAD;
-    }
-    return ERR_OK;
-}
-
 err queue_produce_start(struct queue_produce *r)
 {
     struct queue *q = r->queue;
@@ -312,8 +292,6 @@ err queue_produce_start(struct queue_produce *r)
         return why;
     queue_enter(q);
     why = req_admit(q, &r->note);
-    if (why == ERR_OK)
-        why = schedule_check(q, r);
     if (why == ERR_OK) {
         req_add(q, &own->req, r->deadline);
         if (q->paused)
@@ -459,6 +437,7 @@ static void put_later(struct part *p, struct slot *s, struct batch *b, unsigned 
     struct qitem *it = part_item_new(p, b, index, ksuid_add(b->first, index));
     it->in_place = false;
     it->due_at = at;
+    it->expire_at = queue_expiry(p->queue, at);
     it->state = QITEM_ENDING;
     it->from = QITEM_SCHEDULED;
     b->states[index] = ITEM_ELSEWHERE;
@@ -525,7 +504,7 @@ static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, st
     struct batch *b = batch_new((uint16_t)count, order_key);
     b->first = part_ids(p, count, now, rng_next(&p->queue->rng));
     b->created_at = now;
-    b->expire_at = store_time_add(now, p->queue->info.expire_timeout_ns);
+    b->expire_at = queue_expiry(p->queue, now);
     batch_keep(b, bytes, &all->bytes_cached, CACHE_BYTES_MAX);
     slot_batch(s, b);
     slot_op(s, OP_BATCH_PUT)->u.batch = (struct queue_batch){

@@ -123,7 +123,7 @@ MUST_CHECK err queues_list(struct queues *qs, str pivot, str space, unsigned lim
 /* ---- items ---- */
 struct queue_item_new {
     str encoding, kind, reference, bytes;
-    store_time enqueue_at;       /* ZERO: now; else before it expires */
+    store_time enqueue_at;       /* ZERO: now; its expire_timeout begins then */
 };
 struct queue_produce {
     /* in */
@@ -182,7 +182,7 @@ enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND, CHANGE_DE
 struct queue_change_item {
     str id;                      /* text */
     uint64_t token;              /* 0: none given */
-    store_time retry_at;         /* RETRY; ZERO: now; before it expires */
+    store_time retry_at;         /* RETRY; ZERO: now; its expire_timeout begins anew then */
     bool dead;                   /* RETRY: to the dead queue */
     int64_t extend_ns;           /* EXTEND: from now */
 };

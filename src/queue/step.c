@@ -111,13 +111,19 @@ void step_schedule(struct slot *s, struct qitem *it, store_time at)
     leave(s, it);
     struct queue_entry e = qitem_entry(it, ENTRY_SCHEDULED);
     e.enqueue_at = at;
+    e.expire_at = store_time_max(it->expire_at, queue_expiry(s->part->queue, at));
     slot_op(s, OP_ENTRY_PUT)->u.entry = e;
     if (it->in_place) {
         mark_order(s, it);
         set_state(s, it, ITEM_ELSEWHERE);
     }
     s->write.parts[0].scheduled++;
-    slot_step(s, &(struct step){ .kind = STEP_SCHEDULE, .item = it, .at = at });
+    slot_step(s, &(struct step){ .kind = STEP_SCHEDULE, .item = it, .at = at, .expire_at = e.expire_at });
+}
+
+store_time queue_expiry(const struct queue *q, store_time due)
+{
+    return store_time_add(due, q->info.expire_timeout_ns);
 }
 
 struct queue_lease qitem_lease(const struct qitem *it, store_time deadline)
@@ -243,6 +249,7 @@ void step_done(struct part *p, const struct step *s)
         it->in_place = false;
         it->token = 0;
         it->due_at = s->at;
+        it->expire_at = s->expire_at;
         it->state = QITEM_SCHEDULED;
         due_put(it);
         return;

@@ -196,3 +196,25 @@ def pause(server, name, on=True):
 def waiting(server, name, what, count):
     """Waits until so many requests of that kind (produce, lease, complete) wait in the queue."""
     wait_until(lambda: stats(server, name).get(f'{what}_waiting', 0) == count, f'{count} {what} wait in {name}')
+
+
+def waits_longer_than_it_lives(server, name, between):
+    """An item is due an hour after the end of what was produced with it, waits again for longer than it lives, and comes
+    out each time; then it dies as long after it was due as an item lives. between: done while it waits."""
+    create(server, 'dead')
+    create(server, name, expire_timeout='1h', dead_queue='dead')
+    produce(server, name, 'now')
+    produce(server, name, 'later', enqueue_at='2026-01-01T02:00:00Z')
+    for due, ends in ('02:00', '03:00'), ('05:00', '06:00'):
+        between(server)
+        [waiting] = stored(server, name, scheduled=True)
+        eq((waiting['payload'], waiting['expire_deadline']), (b'later', f'2026-01-01T{ends}:00Z'))
+        server.clock(freeze=f'2026-01-01T{due}:00Z')
+        _, [item] = lease(server, name)
+        eq((item['bytes'], [one['payload'] for one in stored(server, 'dead')]), (b'later', [b'now']))
+        retry(server, name, [item], retry_at='2026-01-01T05:00:00Z')
+    between(server)
+    server.clock(freeze='2026-01-01T05:59:59Z')
+    eq([one['payload'] for one in stored(server, name)], [b'later'])
+    server.clock(freeze='2026-01-01T06:00:00Z')
+    eq((stored(server, name), [one['payload'] for one in stored(server, 'dead')]), ([], [b'now', b'later']))

@@ -130,6 +130,15 @@ def items_may_be_any_bytes(binary):
 
 
 @scene
+def an_item_may_be_due_long_after_its_life(binary):
+    server, client = queue_of(binary, '--expire-timeout', '1h')
+    with server:
+        client.ok('queue', 'produce', 'q', '--at', '2090-01-01T00:00:00Z', stdin=b'later')
+        [item] = server.json('POST', '/v1/storage/scheduled.list', body={'queue_name': 'q'})[2]['items']
+        eq((item['payload'], item['expire_deadline']), ('bGF0ZXI=', '2090-01-01T01:00:00Z'))
+
+
+@scene
 def a_pipe_is_sent_when_nothing_more_has_come(binary):
     server, client = queue_of(binary)
     with server:

@@ -5,7 +5,7 @@ import datetime
 
 from harness import check, eq, main, scene
 from queue_help import (BOTH, NO_ITEMS, ZERO, call, complete, create, fine, lease, nothing_to_lease, produce, queue_server,
-                        refused, retry, stats, stored)
+                        refused, retry, stats, stored, waits_longer_than_it_lives)
 
 
 LETTERS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -130,6 +130,20 @@ def scheduled_items_come_out_in_time_also_behind_earlier_ones(binary):
         server.restart()
         server.clock(freeze='2026-01-01T00:00:02.5Z')
         eq([one['payload'] for one in stored(server, 'q')], [b'now', b'past', b'early', b'late'])
+
+
+@scene
+def an_item_may_wait_longer_than_it_lives(binary):
+    """Over kill -9 and from one store to the other."""
+    stores = ['b', 'a', 'b']
+
+    def between(server):
+        server.kill9()
+        server.start()
+        fine(server, '/v1/partitions.move', {'queue_name': 'q', 'partition': 0, 'store': stores.pop()})
+
+    with queue_server(binary, '--set', 'queue.stores=a=q-a, b=q-b') as server:
+        waits_longer_than_it_lives(server, 'q', between)
 
 
 @scene

@@ -17,7 +17,8 @@ import threading
 import time
 
 from harness import Server, check, eq, main, scene, wait_until
-from queue_help import call, complete, create, fine, lease, produce, stats, stored, totals
+from queue_help import (call, complete, create, fine, lease, produce, queue_server, stats, stored, totals,
+                        waits_longer_than_it_lives)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 from pg_cluster import Cluster  # pylint: disable=wrong-import-position
@@ -476,6 +477,13 @@ def a_database_belongs_to_one_deployment(binary):
                     seen.append(item['bytes'])
                     complete(other, 'q', [item], partition)
                 eq(seen, [b'kept', b'more'])
+
+
+@scene
+def an_item_may_wait_longer_than_it_lives(binary):
+    with Cluster(options=('fsync=off',)) as cluster:
+        with queue_server(binary, '--set', f'queue.stores=b={cluster.url}') as server:
+            waits_longer_than_it_lives(server, 'q', lambda server: server.restart())
 
 
 main()

@@ -105,30 +105,70 @@ static void schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease(void **sta
     queue_unref(&q);
 }
 
-static void nothing_is_scheduled_beyond_its_end(void **state)
+enum { LIFE_S = 7200, DUE_S = 4 * LIFE_S };
+
+static struct queue_item leased_one(struct queue *q)
+{
+    struct ask *l = rig_lease(&rig, q, 1);
+    struct queue_item it = l->u.lease.items[0];
+    it.bytes = it.reference = it.kind = it.encoding = it.source_id = STR_NONE;
+    ask_free(l);
+    return it;
+}
+
+/* Through its schedule, an end before it was due for what was produced with it, and another by a retry. */
+static void item_expires_its_time_after_it_is_due(void **state)
 {
     (void)state;
     struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("ends"), .lease_timeout_ns = 3600 * NS_PER_S,
-                                                            .expire_timeout_ns = 7200 * NS_PER_S });
-    struct ask *a = ask_new(), *c = ask_new();
-    a->items[0].enqueue_at = store_time_add(clock_store(rig.clock), 3600 * NS_PER_S);
-    a->items[1].enqueue_at = store_time_add(clock_store(rig.clock), 14400 * NS_PER_S);
-    a->u.produce = (struct queue_produce){ .queue = q, .items = a->items, .items_count = 2, .arena = &a->arena };
-    assert_int_equal(queue_produce_start(&a->u.produce), ERR_BAD);
-    assert_string_equal(a->u.produce.note.text, "enqueue_at is invalid; item 1 would expire before it is due, 2h0m0s "
-                                                "after it is produced");
-    produce_later(q, "l", 3600 * NS_PER_S);
-    rig_advance(&rig, 3601 * NS_PER_S);
-    struct ask *l = rig_lease(&rig, q, 1);
-    ksuid_format(l->u.lease.items[0].id, c->ids[0]);
-    c->changes[0] = (struct queue_change_item){ .id = str_of(c->ids[0]), .retry_at = l->u.lease.items[0].expire_at };
+                                                            .expire_timeout_ns = LIFE_S * NS_PER_S });
+    store_time due = store_time_add(clock_store(rig.clock), DUE_S * NS_PER_S);
+    (void)rig_produce(&rig, q, "now", 1);
+    produce_later(q, "later", DUE_S * NS_PER_S);
+    rig_advance(&rig, (LIFE_S + 1) * NS_PER_S);
+    assert_int_equal(rig_stats(q, 0).ready, 0);
+    assert_int_equal(rig_stats(q, 0).scheduled, 1);
+    rig_advance(&rig, (DUE_S - LIFE_S) * NS_PER_S);
+    struct queue_item it = leased_one(q);
+    int64_t life_ns = it.expire_at.ns - due.ns;
+    assert_true(life_ns > (LIFE_S - 10) * NS_PER_S && life_ns < (LIFE_S + 10) * NS_PER_S);
+    struct ask *c = ask_new();
+    ksuid_format(it.id, c->ids[0]);
+    c->changes[0] = (struct queue_change_item){ .id = str_of(c->ids[0]),
+                                                .retry_at = store_time_add(it.expire_at, LIFE_S * NS_PER_S) };
     c->u.change.kind = CHANGE_RETRY;
     c->u.change.items_count = 1;
-    assert_int_equal(rig_change_items(&rig, q, c), ERR_BAD);
-    assert_non_null(strstr(c->u.change.note.text, "would expire before its retry_at"));
-    assert_int_equal(rig_stats(q, 0).leased, 1);
-    ask_free(change_one(q, CHANGE_COMPLETE, &l->u.lease.items[0], 0, ERR_OK));
-    ask_free(a), ask_free(c), ask_free(l);
+    assert_int_equal(rig_change_items(&rig, q, c), ERR_OK);
+    rig_advance(&rig, (2 * LIFE_S + 1) * NS_PER_S);
+    struct queue_item again = leased_one(q);
+    assert_int_equal(again.expire_at.ns, store_time_add(it.expire_at, 2 * LIFE_S * NS_PER_S).ns);
+    rig_advance(&rig, (LIFE_S + 3601) * NS_PER_S); /* past its life and its lease */
+    assert_int_equal(rig_stats(q, 0).ready + rig_stats(q, 0).leased + rig_stats(q, 0).scheduled, 0);
+    ask_free(c);
+    queue_unref(&q);
+}
+
+/* Given back until an instant within its life, it keeps the life it had: never a shorter one. */
+static void retry_never_shortens_a_life(void **state)
+{
+    (void)state;
+    struct queue *q = rig_create(&rig, (struct queue_info){ .name = STR("keeps"), .lease_timeout_ns = NS_PER_S,
+                                                            .expire_timeout_ns = LIFE_S * NS_PER_S });
+    struct err_note note = { "" };
+    (void)rig_produce(&rig, q, "kept", 1);
+    const struct queue_info shorter = { .name = STR("keeps"), .expire_timeout_ns = 60 * NS_PER_S };
+    assert_int_equal(queues_update(rig.queues, &shorter, &note), ERR_OK);
+    struct ask *l = rig_lease(&rig, q, 1), *c = ask_new();
+    store_time end = l->u.lease.items[0].expire_at;
+    ksuid_format(l->u.lease.items[0].id, c->ids[0]);
+    c->changes[0] = (struct queue_change_item){ .id = str_of(c->ids[0]),
+                                                .retry_at = store_time_add(clock_store(rig.clock), 30 * NS_PER_S) };
+    c->u.change.kind = CHANGE_RETRY;
+    c->u.change.items_count = 1;
+    assert_int_equal(rig_change_items(&rig, q, c), ERR_OK);
+    rig_advance(&rig, 31 * NS_PER_S);
+    assert_int_equal(leased_one(q).expire_at.ns, end.ns);
+    ask_free(l), ask_free(c);
     queue_unref(&q);
 }
 
@@ -492,7 +532,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(token_fences_and_completing_again_is_no_error, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(schedule_is_kept_over_a_restart_and_wakes_a_waiting_lease, rig_setup,
                                         rig_teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_scheduled_beyond_its_end, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(item_expires_its_time_after_it_is_due, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(retry_never_shortens_a_life, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(clear_removes_what_it_was_told_to, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(window_is_smaller_than_the_backlog, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(items_go_back_to_the_beginning_of_a_full_window, rig_setup, rig_teardown),
