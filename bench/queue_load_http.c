@@ -71,8 +71,7 @@ static void put_request(struct load_conn *c, const char *call)
     buf_printf(&c->out,
                "POST /v1/%s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/%s\r\nContent-Length: %zu\r\n", call,
                o->json ? "json" : "protobuf", c->scratch.n);
-    if (o->accept_json)
-        buf_put(&c->out, STR("Accept: application/json\r\n"));
+    buf_printf(&c->out, "Accept: application/%s\r\n", o->json || o->accept_json ? "json" : "protobuf");
     if (o->key != NULL)
         buf_printf(&c->out, "Authorization: Bearer %s\r\n", o->key);
     buf_put(&c->out, STR("\r\n"));

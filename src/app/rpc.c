@@ -65,13 +65,11 @@ static bool encoding_of(str field, enum wire_encoding *out)
     return false;
 }
 
-/* JSON when what is asked for is unknown. */
+/* JSON when nothing, or nothing known, is asked for: so DUH has it, whatever the request is in. */
 static enum wire_encoding reply_encoding(const struct http_exchange *x)
 {
     enum wire_encoding encoding;
-    const struct http_common *c = http_common(x);
-    str accept = c->accept, wanted = first_type(accept).n == 0 ? c->content_type : accept;
-    return encoding_of(wanted, &encoding) ? encoding : WIRE_JSON;
+    return encoding_of(http_common(x)->accept, &encoding) ? encoding : WIRE_JSON;
 }
 
 /* ---- answers ---- */

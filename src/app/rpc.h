@@ -1,8 +1,8 @@
 /* rpc.h - calls as Querator takes and answers them: one message in, one out, each as protobuf or JSON.
  *
  * Model. A call is POST /v1/name; its body is a message by Content-Type (none, any type, any application,
- * application/json: JSON; application/protobuf). The answer is a message by Accept in the same words; without Accept it
- * is as the request was. Other types: 455. Errors are a Reply with the status as its code, whatever was asked for.
+ * application/json: JSON; application/protobuf). The answer is a message by Accept in the same words; without Accept:
+ * JSON, as DUH has it. Other types: 455. Errors are a Reply with the status as its code, whatever was asked for.
  *   The key of a caller is checked before its body is read; what it may do, when the handler knows in which namespace
  * (app_may). Bodies over the route's limit: 400.
  * Thread: as http.h. */
