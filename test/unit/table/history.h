@@ -22,8 +22,8 @@ int history_pick(struct history *h, unsigned below);
 bool history_lives(const struct history *h, int version);
 /* ttl_s 0: without an end. */
 void history_put(struct history *h, int version, int ttl_s);
-/* Versions low to high - 1 are counted together: the newest stay; others end a grace from now, or sooner. One that ends by
- * itself by then is not counted. */
+/* Versions low to high - 1 are counted together: the newest stay; others end a grace from now, or sooner. One that ends
+ * by itself by then is not counted. */
 void history_settle(struct history *h, int low, int high);
 /* What ended is gone. */
 void history_expire(struct history *h);
