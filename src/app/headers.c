@@ -5,93 +5,39 @@
 
 #include <string.h>
 
-/* Never kept, each for the reason headers.h gives. */
+/* Never kept, each for the reason headers.h gives; docs/api.md lists the same. */
 static const char *const dropped[] = {
-    "age",
-    "allow",
-    "alt-svc",
-    "authorization",
-    "cache-control",
-    "cache-status",
-    "clear-site-data",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-location",
-    "content-md5",
-    "content-range",
-    "cookie",
-    "date",
-    "dnt",
-    "etag",
-    "expect",
-    "expires",
-    "forwarded",
-    "from",
-    "host",
-    "keep-alive",
-    "last-modified",
-    "link",
-    "location",
-    "max-forwards",
-    "memento-datetime",
-    "nel",
-    "origin",
-    "permissions-policy",
-    "pragma",
-    "range",
-    "referer",
-    "referrer-policy",
-    "refresh",
-    "report-to",
-    "retry-after",
-    "server",
-    "set-cookie",
-    "set-cookie2",
-    "strict-transport-security",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "user-agent",
-    "vary",
-    "via",
-    "x-client-ip",
-    "x-content-type-options",
-    "x-frame-options",
-    "x-real-ip",
-    "x-webkit-csp",
-    "x-xss-protection",
-    "x-content-security-policy",
-    "content-security-policy",
-    "content-security-policy-report-only",
-    "priority",
-    "www-authenticate",
-    "api-user-agent",
-    "x-http-method-override",
-    "accept",
-    "accept-datetime",
-    "document-policy",
-    "edge-control",
-    "feature-policy",
-    "origin-agent-cluster",
-    "public-key-pins",
-    "reporting-endpoints",
-    "sourcemap",
-    "speculation-rules",
-    "status",
-    "x-archive-files",
-    "x-permitted-cross-domain-policies",
-    "x-restbase-cache",
-    "x-sendfile",
-    "x-sendfile2",
-    "x-sourcemap",
+    "accept", "accept-datetime", "activate-storage-access", "age", "allow", "alt-svc",
+    "api-user-agent", "authorization", "available-dictionary", "cache-control", "cache-status",
+    "cache-tag", "cdn-loop", "clear-site-data", "connection", "content-digest", "content-encoding",
+    "content-length", "content-location", "content-md5", "content-range", "content-security-policy",
+    "content-security-policy-report-only", "cookie", "critical-ch", "date", "dictionary-id",
+    "digest", "dnt", "document-policy", "etag", "expect", "expires", "feature-policy", "forwarded",
+    "from", "host", "integrity-policy", "integrity-policy-report-only", "keep-alive",
+    "last-modified", "link", "location", "max-forwards", "memento-datetime", "nel",
+    "no-vary-search", "origin", "origin-agent-cluster", "permissions-policy", "pragma", "priority",
+    "public-key-pins", "range", "referer", "referrer-policy", "refresh", "report-to",
+    "reporting-endpoints", "repr-digest", "require-document-policy", "retry-after", "server",
+    "set-cookie", "set-cookie2", "set-login", "signature", "signature-input", "sourcemap",
+    "speculation-rules", "status", "strict-transport-security", "supports-loading-mode", "te",
+    "timing-allow-origin", "tk", "trailer", "transfer-encoding", "unencoded-digest", "upgrade",
+    "use-as-dictionary", "user-agent", "vary", "via", "want-content-digest", "want-digest",
+    "want-repr-digest", "want-unencoded-digest", "warning", "www-authenticate", "x-archive-files",
+    "x-cascade", "x-client-ip", "x-content-security-policy", "x-content-type-options",
+    "x-dns-prefetch-control", "x-esi", "x-frame-options", "x-http-method-override",
+    "x-permitted-cross-domain-policies", "x-real-ip", "x-restbase-cache", "x-sendfile",
+    "x-sendfile2", "x-sourcemap", "x-ua-compatible", "x-webkit-csp", "x-xss-protection", "xkey",
 };
 static const char *const dropped_prefixes[] = {
-    "accept-",     "access-control-", "cross-origin-", "if-",          "proxy-",     "sec-",
-    "service-worker-", "surrogate-",  "x-accel-",      "x-forwarded-", "x-lighttpd-", "x-litespeed-",
-    "x-reproxy-",  "x-request-",      "x-store-",
+    "accept-", "access-control-", "akamai-", "cf-", "cloudflare-", "cross-origin-", "edge-",
+    "fastly-", "if-", "netlify-", "proxy-", "sec-", "service-worker-", "surrogate-", "vercel-",
+    "x-accel-", "x-akamai-", "x-forwarded-", "x-lighttpd-", "x-litespeed-", "x-reproxy-",
+    "x-request-", "x-store-", "x-varnish", "x-vercel-",
 };
+/* RFC 9213 and its vendors: a cache in between obeys such a field before it looks at Cache-Control. */
+static const char *const dropped_suffixes[] = { "-cache-control" };
+/* Of these a key_value bucket keeps what the writer named by x-store-NAME: they describe the value. */
+static const char *const value_fields[] = { "content-location", "last-modified", "location", "vary" };
 
 static bool is_tchar(char c)
 {
@@ -113,10 +59,28 @@ static bool starts_nocase(str s, str prefix)
     return s.n >= prefix.n && str_eq_nocase(str_take(s, prefix.n), prefix);
 }
 
-bool headers_may_keep(str name)
+static bool ends_nocase(str s, str suffix)
+{
+    return s.n >= suffix.n && str_eq_nocase(str_skip(s, s.n - suffix.n), suffix);
+}
+
+static bool is_value_field(str name)
+{
+    for (size_t i = 0; i < COUNT_OF(value_fields); i++)
+        if (str_eq_nocase(name, str_of(value_fields[i])))
+            return true;
+    return false;
+}
+
+bool headers_may_keep(str name, enum headers_rule rule)
 {
     if (!is_token(name))
         return false;
+    if (rule == HEADERS_VALUE && is_value_field(name))
+        return true;
+    for (size_t i = 0; i < COUNT_OF(dropped_suffixes); i++)
+        if (ends_nocase(name, str_of(dropped_suffixes[i])))
+            return false;
     for (size_t i = 0; i < COUNT_OF(dropped); i++)
         if (str_eq_nocase(name, str_of(dropped[i])))
             return false;
@@ -155,7 +119,7 @@ static str kept_name(const struct http_pair *fields, unsigned count, unsigned at
                      enum headers_rule rule)
 {
     str name = fields[at].name;
-    if (rule == HEADERS_X_STORE) {
+    if (rule != HEADERS_ALL) {
         if (starts_nocase(name, STR("x-store-")))
             name = str_skip(name, STR("x-store-").n);
         else if (!str_eq_nocase(name, STR("content-type")))
@@ -165,7 +129,7 @@ static str kept_name(const struct http_pair *fields, unsigned count, unsigned at
                 if (str_eq_nocase(fields[i].name, STR("x-store-content-type")))
                     return STR_NONE;
     }
-    return headers_may_keep(name) ? name : STR_NONE;
+    return headers_may_keep(name, rule) ? name : STR_NONE;
 }
 
 err headers_keep(struct arena *a, const struct http_pair *fields, unsigned count,
@@ -235,12 +199,29 @@ void answer_add(struct answer *w, str name, str value)
     w->headers[w->count++] = (struct http_pair){ .name = name, .value = value };
 }
 
-void answer_add_kept(struct answer *w, str lines)
+void answer_add_vary(struct answer *w, struct arena *a, str field)
+{
+    for (unsigned i = 0; i < w->count; i++) {
+        struct http_pair *h = &w->headers[i];
+        if (!str_eq_nocase(h->name, STR("vary")))
+            continue;
+        for (str rest = h->value; rest.n > 0;) {
+            str one = str_trim(str_split(&rest, ','));
+            if (str_eq_nocase(one, field) || str_eq(one, STR("*")))
+                return;
+        }
+        h->value = arena_printf(a, "%.*s, %.*s", STR_ARG(h->value), STR_ARG(field));
+        return;
+    }
+    answer_add(w, STR("vary"), field);
+}
+
+void answer_add_kept(struct answer *w, str lines, enum headers_rule rule)
 {
     struct http_pair line;
     unsigned kept = 0;
     while (kept < PAGE_HEADERS_MAX && headers_next(&lines, &line)) {
-        if (!headers_may_keep(line.name) || !headers_value_is_sane(line.value))
+        if (!headers_may_keep(line.name, rule) || !headers_value_is_sane(line.value))
             continue;
         answer_add(w, line.name, line.value);
         kept++;

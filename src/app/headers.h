@@ -1,15 +1,16 @@
 /* headers.h - header fields of content: which may be kept with it, and which every answer carries.
  *
- * Kept: what describes the content and says nothing of who sent it. Never kept: what belongs to one
- * connection or one request (hop-by-hop, host, cookies, credentials, x-forwarded-*, x-client-ip,
- * x-request-*, conditions, accept*), what the server states itself (date, etag, vary,
- * cache-control, content-length, content-encoding, memento and cache fields), the security
- * fields, which are computed when served (a stored one could not be changed any more), and what
- * proxies take for orders (x-accel-*, x-sendfile, surrogate-*, status) or browsers for more than a
- * description (service-worker-*, sourcemap, speculation-rules). Kept lines
- * are "name: value\n", names in lower case. Sources: RESTBase
- * lib/security_response_header_filter.js; RFC 9110 7.6.1; notes on its leaks of the writer's
- * headers. Thread: any. */
+ * Kept: what describes the content and says nothing of the writer. Never kept:
+ * - what belongs to one connection or one request: hop-by-hop fields, host, cookies, credentials, conditions,
+ *   accept*, x-forwarded-*, x-client-ip, x-request-*;
+ * - what the server states itself: date, etag, vary, content-length, content-encoding; the security fields too, for
+ *   a stored one could not be changed any more;
+ * - digests: they are of the bytes that were sent in, not of the bytes that go out;
+ * - orders to caches and proxies: every *-cache-control (RFC 9213), expires, age, surrogate-*, x-accel-*, vendors' own;
+ * - orders to browsers: service-worker-*, set-login, speculation-rules, no-vary-search, document policies.
+ * The lists stand in headers.c, and the same in docs/api.md, section 3. Kept lines are "name: value\n", names in
+ * lower case. Sources: RESTBase lib/security_response_header_filter.js, whose leaks of the writer's headers are not
+ * repeated; RFC 9110 7.6.1; RFC 9213; RFC 9530. Thread: any. */
 #ifndef APP_HEADERS_H
 #define APP_HEADERS_H
 
@@ -20,13 +21,13 @@
 
 enum headers_rule {
     HEADERS_ALL,     /* every field that may be kept (members of a bundle; key_rev_value) */
-    HEADERS_X_STORE, /* x-store-NAME as NAME, and content-type unless x-store-content-type is there
-                        (key_value) */
+    HEADERS_X_STORE, /* x-store-NAME as NAME, and content-type unless x-store-content-type is there (a raw content) */
+    HEADERS_VALUE,   /* the same, and of vary, location, content-location and last-modified too (key_value) */
 };
 
 /* May a field of this name be kept and replayed? The name in any letter case; false for what is no
  * token. */
-bool headers_may_keep(str name);
+bool headers_may_keep(str name, enum headers_rule rule);
 /* No control bytes but tab, at most PAGE_HEADERS_BYTES_MAX long. */
 bool headers_value_is_sane(str value);
 /* The lines to keep of these fields, in the arena; fields that may not be kept are left out in
@@ -51,7 +52,9 @@ struct answer {
 };
 void answer_add(struct answer *w, str name, str value);
 /* Adds every kept line. Those that may not be kept (older rules let them in) are left out. */
-void answer_add_kept(struct answer *w, str lines);
+void answer_add_kept(struct answer *w, str lines, enum headers_rule rule);
+/* The answer depends on this request field too: joined with a Vary that is there. Never a second Vary. */
+void answer_add_vary(struct answer *w, struct arena *a, str field);
 /* Adds what every answer carries: nosniff, referrer-policy, x-frame-options, CORS and, by the
  * content type, the content-security-policy. domain: whose style sheets HTML may use; empty:
  * nobody's. */

@@ -205,7 +205,7 @@ static void build_content(struct page_get *g, struct answer *w)
     w->status = g->status;
     w->body = g->body;
     bool typed = headers_find(g->headers, STR("content-type"), &type);
-    answer_add_kept(w, g->headers);
+    answer_add_kept(w, g->headers, HEADERS_X_STORE);
     if (!typed)
         answer_add(w, STR("content-type"), type);
     add_validators(g, w);

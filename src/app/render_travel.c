@@ -54,7 +54,7 @@ static bool headers_are_fine(str lines)
             return false;
         str value = str_split(&lines, '\n');
         str name = str_split(&value, ':');
-        if (!headers_may_keep(name) || value.n == 0 || !headers_value_is_sane(value))
+        if (!headers_may_keep(name, HEADERS_ALL) || value.n == 0 || !headers_value_is_sane(value))
             return false;
     }
     return true;

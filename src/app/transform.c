@@ -90,7 +90,7 @@ static void answer(struct transform *t, str headers, str body, str etag)
     struct answer w = { .status = 200, .body = body };
     str type = STR("application/octet-stream");
     bool typed = headers_find(headers, STR("content-type"), &type);
-    answer_add_kept(&w, headers);
+    answer_add_kept(&w, headers, HEADERS_X_STORE);
     if (!typed)
         answer_add(&w, STR("content-type"), type);
     if (etag.n > 0)

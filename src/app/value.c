@@ -77,7 +77,7 @@ static void put_written(struct value_request *r, err why)
 static void put_write(struct value_request *r)
 {
     struct value_row row = { .found = true };
-    if (!value_kept(r, HEADERS_X_STORE, &row.headers, &row.coding))
+    if (!value_kept(r, HEADERS_VALUE, &row.headers, &row.coding))
         return;
     str etag;
     if (http_header(r->x, "x-store-etag", &etag) && etag.n > 0 && headers_value_is_sane(etag))
@@ -108,7 +108,7 @@ static void put_read(struct value_request *r, err why)
     struct http_pair line;
     str lines = r->row.headers;
     while (headers_next(&lines, &line))
-        if (!str_eq_nocase(line.name, STR("content-type")))
+        if (!str_eq_nocase(line.name, STR("content-type")) && headers_may_keep(line.name, HEADERS_VALUE))
             http_reply_header(r->x, line.name, line.value);
     if (r->row.etag.n > 0)
         http_reply_header(r->x, STR("etag"), r->row.etag);

@@ -181,7 +181,7 @@ static bool coding_of(struct value_request *r, enum headers_rule rule, str *codi
 {
     str sent = STR_NONE, named = STR_NONE;
     (void)http_header(r->x, "content-encoding", &sent); /* absent is fine */
-    if (rule == HEADERS_X_STORE)
+    if (rule == HEADERS_VALUE)
         (void)http_header(r->x, "x-store-content-encoding", &named); /* absent is fine */
     if (named.n == 0)
         named = sent;
@@ -327,11 +327,11 @@ void value_answer(struct value_request *r, str etag)
         type = STR("application/octet-stream");
         answer_add(&w, STR("content-type"), type);
     }
-    answer_add_kept(&w, r->row.headers);
+    answer_add_kept(&w, r->row.headers, r->kind == BUCKET_PLAIN ? HEADERS_VALUE : HEADERS_ALL);
     if (etag.n > 0)
         answer_add(&w, STR("etag"), etag);
     if (r->row.coding.n > 0)
-        answer_add(&w, STR("vary"), STR("Accept-Encoding"));
+        answer_add_vary(&w, http_arena(r->x), STR("Accept-Encoding"));
     if (coded && w.status == 200)
         answer_add(&w, STR("content-encoding"), r->row.coding);
     answer_add(&w, STR("cache-control"), str_of(HEADERS_CACHE_PRIVATE));

@@ -46,7 +46,7 @@ static void put_written(struct value_request *r, err why)
         type = STR("application/octet-stream");
         answer_add(&w, STR("content-type"), type);
     }
-    answer_add_kept(&w, r->row.headers); /* the peer answers with all it stored */
+    answer_add_kept(&w, r->row.headers, HEADERS_ALL); /* the peer answers with all it stored */
     answer_add(&w, STR("etag"), etag_of(r, r->rev, r->tid));
     answer_add(&w, STR("cache-control"), str_of(HEADERS_CACHE_PRIVATE));
     answer_add_security(&w, http_arena(r->x), type, STR_NONE);

@@ -1,6 +1,8 @@
 """Goal: key_value, key_rev_value and multi_content answer RESTBase's clients as RESTBase did, without its defects.
 Method: the requests its clients send, against a real server with a frozen clock."""
 import gzip
+import pathlib
+import re
 
 from harness import check, eq, main, scene
 from page_help import http_date, page_server, problem, tid
@@ -48,19 +50,70 @@ def key_value_keeps_what_the_writer_named(binary):
         eq((got.body, got.headers['content-type'], got.headers['etag']), (b'two', 'text/plain', None))
 
 
+def documented(start, end):
+    """The names in backquotes between two phrases of the API's document."""
+    text = (pathlib.Path(__file__).parents[2] / 'docs/api.md').read_text()
+    text = text[text.index(start):]
+    return re.findall(r'`([^`]+)`', text[len(start):text.index(end)])
+
+
+def never_kept():
+    names = documented('- Never kept, in any letter case:', '- Never kept, by the beginning')
+    names += [name.replace('*', 'any') for name in
+              documented('- Never kept, by the beginning of the name:', '- Never kept, by its end')]
+    return names + ['x-my' + name for name in documented('- Never kept, by its end:', '- Only `key_value`')]
+
+
 @scene
-def orders_to_proxies_and_browsers_are_not_kept(binary):
-    orders = ('x-accel-redirect', 'X-Accel-Buffering', 'x-sendfile', 'x-lighttpd-send-file', 'x-litespeed-location',
-              'x-reproxy-url', 'surrogate-control', 'status', 'x-restbase-cache', 'service-worker-allowed', 'SourceMap',
-              'x-sourcemap', 'speculation-rules', 'origin-agent-cluster', 'reporting-endpoints', 'feature-policy')
-    given = {f'x-store-{name}': '/evil' for name in orders}
+def what_the_document_lists_is_never_kept(binary):
+    """RFC 9213: a cache in between obeys CDN-Cache-Control before the server's own `private`."""
+    replayed = ['content-location', 'last-modified', 'location', 'vary']
+    names = [name for name in never_kept() if name not in ('content-encoding', 'etag')]   # these say something
+    check(len(names) > 120, f'{len(names)} names in docs/api.md')
+    for name in ('CDN-Cache-Control', 'Cloudflare-CDN-Cache-Control', 'No-Vary-Search', 'Repr-Digest', 'Fastly-Debug'):
+        check(name.lower() in names or any(name.lower().startswith(n[:-3]) for n in names if n.endswith('-any'))
+              or name.lower().endswith('-cache-control'), name)
     with page_server(binary) as server:
         create(server, KV + '/b')
-        for where, put in ((KV + '/b/k', KV + '/b/k'), ('/localhost/v1/page/html/A', '/localhost/v1/page/html/A/1')):
-            eq(server.request('PUT', put, {**given, 'x-store-x-mine': 'yes', 'Content-Type': 'text/html'}, b'x').status, 201)
-            got = server.request('GET', where).headers
-            eq(got['x-mine'], 'yes')
-            eq([name for name in orders if name in got], [])
+        create(server, KRV + '/b')
+        for at in range(0, len(names), 50):
+            given = {f'x-store-{name}'.title(): '/evil' for name in names[at:at + 50]}
+            for put in (KV + '/b/k', '/localhost/v1/page/html/A/1'):
+                mine = {'x-store-x-mine': str(at), 'Content-Type': 'text/html'}
+                got = server.request('PUT', put, {**given, **mine}, b'x%d' % at)
+                eq(got.status, 201)
+                where = put if put.startswith(KV) else '/localhost/v1/page/html/A/1'
+                got = server.request('GET', where).headers
+                eq(got['x-mine'], str(at))
+                kept = [name for name in names[at:at + 50] if got[name] is not None and '/evil' in got[name]]
+                eq(sorted(kept), sorted(set(names[at:at + 50]) & set(replayed)) if put.startswith(KV) else [])
+        given = {'CDN-Cache-Control': 'public', 'Expires': 'x', 'Age': '7', 'x-mine': 'yes'}
+        eq(server.request('PUT', KRV + '/b/k/1', given, b'x').status, 201)
+        got = server.request('GET', KRV + '/b/k/1').headers
+        eq((got['x-mine'], got['cdn-cache-control'], got['expires'], got['age']), ('yes', None, None, None))
+
+
+@scene
+def key_value_replays_vary_and_where_a_value_belongs(binary):
+    """RESTBase's own front end stores x-store-vary with every mobile-html: without it a cache would mix variants."""
+    fields = {'content-location': 'https://wiki.test/api/rest_v1/page/html/A', 'location': '../B',
+              'last-modified': http_date(-100), 'vary': 'Accept-Language'}
+    never = {'cache-control': 'public, max-age=9', 'expires': http_date(9), 'age': '3', 'retry-after': '7'}
+    given = {f'x-store-{name}': value for name, value in {**fields, **never}.items()}
+    with page_server(binary) as server:
+        create(server, KV + '/b')
+        eq(server.request('PUT', KV + '/b/k', given, b'x').status, 201)
+        got = server.request('GET', KV + '/b/k').headers
+        eq({name: got[name] for name in fields}, fields)
+        eq([got[name] for name in ('expires', 'age', 'retry-after')], [None] * 3)
+        check(got['cache-control'].startswith('private'), 'the Cache-Control is the server\'s')
+        coded = {'x-store-vary': 'Accept-Language', 'Content-Encoding': 'gzip'}
+        eq(server.request('PUT', KV + '/b/g', coded, gzip.compress(b'x')).status, 201)
+        got = server.request('GET', KV + '/b/g', {'Accept-Encoding': 'gzip'})
+        eq(got.headers.get_all('vary'), ['Accept-Language, Accept-Encoding'])
+        coded['x-store-vary'] = 'accept-encoding, Accept-Language'
+        eq(server.request('PUT', KV + '/b/g', coded, gzip.compress(b'x')).status, 201)
+        eq(server.request('GET', KV + '/b/g').headers.get_all('vary'), ['accept-encoding, Accept-Language'])
 
 
 @scene
