@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <glob.h>
 #include <pwd.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -23,7 +24,7 @@
 #include <cmocka.h>
 
 enum { START_MS_MAX = 180000, ANSWER_MS_MAX = 20000, PIDS_MAX = 64 };
-#define BIN "/usr/lib/postgresql/15/bin/"
+#define INSTALLED "/usr/lib/postgresql/*/bin/initdb"
 
 /* In a child: as the user postgres when this is root, who may not run it; quiet; gone when the test goes. */
 static _Noreturn void become(struct pg_server *s, char *const argv[])
@@ -50,17 +51,30 @@ static pid_t spawn(struct pg_server *s, char *const argv[])
     return pid;
 }
 
+/* The newest PostgreSQL that Debian's packages installed. */
+static void find_programs(struct pg_server *s)
+{
+    glob_t found;
+    if (glob(INSTALLED, 0, NULL, &found) != 0)
+        fail_msg("%s: there is none; install Debian's package postgresql", INSTALLED);
+    str initdb = str_of(found.gl_pathv[found.gl_pathc - 1]);
+    assert_true(initdb.n < sizeof s->bin);
+    (void)snprintf(s->bin, sizeof s->bin, "%.*s", (int)(initdb.n - strlen("/initdb")), initdb.p);
+    globfree(&found);
+}
+
 static void make_cluster(struct pg_server *s)
 {
-    char data[PG_SERVER_PATH_BYTES + 8];
+    char data[PG_SERVER_PATH_BYTES + 8], initdb[PG_SERVER_PATH_BYTES + 8];
+    (void)snprintf(initdb, sizeof initdb, "%s/initdb", s->bin);
     (void)snprintf(data, sizeof(data), "%s/data", s->dir);
-    char *argv[] = { BIN "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C",
+    char *argv[] = { initdb, "-D", data, "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C",
                      NULL };
     int status = -1;
     pid_t pid = spawn(s, argv);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        fail_msg("initdb of PostgreSQL 15 failed: %d; is postgresql-15 installed?", status);
+        fail_msg("%s failed: %d", initdb, status);
 }
 
 void pg_server_init(struct pg_server *s, struct clock *clock)
@@ -73,6 +87,7 @@ void pg_server_init(struct pg_server *s, struct clock *clock)
     if (p != NULL)
         assert_int_equal(chown(s->dir, p->pw_uid, p->pw_gid), 0);
     (void)snprintf(s->url, sizeof(s->url), "postgresql://postgres@127.0.0.1:%u/postgres", s->port);
+    find_programs(s);
     make_cluster(s);
     pg_server_start(s);
 }
@@ -94,10 +109,11 @@ static void wait_a_bit(void)
 
 void pg_server_start(struct pg_server *s)
 {
-    char data[PG_SERVER_PATH_BYTES + 8], port[16];
+    char data[PG_SERVER_PATH_BYTES + 8], postgres[PG_SERVER_PATH_BYTES + 16], port[16];
     (void)snprintf(data, sizeof(data), "%s/data", s->dir);
+    (void)snprintf(postgres, sizeof postgres, "%s/postgres", s->bin);
     (void)snprintf(port, sizeof(port), "%u", s->port);
-    char *argv[] = { BIN "postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
+    char *argv[] = { postgres, "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
                      "-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "shared_buffers=16MB", NULL };
     s->pid = spawn(s, argv);
     mono deadline = mono_add_ms(clock_mono(s->clock), START_MS_MAX);

@@ -9,6 +9,7 @@
 
 enum { PG_SERVER_PATH_BYTES = 64, PG_SERVER_URL_BYTES = 128 };
 struct pg_server {
+    char bin[PG_SERVER_PATH_BYTES]; /* where its programs are */
     char dir[PG_SERVER_PATH_BYTES];
     char url[PG_SERVER_URL_BYTES];
     unsigned port;
