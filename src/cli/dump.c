@@ -45,7 +45,7 @@ static void fail(struct dump *d, err code, const char *what)
     if (d->failed != ERR_OK)
         return;
     d->failed = code;
-    err_note_set(&d->why, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber(d->parser), what);
+    err_note_set(&d->why, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber64(d->parser), what);
     XML_StopParser(d->parser, XML_FALSE);
 }
 
@@ -220,14 +220,14 @@ static err parse_chunk(struct dump *d, str bytes, bool last, struct err_note *no
         return d->failed;
     }
     if (status == XML_STATUS_ERROR) {
-        err_note_set(note, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber(d->parser),
+        err_note_set(note, "line %lu: %s", (unsigned long)XML_GetCurrentLineNumber64(d->parser),
                      XML_ErrorString(XML_GetErrorCode(d->parser)));
         return ERR_BAD;
     }
-    int64_t at = (int64_t)XML_GetCurrentByteIndex(d->parser);
+    int64_t at = (int64_t)XML_GetCurrentByteIndex64(d->parser);
     if (!last && at >= 0 && d->fed - (uint64_t)at > DUMP_TOKEN_BYTES_MAX) {
         err_note_set(note, "line %lu: a tag or comment of more than %d bytes",
-                     (unsigned long)XML_GetCurrentLineNumber(d->parser), DUMP_TOKEN_BYTES_MAX);
+                     (unsigned long)XML_GetCurrentLineNumber64(d->parser), DUMP_TOKEN_BYTES_MAX);
         return ERR_LIMIT;
     }
     return ERR_OK;

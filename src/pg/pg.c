@@ -328,7 +328,7 @@ static void take_error(struct run *r, const PGresult *result)
 static void take_result(struct run *r, PGresult *result)
 {
     bool kept = false;
-    switch (PQresultStatus(result)) {
+    switch ((int)PQresultStatus(result)) { /* not as the enum: later releases of libpq know more */
     case PGRES_TUPLES_OK:
     case PGRES_COMMAND_OK:
     case PGRES_EMPTY_QUERY:
@@ -349,11 +349,7 @@ static void take_result(struct run *r, PGresult *result)
         take_error(r, result);
         r->at++;
         break;
-    case PGRES_BAD_RESPONSE:
-    case PGRES_COPY_IN:
-    case PGRES_COPY_OUT:
-    case PGRES_COPY_BOTH:
-    case PGRES_SINGLE_TUPLE: /* nobody asked for that; it would come again and again */
+    default: /* a COPY, rows one by one, what a later libpq knows: nobody asked for it, it would come again */
         take_error(r, result);
         r->c->broken = true;
         break;

@@ -113,7 +113,7 @@ err conn_send(struct conn *c, const str *args, unsigned count)
     if (c->out_to - c->out_from + bytes > CONN_OUT_BYTES_MAX)
         return ERR_LIMIT;
     char *text = NULL;
-    int n = redisFormatCommandArgv(&text, (int)count, argv, lengths);
+    long long n = redisFormatCommandArgv(&text, (int)count, argv, lengths); /* int before hiredis 1.1 */
     INVARIANT(n > 0); /* out of memory */
     memcpy(room(c, (size_t)n), text, (size_t)n);
     c->out_to += (size_t)n;
