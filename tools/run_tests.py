@@ -24,6 +24,7 @@ FUZZ_SECONDS = int(os.environ.get('FUZZ_SECONDS', '10'))
 FUZZ_SEED = int(os.environ.get('FUZZ_SEED', '1'))      # 0: another each time, for runs that look for something new
 SLOWER = {'asan': 12, 'tsan': 20}    # meson's limits of time are multiplied by this; a hang ends, a slow machine does not
 SLOWER_OTHERS = 6
+PROGRESS_S = 30
 REPEATED_LINES = 30                  # of each failure, at the end of the output
 REPEATED_MAX = 20                    # failures; of more, their names
 SANITIZER_ENV = {
@@ -60,6 +61,34 @@ def say(text):
     print(text, flush=True)
 
 
+class Progress:
+    """Says now and then how far a long step is: every PROGRESS_S seconds one line."""
+
+    def __init__(self, what):
+        self.what, self.next = what, time.monotonic() + PROGRESS_S
+
+    def __call__(self, done, total=None):
+        if time.monotonic() >= self.next:
+            self.next = time.monotonic() + PROGRESS_S
+            say(f'   {self.what} {done}' + (f' of {total}' if total else ''))
+
+
+COUNTED = re.compile(r'\s*\[?(\d+)/(\d+)')    # how ninja and meson begin a line
+
+
+def run_counted(command, what, env=None):
+    """As run, for what tells on each line how far it is."""
+    progress, lines = Progress(what), []
+    process = subprocess.Popen([str(part) for part in command], cwd=ROOT, env={**os.environ, **(env or {})}, text=True,
+                               errors='replace', stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for line in process.stdout:
+        lines.append(line)
+        counted = COUNTED.match(line)
+        if counted:
+            progress(*counted.groups())
+    return process.wait() == 0, ''.join(lines)
+
+
 def run(command, env=None, timeout=None):
     """(whether it ended with 0, its output)"""
     try:
@@ -78,7 +107,7 @@ def build(name, options, targets=(), env=None):
         fine, output = run(['meson', 'setup', folder, ROOT, *options], env)
         if not fine:
             return output[-4000:]
-    fine, output = run(['ninja', '-C', folder, '-k', '0', *targets], env)
+    fine, output = run_counted(['ninja', '-C', folder, '-k', '0', *targets], f'{name}: built', env)
     return '' if fine else '\n'.join(line for line in output.splitlines() if not line.startswith('['))[:6000] or output[-6000:]
 
 
@@ -100,8 +129,8 @@ def meson_test(name, arguments, counts):
     folder = BUILDS / name
     log = folder / 'meson-logs' / 'testlog.json'
     log.unlink(missing_ok=True)
-    _, said = run(['meson', 'test', '-C', folder, '--no-rebuild', '--timeout-multiplier', SLOWER.get(name, SLOWER_OTHERS),
-                   *arguments], SANITIZER_ENV)
+    _, said = run_counted(['meson', 'test', '-C', folder, '--no-rebuild', '--timeout-multiplier',
+                           SLOWER.get(name, SLOWER_OTHERS), *arguments], f'{name}: ran', SANITIZER_ENV)
     tests = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     for test in tests:
         passed, failed = count_program(test)
@@ -122,8 +151,12 @@ def build_and_test(name, options, arguments, counts, env=None):
     meson_test(name, arguments, counts)
 
 
+GCC = [], {'CC': 'gcc'}
+ASAN = ['-Db_sanitize=address,undefined', '-Db_lundef=false'], {'CC': 'gcc'}
+
+
 def step_gcc(counts):
-    build_and_test('gcc', [], ['--no-suite', 'long'], counts, {'CC': 'gcc'})
+    build_and_test('gcc', GCC[0], ['--no-suite', 'long'], counts, GCC[1])
 
 
 def step_clang(counts):
@@ -131,8 +164,7 @@ def step_clang(counts):
 
 
 def step_asan(counts):
-    build_and_test('asan', ['-Db_sanitize=address,undefined', '-Db_lundef=false'],
-                   ['--no-suite', 'long', '--no-suite', 'gates'], counts, {'CC': 'gcc'})
+    build_and_test('asan', ASAN[0], ['--no-suite', 'long', '--no-suite', 'gates'], counts, ASAN[1])
 
 
 def step_tsan(counts):
@@ -181,9 +213,11 @@ def run_scenes(step, name, counts, *files):
     command = [sys.executable, ROOT / 'test' / 'scene' / 'run.py', binary, *(['--', *files] if files else [])]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors='replace')
     said = ['']                       # since the last one that passed
+    progress, passed = Progress(f'{step}: passed'), 0
     for line in process.stdout:
         if line.startswith('ok '):
-            said = ['']
+            said, passed = [''], passed + 1
+            progress(passed)
             continue
         print(line, end='', flush=True)
         said.append(line)
@@ -204,8 +238,27 @@ def step_scene(counts):
 
 def step_wiki(counts):
     e2e = ROOT / 'test' / 'e2e'
+    for name, (options, env) in {'gcc': GCC, 'asan': ASAN}.items():
+        broken = build(name, options, ['palimpsest'], env)
+        if broken:
+            counts.tell(f'wiki {name}: the build', broken)
     run_scenes('wiki', 'gcc', counts, e2e / 'scene_run_wiki.py', e2e / 'scene_wiki.py', e2e / 'scene_editor.py')
     run_scenes('wiki', 'asan', counts, e2e / 'scene_wiki.py')
+
+
+def step_fresh(counts):
+    """What the README tells a newcomer, and the wiki, on a Debian with nothing on it."""
+    process = subprocess.Popen([ROOT / 'script' / 'fresh', ROOT / 'tools' / 'newcomer.sh'], cwd=ROOT, text=True, errors='replace',
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    last = ''
+    for line in process.stdout:
+        print(line, end='', flush=True)
+        last = line
+    process.wait()
+    total = re.match(r'(\d+) passed, (\d+) failed', last)
+    counts.add(*(map(int, total.groups()) if total else (0, 1)))
+    if process.returncode != 0:
+        counts.failures.append(('fresh: see above', last))
 
 
 def step_model(counts):
@@ -219,12 +272,13 @@ def step_model(counts):
 
 STEPS = {
     'gcc': step_gcc, 'clang': step_clang, 'asan': step_asan, 'tsan': step_tsan, 'model': step_model, 'scene': step_scene, 'wiki': step_wiki,
-    'fuzz': step_fuzz,
+    'fuzz': step_fuzz, 'fresh': step_fresh,
 }
+ALONE = ('fresh',)                   # run by name only: wants root, and takes what others do
 
 
 def main():
-    wanted = sys.argv[1:] or list(STEPS)
+    wanted = sys.argv[1:] or [name for name in STEPS if name not in ALONE]
     for name in wanted:
         if name not in STEPS:
             print(f'no step {name}; there are: {" ".join(STEPS)}', file=sys.stderr)
