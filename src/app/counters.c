@@ -1,17 +1,18 @@
 #include "app/counters.h"
 
 #include "app/hot.h"
-#include "bucket/page.h"
 #include "engine/engine.h"
 #include "flight/flight.h"
 #include "http/http.h"
 #include "loop/loop.h"
 #include "table/table.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define COUNTERS_MAGIC 0xc0a17e25u
+_Static_assert((int)READ_KINDS <= (int)HOT_KINDS_MAX, "ready answers are counted by the same kinds");
 enum { ROUTES_MAX = 128, CLASSES = 6, SLOTS = 512 /* of the table by label; a power of two */ };
 
 const char COUNTERS_HOT[] = "page.hot";
@@ -99,6 +100,8 @@ struct app_counters {
     struct metric_family *of_class[CLASSES], *latency;
     struct metric *bytes_sent;
     struct metric *figures[COUNT_OF(figures)];
+    struct metric *reads_shown[READ_KINDS];
+    atomic_uint_least64_t reads[READ_KINDS]; /* ready answers left out */
     unsigned count;
     struct route routes[ROUTES_MAX];
     uint8_t by_label[SLOTS]; /* index + 1, by the address of the label */
@@ -133,6 +136,15 @@ static void add(struct app_counters *c, const char *label)
     c->by_label[slot] = (uint8_t)c->count;
 }
 
+static void reads_begin(struct app_counters *c, struct metrics *m)
+{
+    static const char *const names[READ_KINDS] = { "current", "recent", "historical", "gone" };
+    struct metric_family *reads = metrics_family(m, METRIC_COUNTER, "reads_total",
+                                                 "Reads of contents of pages, by the state of the render.", "state");
+    for (unsigned kind = 0; kind < READ_KINDS; kind++)
+        c->reads_shown[kind] = metric_of(reads, names[kind]);
+}
+
 struct app_counters *counters_new(struct metrics *m, const struct http_route *const *tables)
 {
     struct app_counters *c = calloc(1, sizeof *c);
@@ -147,6 +159,7 @@ struct app_counters *counters_new(struct metrics *m, const struct http_route *co
     c->bytes_sent = metric_of(metrics_family(m, METRIC_COUNTER, "http_sent_bytes_total",
                                              "Bytes of answers sent.", NULL),
                               NULL);
+    reads_begin(c, m);
     add(c, no_route);
     add(c, COUNTERS_HOT);
     for (; *tables != NULL; tables++)
@@ -157,6 +170,42 @@ struct app_counters *counters_new(struct metrics *m, const struct http_route *co
             metric_of(metrics_family(m, figures[i].kind, figures[i].name, figures[i].help, NULL),
                       NULL);
     return c;
+}
+
+enum read_kind counters_read_kind(enum page_state s)
+{
+    switch (s) {
+    case PAGE_CURRENT:
+        return READ_CURRENT;
+    case PAGE_RECENT:
+        return READ_RECENT;
+    case PAGE_HISTORICAL:
+    case PAGE_HELD:
+    case PAGE_ARCHIVE:
+        return READ_HISTORICAL;
+    case PAGE_CULLED:
+    case PAGE_PURGED:
+    case PAGE_SUPPRESSED:
+    case PAGE_DELETED:
+    case PAGE_UNKNOWN:
+    case PAGE_STATES:
+        break;
+    }
+    return READ_GONE;
+}
+
+void counters_read(struct app_counters *c, enum read_kind kind)
+{
+    MAGIC_CHECK(c, COUNTERS_MAGIC);
+    (void)atomic_fetch_add_explicit(&c->reads[kind], 1, memory_order_relaxed); /* the old value is of no use */
+}
+
+static void reads_show(struct app_counters *c, const struct hot_stats *hot)
+{
+    for (unsigned kind = 0; kind < READ_KINDS; kind++) {
+        uint64_t slow = atomic_load_explicit(&c->reads[kind], memory_order_relaxed);
+        metric_set(c->reads_shown[kind], (int64_t)(slow + hot->hits_of[kind]));
+    }
 }
 
 void counters_free(struct app_counters **cp)
@@ -197,6 +246,7 @@ void counters_render(const struct app *app, struct buf *out)
         memcpy(&value, (const char *)&now + figures[i].offset, sizeof value);
         metric_set(app->counters->figures[i], value > INT64_MAX ? INT64_MAX : (int64_t)value);
     }
+    reads_show(app->counters, &now.hot);
     struct flight_stats flights; /* they show their own as they are asked */
     if (app->flights != NULL)
         flights_stats_get(app->flights, &flights);

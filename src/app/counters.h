@@ -7,6 +7,7 @@
 
 #include "app/app.h"
 #include "base/buf.h"
+#include "bucket/page.h"
 
 struct app_counters;
 /* tables: every route table in service, ended by NULL. Owner: caller. Dies when out of memory. */
@@ -16,6 +17,12 @@ void counters_free(struct app_counters **cp);
  * answered. */
 void counters_count(struct app_counters *c, const char *label, int status, int64_t ns,
                     uint64_t bytes_sent);
+
+/* How old what readers ask for is. Of a ready answer: the kind of its entry (hot.h), whose hits are added here. */
+enum read_kind { READ_CURRENT, READ_RECENT, READ_HISTORICAL, READ_GONE, READ_KINDS };
+enum read_kind counters_read_kind(enum page_state s);
+/* One GET or HEAD of a content that was answered otherwise than by a ready answer. */
+void counters_read(struct app_counters *c, enum read_kind kind);
 extern const char COUNTERS_HOT[]; /* "page.hot": answered before routing */
 /* Sets the gauges from the parts of app and appends the exposition. */
 void counters_render(const struct app *app, struct buf *out);

@@ -29,7 +29,7 @@ struct entry {
     struct http_ready *full, *same;
     size_t bytes;
     bool touched; /* hit since the hand passed */
-    unsigned variant;
+    unsigned variant, kind;
     uint32_t target_bytes;
     uint32_t tag_bytes;
     char tag[HOT_TAG_BYTES_MAX];
@@ -42,7 +42,7 @@ struct shard {
     uint64_t chains_mask;
     struct entry *hand;
     size_t bytes, bytes_max;
-    uint64_t hits, misses, entries, evicted;
+    uint64_t hits_of[HOT_KINDS_MAX], misses, entries, evicted;
 };
 
 struct versions {
@@ -200,6 +200,7 @@ static struct entry *entry_new(uint64_t hash, struct hot_key key, const struct h
                          .mark = o->mark,
                          .valid_until = o->valid_until,
                          .variant = key.variant,
+                         .kind = o->kind,
                          .full = o->full == NULL ? NULL : http_ready_ref(o->full),
                          .same = http_ready_ref(o->same),
                          .bytes = sizeof *e + key.target.n + http_ready_bytes(o->same) +
@@ -257,6 +258,7 @@ bool hot_wants(struct app_hot *h, struct hot_key key)
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts)
 {
     MAGIC_CHECK(h, HOT_MAGIC);
+    INVARIANT(opts->kind < HOT_KINDS_MAX);
     if (key.target.n > HOT_TARGET_BYTES_MAX || opts->tag.n > HOT_TAG_BYTES_MAX ||
         is_dead(h, opts->mark))
         return;
@@ -318,7 +320,7 @@ struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *
     if (fits == NULL) {
         s->misses++;
     } else {
-        s->hits++;
+        s->hits_of[e->kind]++;
         if (!e->touched) /* all workers read it */
             e->touched = true;
         r = http_ready_ref(fits);
@@ -334,7 +336,10 @@ void hot_stats_get(struct app_hot *h, struct hot_stats *out)
     for (unsigned i = 0; i < h->shards_count; i++) {
         struct shard *s = &h->shards[i];
         pthread_mutex_lock(&s->lock);
-        sum.hits += s->hits;
+        for (unsigned kind = 0; kind < HOT_KINDS_MAX; kind++) {
+            sum.hits += s->hits_of[kind];
+            sum.hits_of[kind] += s->hits_of[kind];
+        }
         sum.misses += s->misses;
         sum.entries += s->entries;
         sum.bytes += s->bytes;

@@ -22,7 +22,8 @@ enum {
     HOT_SEEN = 1 << 16,
     HOT_SHARDS_MAX = 64,
     HOT_TARGET_BYTES_MAX = 2048,
-    HOT_TAG_BYTES_MAX = 64
+    HOT_TAG_BYTES_MAX = 64,
+    HOT_KINDS_MAX = 4
 };
 
 struct app_hot;
@@ -45,6 +46,7 @@ struct hot_key {
 struct hot_entry_opts {
     struct hot_mark mark;
     store_time valid_until;         /* NEVER: until the title changes */
+    unsigned kind;                  /* below HOT_KINDS_MAX: by which its hits are counted */
     str tag;                        /* entity tag without quotes */
     struct http_ready *full, *same; /* 200 (or NULL) and 304; the entry takes references of its own */
 };
@@ -63,6 +65,7 @@ struct http_ready *hot_get(struct app_hot *h, struct hot_key key, struct clock *
 
 struct hot_stats {
     uint64_t hits, misses, entries, bytes, evicted;
+    uint64_t hits_of[HOT_KINDS_MAX];
 };
 void hot_stats_get(struct app_hot *h, struct hot_stats *out);
 

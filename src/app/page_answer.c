@@ -1,5 +1,6 @@
 /* The answer to a GET of a content: coding, conditions, range, header fields, and the ready copy.
  */
+#include "app/counters.h"
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_get.h"
@@ -235,14 +236,17 @@ static void build_same(struct page_get *g, struct answer *w)
 
 /* ---- ready answers ---- */
 
-/* Until when the ready answer is as good as a look into the store: while the render is not due, and
- * for one that is named while a read of it needs no longer life. */
+/* Until when the ready answer is as good as a look into the store: while the render is not due, in the state it is
+ * counted in, and for one that is named while a read of it needs no longer life. */
 static store_time valid_until(const struct page_get *g)
 {
-    store_time due = g->render.due_at;
-    if (due.ns == STORE_TIME_NEVER.ns || g->which.select == SELECT_LATEST)
-        return due;
-    return store_time_add(due, -g->target.config->page.policy.historical_ttl_ns);
+    const struct page_policy *policy = &g->target.config->page.policy;
+    store_time until = g->render.due_at;
+    if (g->render.state == PAGE_RECENT)
+        until = store_time_min(until, store_time_add(g->render.superseded_at, policy->grace_ttl_ns));
+    if (g->which.select != SELECT_LATEST)
+        until = store_time_min(until, page_lasts_until(g->target.bucket, &g->render));
+    return until;
 }
 
 /* Nothing in it but path, codings and If-None-Match. */
@@ -284,6 +288,7 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *fu
     char text[PAGE_TAG_BYTES + 1];
     struct hot_entry_opts opts = { .mark = g->mark,
                                    .valid_until = valid_until(g),
+                                   .kind = counters_read_kind(g->render.state),
                                    .tag = app_page_tag(g->render.name, text),
                                    .full = full == NULL ? NULL : ready_of(full),
                                    .same = ready_of(&same) };
@@ -369,6 +374,8 @@ struct http_ready *page_get_ready(struct page_get *g)
 
 void page_get_answer(struct page_get *g)
 {
+    if (g->status < 400)
+        counters_read(g->app->counters, counters_read_kind(g->render.state));
     switch (g->status) {
     case 304:
         answer_same(g);

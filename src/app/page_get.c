@@ -10,6 +10,7 @@
  */
 #include "app/page_get.h"
 #include "app/bundle.h"
+#include "app/counters.h"
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/profile.h"
@@ -97,6 +98,13 @@ static void read_start(struct page_get *g)
     loop_job_start(g->app->loop, &g->job);
 }
 
+void page_get_fail(struct page_get *g, err why, const struct page_trace *trace, const struct err_note *note)
+{
+    if (why == ERR_GONE)
+        counters_read(g->app->counters, READ_GONE);
+    app_page_fail(g->x, why, trace, note);
+}
+
 static void order_done(struct page_order *o, err why)
 {
     struct page_get *g = CONTAINER_OF(o, struct page_get, order);
@@ -105,7 +113,7 @@ static void order_done(struct page_order *o, err why)
     bool unwritten = why == ERR_FULL && o->kind == ORDER_EXTEND; /* it is there, and lives as long as it was given */
     if (why != ERR_OK && !unwritten) {
         unpin(g);
-        app_page_fail(g->x, why, &o->trace, &o->note);
+        page_get_fail(g, why, &o->trace, &o->note);
         return;
     }
     g->extended = true;
@@ -254,7 +262,7 @@ static void answer_missing(struct page_get *g)
     if (g->why == ERR_NOT_FOUND)
         app_problem(g->x, 404, "not_found", NULL, STR("No such render is stored."), STR_NONE);
     else
-        app_page_fail(g->x, g->why, &g->trace, NULL);
+        page_get_fail(g, g->why, &g->trace, NULL);
 }
 
 /* Does a read of it have to make its life longer first? */

@@ -97,6 +97,8 @@ bool page_get_is_younger(const struct page_get *g);
 /* Answers as decided; headers and body are there for 200, 206 and 302. Short: may run on the committer.
  */
 void page_get_answer(struct page_get *g);
+/* Answers that there is none; ERR_GONE is told by the trace. */
+void page_get_fail(struct page_get *g, err why, const struct page_trace *trace, const struct err_note *note);
 /* The 200 as decided, to be sent to many. Owner: caller; NULL when it cannot be made. */
 struct http_ready *page_get_ready(struct page_get *g);
 /* Bits for the variants of a ready answer; -1: what the client accepts is too odd for one. */

@@ -7,6 +7,7 @@
  *                    |    \-> asked for plainly, as all the others: the answer made for all
  *                    \-> failed -> what is stored, if it may be stale -> else why
  */
+#include "app/counters.h"
 #include "app/errors.h"
 #include "app/render_make.h"
 
@@ -52,7 +53,7 @@ static void failed(struct page_get *g, err why, const struct err_note *note, int
         struct page_trace hidden = {
             .state = PAGE_SUPPRESSED, .at = clock_store(g->app->clock), .policy = g->target.config->page.policy.kind
         };
-        app_page_fail(g->x, ERR_GONE, &hidden, note);
+        page_get_fail(g, ERR_GONE, &hidden, note);
         return;
     }
     app_origin_fail(g->x, why, note, app_page_retry_ms(g->app, &g->target, why, remembered_ms));
@@ -65,6 +66,8 @@ static struct http_ready *ready_for(const struct page_get *g, const struct rende
 {
     int variant = page_get_variant(http_common(g->x));
     bool plain = g->plain && g->how == HOW_MISS && g->collapsed && !g->unlike && g->hops == 0 && !g->profiled;
+    if (g->named && value->short_lived)
+        return NULL; /* its life is made longer first */
     if (!plain || variant < 0 || http_has_request_id(g->x) || !str_eq(g->target.content, str_of(value->content)))
         return NULL;
     enum http_coding stored = value->codec == PAGE_GZIP ? CODING_GZIP : CODING_ZSTD;
@@ -89,6 +92,7 @@ static void landed(struct flight_waiter *w, err why, struct flight_value *v, con
     g->made = true;
     struct http_ready *ready = ready_for(g, value);
     if (ready != NULL) {
+        counters_read(g->app->counters, counters_read_kind(value->state));
         http_answer_ready(g->x, ready);
         return;
     }

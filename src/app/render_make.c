@@ -102,6 +102,8 @@ static void make_all_ready(struct make *m)
     if (g->content == NULL || why != ERR_OK || headers_find(g->headers, STR("location"), &target))
         return;
     m->value->codec = g->content->codec;
+    m->value->state = g->render.state;
+    m->value->short_lived = page_wants_extension(m->target.bucket, &g->render, clock_store(m->app->clock));
     make_ready(m, g, RENDER_RAW);
     make_ready(m, g, RENDER_CODED);
 }

@@ -19,6 +19,8 @@ struct render_value {
     bool found;                 /* it was stored meanwhile: nothing was made */
     char content[PAGE_CONTENT_NAME_BYTES_MAX + 1];  /* which the ready answers are of */
     enum page_codec codec;                          /* of the coded one */
+    enum page_state state;                          /* of the render */
+    bool short_lived;                               /* a read that names it must extend its life */
     struct http_ready *ready[RENDER_CODINGS];       /* NULL: none, as for a redirect */
 };
 static inline struct render_value *render_value_of(struct flight_value *v)

@@ -31,6 +31,10 @@ static inline store_time store_time_max(store_time a, store_time b)
 {
     return a.ns > b.ns ? a : b;
 }
+static inline store_time store_time_min(store_time a, store_time b)
+{
+    return a.ns < b.ns ? a : b;
+}
 
 /* Where time comes from. Thread: every function from any thread. */
 struct clock {

@@ -243,6 +243,11 @@ bool page_wants_extension(const struct page_bucket *b, const struct page_render 
     return retention_wants_extension(&b->plan.policy, r, now);
 }
 
+store_time page_lasts_until(const struct page_bucket *b, const struct page_render *r)
+{
+    return retention_lasts_until(&b->plan.policy, r);
+}
+
 err page_history(struct page_bucket *b, struct engine_view *v, uint32_t domain, str title,
                  const struct page_name *after, const struct page_each *each)
 {

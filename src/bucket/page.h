@@ -70,6 +70,8 @@ MUST_CHECK err page_find(struct page_bucket *b, struct engine_view *v, const str
                          struct page_render *out, struct page_trace *trace);
 /* Must a read that names this revision extend its life first (then call page_extend)? */
 bool page_wants_extension(const struct page_bucket *b, const struct page_render *r, store_time now);
+/* Up to and with which instant does no such read have to, as long as the title does not change? NEVER: at no time. */
+store_time page_lasts_until(const struct page_bucket *b, const struct page_render *r);
 
 /* What a listing tells, until one returns false. A row that cannot be read is gone past and told to damaged: title
  * empty and name NULL when its key cannot be read either. damaged NULL, or PAGE_DAMAGED_MAX of them: ERR_CORRUPT. */

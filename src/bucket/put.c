@@ -35,6 +35,16 @@ static err gone(struct page_put *p, enum page_state state, store_time at, const 
 
 /* ---- what is stored already ---- */
 
+/* What is made on request, and is not the latest, lives as after a read that names it. True: it lives longer now. */
+static bool extend_asked(const struct page_put *p, struct page_render *r, store_time now)
+{
+    const struct page_policy *policy = &p->bucket->plan.policy;
+    if (!p->asked || r->superseded_at.ns == INT64_MAX || !retention_wants_extension(policy, r, now))
+        return false;
+    retention_extend(policy, r, now);
+    return true;
+}
+
 /* Is a greater revision known now, or no longer? *row as the put says it. */
 static err correct_place(struct insert *in, struct page_row *row)
 {
@@ -54,10 +64,7 @@ static err correct_place(struct insert *in, struct page_row *row)
             p->changed = true;
         }
     }
-    if (p->asked && retention_wants_extension(policy, &row->r, in->title.look.now)) {
-        retention_extend(policy, &row->r, in->title.look.now);
-        p->changed = true;
-    }
+    p->changed |= extend_asked(p, &row->r, in->title.look.now);
     return ERR_OK;
 }
 
@@ -238,8 +245,7 @@ static err place(struct insert *in)
     if (p->stash_ns > 0)
         in->row.r.stash_until = store_time_add(now, p->stash_ns);
     in->row.r.due_at = retention_due(policy, &in->row.r);
-    if (p->asked && retention_wants_extension(policy, &in->row.r, now))
-        retention_extend(policy, &in->row.r, now);
+    (void)extend_asked(p, &in->row.r, now); /* it is written in any case */
     if (store_time_before(now, in->row.r.due_at))
         return ERR_OK;
     return gone(p, PAGE_CULLED, now, "expired: the policy of this bucket cannot keep this render");

@@ -205,9 +205,24 @@ const char *retention_reason(const struct page_policy *p, enum page_state s)
     return "never stored, or so long ago that its trace is gone";
 }
 
+/* The window at each supersession to come must be enough, or a request that is written already. Stashes and
+ * holds do not count: both can be released. */
+store_time retention_lasts_until(const struct page_policy *p, const struct page_render *r)
+{
+    bool enough = window_ns(p) >= p->historical_ttl_ns;
+    if (is_never(r->out_at) && (p->kind == POLICY_ALL || enough))
+        return STORE_TIME_NEVER;
+    store_time end = r->requested_until;
+    if (!is_never(r->out_at))
+        end = store_time_max(end, store_time_add(r->out_at, window_ns(p)));
+    if (is_never(end))
+        return end;
+    return p->historical_ttl_ns == DURATION_NEVER ? STORE_TIME_ZERO : store_time_add(end, -p->historical_ttl_ns);
+}
+
 bool retention_wants_extension(const struct page_policy *p, const struct page_render *r, store_time now)
 {
-    return !is_never(r->superseded_at) && store_time_before(r->due_at, store_time_add(now, p->historical_ttl_ns));
+    return store_time_before(retention_lasts_until(p, r), now);
 }
 
 void retention_extend(const struct page_policy *p, struct page_render *r, store_time now)

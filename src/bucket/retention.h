@@ -52,8 +52,11 @@ void retention_replan(const struct page_plan *plan, enum page_policy_kind before
 enum page_state retention_state(const struct page_policy *p, const struct page_render *r, store_time now);
 const char *retention_reason(const struct page_policy *p, enum page_state s);
 
-/* Reads that name a superseded render keep it for historical_ttl: needed when less is left. */
+/* A read that names a render keeps it for historical_ttl from then, superseded already or only later. Up to and with
+ * which instant does r need nothing written for that, as long as it does not change? NEVER: at no time. */
+MUST_CHECK store_time retention_lasts_until(const struct page_policy *p, const struct page_render *r);
 MUST_CHECK bool retention_wants_extension(const struct page_policy *p, const struct page_render *r, store_time now);
+/* A quarter more than is wanted, so that reads write once per quarter of historical_ttl at most. */
 void retention_extend(const struct page_policy *p, struct page_render *r, store_time now);
 
 #endif

@@ -168,7 +168,8 @@ const struct option option_bucket_rows[] = {
     { "grace_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
       .prose = "How long a superseded render stays readable", OF(page.policy.grace_ttl_ns) },
     { "historical_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
-      .prose = "How long a render stays after the last request that named it", OF(page.policy.historical_ttl_ns) },
+      .prose = "How long a render stays after the last request that named it, superseded then or only later",
+      OF(page.policy.historical_ttl_ns) },
     { "stash_ttl", NULL, OPTION_NS, 0, NEVER, .initial = "1d",
       .prose = "How long ?stash=true pins a render; while it is never in one bucket, page.stash_bytes_max of all comes"
                " back only by stash rm or a restart",

@@ -415,7 +415,7 @@ static void settle_pending(struct model *m)
 
 static struct page_policy draw_policy(struct rng *rng)
 {
-    static const int64_t graces[] = { 0, 60 * NS_PER_S, 100 * NS_PER_S, 100 * NS_PER_S };
+    static const int64_t graces[] = { 0, 20 * NS_PER_S, 60 * NS_PER_S, 100 * NS_PER_S };
     struct page_policy p = { .kind = (enum page_policy_kind)rng_below(rng, POLICY_KINDS),
                              .historical_ttl_ns = 40 * NS_PER_S, .stash_ttl_ns = 70 * NS_PER_S,
                              .ledger_ttl_ns = TTL_LEDGER };

@@ -39,6 +39,7 @@ void ref_sweep(const struct ref *ref, struct ref_title *t)
         struct ref_render *r = &t->renders[i];
         if (r->fate != REF_STORED || ref_alive(ref, r))
             continue;
+        INVARIANT(r->due.ns >= r->promised.ns);
         r->fate = REF_CULLED;
         r->gone_at = r->due;
         r->gone_policy = ref->policy.kind;
@@ -332,12 +333,25 @@ static void repin(const struct ref *ref, struct ref_render *r)
         r->due = ref->now;
 }
 
+/* When it is gone if it falls out of its policy now and every stash and hold of it ends. */
+static store_time surely_until(const struct ref *ref, const struct ref_render *r)
+{
+    struct ref_render worst = *r;
+    if (never(r->out_at) && ref->policy.kind == POLICY_ALL)
+        return STORE_TIME_NEVER;
+    if (never(r->out_at))
+        worst.out_at = ref->now;
+    worst.stashed = worst.held = STORE_TIME_ZERO;
+    return due_of(&ref->policy, &worst);
+}
+
 static void pin(const struct ref *ref, struct ref_render *r, const struct ref_order *o)
 {
     const struct page_policy *p = &ref->policy;
     switch (o->kind) {
     case ORDER_EXTEND:
-        if (never(r->superseded_at) || r->due.ns >= plus(ref->now, p->historical_ttl_ns).ns)
+        r->promised = plus(ref->now, p->historical_ttl_ns);
+        if (surely_until(ref, r).ns >= r->promised.ns)
             return;
         if (r->requested.ns < ref->now.ns + p->historical_ttl_ns / 4 * 5)
             r->requested = plus(ref->now, p->historical_ttl_ns / 4 * 5);
@@ -399,6 +413,7 @@ void ref_policy(struct ref *ref, struct ref_title *titles, unsigned count, const
             regroup(ref, &titles[i], was_grouped);
         for (unsigned j = 0; j < titles[i].count; j++) {
             struct ref_render *r = &titles[i].renders[j];
+            r->promised = STORE_TIME_ZERO;
             if (!ref_alive(ref, r))
                 continue;
             plan(ref, r);

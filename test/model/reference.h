@@ -13,6 +13,7 @@ struct ref_render {
     struct page_name name;
     unsigned text, about;           /* what it holds; equal texts are equal but for about */
     store_time stored_at, superseded_at, out_at, requested, stashed, held, due;
+    store_time promised;            /* to a read that named it: not culled before, unless the policy changes */
     struct page_name superseded_by;
     enum ref_fate fate;
     store_time gone_at;

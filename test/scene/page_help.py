@@ -77,6 +77,12 @@ def history(server, title, query='', bucket='page'):
     return got.body
 
 
+def metric(server, name):
+    """A figure of /metrics; name with its labels, without the prefix."""
+    text = server.request('GET', '/metrics').body.decode()
+    return int(float(text.split(f'\npalimpsest_{name} ')[1].split()[0]))
+
+
 def explain(server, title, rev=None, render=None, bucket='page'):
     got = server.json('GET', path('explain', title, rev, render, bucket))
     eq(got.status, 200, f'explain {title}: {got.body}')

@@ -1,7 +1,7 @@
 """Goal: how long renders live, as CONTRACT section 2 and DESIGN section 7 say: grace, culls, reads that extend, stash,
 holds, purges and their fences, policies. Method: a server whose clock is moved to the nanosecond before and after."""
 from harness import eq, main, scene
-from page_help import DAY, explain, get, history, instant, page_server, path, problem, put, tid
+from page_help import DAY, explain, get, history, instant, metric, page_server, path, problem, put, tid
 
 
 @scene
@@ -66,6 +66,83 @@ def reads_that_name_a_revision_extend_it(binary):
             eq(explain(server, 'A', 1)['due_at'], instant(29 * 3600 + 1 + 1.25 * DAY))
             server.clock(advance='31h')
             eq(server.request('GET', path('html', 'A', 1)).status, 410)
+
+
+@scene
+def a_render_read_by_its_name_while_current_lives_as_long(binary):
+    short = ('--set', 'page.grace_ttl=1h', '--set', 'page.historical_ttl=4h')
+    for number, (where, headers, method, status) in enumerate((
+            (('A', 1), {}, 'GET', 200), (('A', 1, tid()), {}, 'GET', 200), (('A', 1), {}, 'HEAD', 200),
+            (('A', 1), {'If-None-Match': f'"1/{tid()}"'}, 'GET', 304), (('A', 1), {'Range': 'bytes=0-0'}, 'GET', 206))):
+        with page_server(binary, *short) as server:
+            put(server, 'A', 1, b'one', tid())
+            for minutes in (0, 59, 1, 1):     # written at 0 min and at 61 min: once per quarter of historical_ttl
+                server.clock(advance=f'{minutes}m')
+                eq(server.request(method, path('html', *where), headers).status, status, f'case {number}')
+            eq(metric(server, 'pages_extended_total'), 2, f'case {number}')
+            item = explain(server, 'A', 1)
+            eq((item['state'], item['due_at'], item['holds']),
+               ('current', None, [{'kind': 'request', 'until': instant(61 * 60 + 5 * 3600)}]), f'case {number}')
+            eq(server.kill9(), -9)            # it was on disk before the answer
+            server.test_hooks = instant(62 * 60)
+            server.start()
+            put(server, 'A', 2, b'two', tid(3700))
+            server.clock(freeze=instant(61 * 60 + 5 * 3600 - 1))
+            eq(get(server, 'A', 1, tid()).body, b'one')
+
+
+@scene
+def a_section_of_a_mobile_page_outlives_the_next_revision(binary):
+    mobile = ('--set', 'buckets.mobile.kind=page', '--set', 'buckets.mobile.contents=lead,remaining',
+              '--set', 'buckets.mobile.policy=latest_hash')
+    with page_server(binary, *mobile) as server:
+        bundle = {'lead': {'body': 'lead'}, 'remaining': {'body': 'rest'}}
+        for rev in (1, 2):
+            where = path('all', 'M', rev, tid(rev - 1), bucket='mobile')
+            eq(server.request('PUT', where, body=bundle).status, 201)
+            if rev == 1:
+                eq(get(server, 'M', 1, tid(), content='lead', bucket='mobile').body, b'lead')
+                server.clock(advance='10s')
+        eq(get(server, 'M', 1, tid(), content='remaining', bucket='mobile').body, b'rest')
+        eq(explain(server, 'M', 1, bucket='mobile')['state'], 'historical')
+        server.clock(advance='30h')
+        problem(server.request('GET', path('remaining', 'M', 1, tid(), bucket='mobile')), 410, 'culled')
+
+
+@scene
+def a_named_read_of_the_latest_stays_ready_where_the_window_is_long_enough(binary):
+    for grace, extended in (('1d', 0), ('23h', 1)):
+        with page_server(binary, '--set', f'page.grace_ttl={grace}') as server:
+            put(server, 'A', 1, b'one', tid())
+            for _ in range(5):
+                eq(get(server, 'A', 1).body, b'one')
+            eq((metric(server, 'pages_extended_total'), metric(server, 'hot_hits_total') >= 2), (extended, True), grace)
+
+
+@scene
+def reads_are_counted_by_the_state_of_the_render(binary):
+    states = ('current', 'recent', 'historical', 'gone')
+    with page_server(binary) as server:
+        counts = lambda: [metric(server, f'reads_total{{state="{state}"}}') for state in states]
+        put(server, 'A', 1, b'one', tid())
+        for _ in range(5):                      # from the store, then ready
+            get(server, 'A')
+        eq(server.request('GET', path('html', 'A'), {'If-None-Match': f'"1/{tid()}"'}).status, 304)
+        eq(counts(), [6, 0, 0, 0])
+        put(server, 'A', 2, b'two', tid(1))
+        server.clock(advance='12h')
+        for _ in range(4):
+            get(server, 'A', 1)
+        eq(counts(), [6, 4, 0, 0])
+        server.clock(advance='12h')             # what was ready as recent is historical now
+        for _ in range(3):
+            get(server, 'A', 1)
+        eq(counts(), [6, 4, 3, 0])
+        server.clock(advance='40h')
+        problem(server.request('GET', path('html', 'A', 1)), 410, 'culled')
+        problem(server.request('GET', path('html', 'B')), 404, 'not_found')
+        problem(server.request('GET', path('html', 'A', 2), {'If-Match': '"x"'}), 412, 'precondition_failed')
+        eq(counts(), [6, 4, 3, 1])
 
 
 @scene

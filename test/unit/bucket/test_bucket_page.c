@@ -444,8 +444,9 @@ static void pins_hold_until_they_are_released(void **state)
     struct page_name a = fix_put(f, 1, -1);
     struct page_order o = { .until = { T0 + 30 * HOUR } };
     struct page_trace t;
-    assert_int_equal(fix_order(f, ORDER_EXTEND, a, &o), ERR_OK); /* the latest: nothing to do */
-    assert_int_equal(fix_latest(f).requested_until.ns, 0);
+    assert_int_equal(fix_order(f, ORDER_EXTEND, a, &o), ERR_OK); /* the latest: for when it is superseded */
+    assert_int_equal(fix_latest(f).requested_until.ns, T0 + HOUR + HOUR / 4);
+    assert_int_equal(fix_latest(f).due_at.ns, INT64_MAX);
     (void)fix_put(f, 2, -1);
     o.until.ns = T0 + 30 * HOUR;
     assert_int_equal(fix_order(f, ORDER_HOLD, (struct page_name){ .rev = 1 }, &o), ERR_OK);

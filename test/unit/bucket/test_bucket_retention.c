@@ -147,13 +147,40 @@ static void replanning_is_as_of_the_change(void **state)
     assert_int_equal(r.due_at.ns, INT64_MAX);
 }
 
-static void extension_leaves_the_latest_alone(void **state)
+static void extension_is_wanted_where_the_window_is_too_short(void **state)
+{
+    (void)state; /* unused */
+    static const struct { enum page_policy_kind kind; int64_t grace_s; bool wants; } rows[] = {
+        { POLICY_APP_TTL, 40, false }, { POLICY_APP_TTL, 39, true }, { POLICY_LATEST, 40, false },
+        { POLICY_LATEST, 39, true },   { POLICY_INTERVAL, 39, true }, { POLICY_LATEST_HASH, 100, true },
+        { POLICY_ALL, 0, false },
+    };
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        struct page_policy p = policy(rows[i].kind);
+        struct page_render r = latest_at(10);
+        p.grace_ttl_ns = rows[i].grace_s * S;
+        r.stash_until.ns = r.hold_until.ns = 1000 * S; /* both can be released */
+        retention_make_latest(&p, &r);
+        assert_int_equal(retention_wants_extension(&p, &r, (store_time){ 20 * S }), rows[i].wants);
+        if (!rows[i].wants)
+            continue;
+        retention_extend(&p, &r, (store_time){ 20 * S });
+        assert_int_equal(r.requested_until.ns, 70 * S);
+        assert_int_equal(r.due_at.ns, INT64_MAX);
+        assert_int_equal(retention_lasts_until(&p, &r).ns, 30 * S); /* a quarter of historical_ttl */
+        assert_false(retention_wants_extension(&p, &r, (store_time){ 30 * S }));
+        assert_true(retention_wants_extension(&p, &r, (store_time){ 30 * S + 1 }));
+    }
+}
+
+static void extension_goes_by_the_end_that_is_known(void **state)
 {
     (void)state; /* unused */
     struct page_policy p = policy(POLICY_TTL);
     struct page_render r = latest_at(0);
     retention_make_latest(&p, &r);
-    assert_false(retention_wants_extension(&p, &r, (store_time){ 45 * S }));
+    assert_false(retention_wants_extension(&p, &r, (store_time){ 10 * S }));
+    assert_true(retention_wants_extension(&p, &r, (store_time){ 10 * S + 1 })); /* the latest runs out as well */
     retention_supersede(&p, &r, (struct page_name){ .rev = 2 }, (store_time){ S });
     assert_false(retention_wants_extension(&p, &r, (store_time){ 10 * S }));
     assert_true(retention_wants_extension(&p, &r, (store_time){ 10 * S + 1 }));
@@ -174,7 +201,8 @@ int main(void)
         cmocka_unit_test(states_are_the_first_that_keeps_it),
         cmocka_unit_test(intervals_hold_exactly_their_tids),
         cmocka_unit_test(replanning_is_as_of_the_change),
-        cmocka_unit_test(extension_leaves_the_latest_alone),
+        cmocka_unit_test(extension_is_wanted_where_the_window_is_too_short),
+        cmocka_unit_test(extension_goes_by_the_end_that_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
