@@ -92,7 +92,7 @@ err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out)
     for (uint32_t i = 0; i < count; i++)
         part_stats(q->parts[i], now, &parts[i]);
     *out = (struct queue_stats){ .produce_waiting = q->produces_waiting, .lease_waiting = q->leases_waiting,
-                                 .complete_waiting = q->changes_waiting, .in_flight = q->overdue.count,
+                                 .complete_waiting = q->changes_waiting, .in_flight = q->requests,
                                  .parts = parts, .parts_count = count };
     queue_leave(q);
     return ERR_OK;

@@ -194,7 +194,7 @@ static err judge(struct part *p, struct queue_change *c)
         err why;
         if (it == NULL)
             why = judge_unknown(p, c, i);
-        else if (it->mark == mark)
+        else if (it->mark == mark && !removes(c))
             why = refuse(c, i, ERR_BAD, "is listed twice");
         else
             why = judge_item(c, i, it);
@@ -230,8 +230,8 @@ static void apply(struct part *p, struct slot *s, struct queue_change *c, store_
         struct qitem *it = part_item(p, own->ids[i]);
         if (it == NULL && removes(c) && own->looked)
             it = looked_item(p, &own->there[i]);
-        if (it == NULL || (c->kind == CHANGE_CLEAR && it->state == QITEM_LEASED))
-            continue; /* not there, or completed before with the same token */
+        if (it == NULL || it->state == QITEM_ENDING || (c->kind == CHANGE_CLEAR && it->state == QITEM_LEASED))
+            continue; /* not there, deleted above, or completed before with the same token */
         switch (c->kind) {
         case CHANGE_COMPLETE:
         case CHANGE_DELETE:

@@ -82,6 +82,7 @@ struct import {
     /* out */
     struct ksuid first;
     bool repeated;                /* nothing was stored: the key knows first */
+    uint32_t max_attempts;        /* the queue's: an item has none of its own */
     store_time created_at, expire_at;
 };
 
@@ -128,6 +129,7 @@ static err import_run(struct import *m, struct err_note *note)
     waiter_init(&w);
     own->encoded = shared_new(encoded);
     queue_enter(q);
+    m->max_attempts = q->info.max_attempts;
     why = req_admit(q, note);
     if (why == ERR_OK)
         why = import_admit(q->parts[m->partition], note);
@@ -219,6 +221,7 @@ err queue_items_import(struct queue *q, uint32_t partition, const struct queue_i
         copies[i] = items[i];
         copies[i].id = ksuid_add(m.first, i);
         copies[i].created_at = m.created_at;
+        copies[i].max_attempts = m.max_attempts;
         copies[i].expire_at = items[i].expire_at.ns > 0 ? items[i].expire_at : m.expire_at;
     }
     *out = copies;

@@ -177,7 +177,7 @@ struct queue_lease_request {
 MUST_CHECK err queue_lease_start(struct queue_lease_request *r);
 void queue_lease_cancel(struct queue_lease_request *r);
 
-/* DELETE: whatever state an item is in, what is not there is left out; CLEAR: leased ones are left alone too. */
+/* DELETE: in whatever state; ids of nothing and ids named twice are no error. CLEAR: the same, without leased ones. */
 enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND, CHANGE_DELETE, CHANGE_CLEAR };
 struct queue_change_item {
     str id;                      /* text */
@@ -210,7 +210,7 @@ struct queue_part_stats {
     const char *state, *store;   /* "available", "suspect", "error", "draining", "paused" */
 };
 struct queue_stats {
-    uint64_t produce_waiting, lease_waiting, complete_waiting, in_flight;
+    uint64_t produce_waiting, lease_waiting, complete_waiting, in_flight; /* in_flight: all requests that wait */
     struct queue_part_stats *parts;
     unsigned parts_count;
 };

@@ -214,16 +214,17 @@ def imports_and_deletes(binary):
     with queue_server(binary) as server:
         for wire in BOTH:
             name = f'q-{wire}'
-            create(server, name, 2)
-            items = [{'id': 'ignored', 'payload': base64.b64encode(b'p%d' % i).decode(), 'attempts': i, 'reference': 'r',
+            create(server, name, 2, max_attempts=7)
+            items = [{'id': 'ignored', 'max_attempts': 2, 'payload': base64.b64encode(b'p%d' % i).decode(), 'attempts': i, 'reference': 'r',
                       'expire_deadline': '2026-01-01T05:00:00Z'} for i in range(3)]
             got = fine(server, '/v1/storage/items.import', {'queue_name': name, 'partition': 1, 'items': items}, wire)['items']
             eq([one.get('attempts', 0) for one in got], [0, 1, 2])
             check(all(len(one['id']) == 27 for one in got), 'ids are ours')
+            eq([one['max_attempts'] for one in got + stored(server, name, 1, wire=wire)], [7] * 6, "the queue's")
             eq([one['payload'] for one in stored(server, name, 1, wire=wire)], [b'p0', b'p1', b'p2'])
             eq([one['expire_deadline'] for one in stored(server, name, 1)], ['2026-01-01T05:00:00Z'] * 3)
             eq(stored(server, name, 0, wire=wire), [])
-            body = {'queue_name': name, 'partition': 1, 'ids': [got[0]['id'], got[2]['id']]}
+            body = {'queue_name': name, 'partition': 1, 'ids': [got[0]['id'], got[2]['id'], got[0]['id']]}
             eq(fine(server, '/v1/storage/items.delete', body, wire), {'code': 200})
             eq([one['payload'] for one in stored(server, name, 1, wire=wire)], [b'p1'])
 

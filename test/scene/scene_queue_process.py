@@ -204,11 +204,13 @@ def a_pause_parks_and_counts(binary):
         waiting(server, 'q', 'produce', 1)
         waiting(server, 'q', 'lease', 1)
         waiting(server, 'q', 'complete', 1)
+        eq(stats(server, 'q')['in_flight'], 3, 'requests that wait for an answer')
         eq([one['payload'] for one in stored(server, 'q')], [b'a', b'b'])
         check(not any(one.done() for one in later), 'nothing goes on')
         pause(server, 'q', False)
         for one in later:
             one.result()
+        eq(stats(server, 'q').get('in_flight', 0), 0)
         eq([one['payload'] for one in stored(server, 'q')], [b'b', b'c'])
         got = server.json('POST', '/v1/test.pause', body={'queue_name': 'none', 'pause': True})
         eq((got.status, got.body['message']), (400, "queue does not exist; no such queue named 'none'"))

@@ -215,9 +215,9 @@ static void window_is_smaller_than_the_backlog(void **state)
     char text[2][KSUID_TEXT_BYTES + 1];
     ksuid_format(items[11000].id, text[0]);
     ksuid_format(items[11001].id, text[1]);
-    str ids[2] = { str_of(text[0]), str_of(text[1]) };
+    str ids[3] = { str_of(text[0]), str_of(text[1]), str_of(text[0]) };
     assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &items[11002].id, 1, &note), ERR_CONFLICT);
-    assert_int_equal(queue_items_delete(q, 0, ids, 2, &note), ERR_OK);
+    assert_int_equal(queue_items_delete(q, 0, ids, 3, &note), ERR_OK);
     unsigned taken = 0;
     while (taken < REQUESTS * EACH - 2) {
         struct ask *a = rig_lease(&rig, q, EACH);
