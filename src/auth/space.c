@@ -102,9 +102,18 @@ static err put_space(struct engine_txn *t, const struct auth_space *s)
     return why;
 }
 
+/* A domain is a namespace to whoever asks for its content, and the domain '*' is all of them. */
+static err count_new(struct engine_txn *t, str space, struct err_note *note)
+{
+    if (!str_eq(space, STR("*")))
+        return txn_count(t, 'n', 1, AUTH_SPACES_MAX, "namespaces", note);
+    err_note_set(note, "namespace name is reserved; '*' stands for all domains");
+    return ERR_BAD;
+}
+
 err space_put_new(struct engine_txn *t, str space, struct err_note *note)
 {
-    err why = txn_count(t, 'n', 1, AUTH_SPACES_MAX, "namespaces", note);
+    err why = count_new(t, space, note);
     return why != ERR_OK ? why
                          : put_space(t, &(struct auth_space){ .name = space, .created_at = engine_txn_now(t) });
 }
@@ -129,7 +138,7 @@ static err decide_create(struct engine_txn *t, void *ctx)
         return ERR_CONFLICT;
     }
     if (why == ERR_NOT_FOUND)
-        why = txn_count(t, 'n', 1, AUTH_SPACES_MAX, "namespaces", c->change.note);
+        why = count_new(t, c->s->name, c->change.note);
     struct auth_space now = *c->s;
     now.created_at = engine_txn_now(t);
     return why != ERR_OK ? why : put_space(t, &now);

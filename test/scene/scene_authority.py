@@ -88,6 +88,7 @@ def namespaces_come_change_and_go(binary):
                 ({'name': 'a:b'}, "namespace name is invalid; 'a:b' cannot contain ':' character"),
                 ({'name': 'x' * 257}, "namespace name is invalid; cannot be greater than '256' characters"),
                 ({'name': '_reserved'}, "namespace name is reserved; '_reserved' names starting with '_' are reserved"),
+                ({'name': '*'}, "namespace name is reserved; '*' stands for all domains"),
                 ({'name': 'a', 'api_key_tag': 'PROD'}, 'api_key_tag is invalid; must be lowercase alphanumeric only'),
                 ({'name': 'a', 'api_key_tag': 'x' * 17},
                  'api_key_tag is invalid; cannot be greater than 16 characters')):
@@ -277,7 +278,7 @@ def calls_are_posted_and_speak_both_encodings(binary):
         def field(number, text):
             return bytes([number << 3 | 2, len(text)]) + text
         send = {'Content-Type': PROTOBUF}
-        status, headers, body = server.request('POST', '/v1/namespaces.create', send,
+        status, headers, body = server.request('POST', '/v1/namespaces.create', {**send, 'Accept': PROTOBUF},
                                                field(1, b'ns') + field(2, b'words') + field(4, b'tag'))
         eq((status, headers['Content-Type'], body), (200, PROTOBUF, b'\x08\xc8\x01'))
         status, headers, body = server.request('POST', '/v1/namespaces.create', {**send, 'Accept': 'application/json'},
@@ -536,7 +537,8 @@ def who_manages_queues_gets_no_right_on_content(binary):
         for domain in domains:
             tries_content(server, owner, owner_id, domain, 453)
         nothing(owner)
-        for domain in ('one.test', '*', 'later.test'):
+        call(server, 'namespaces.create', {'name': '*'}, admin, 400, 'namespace name is reserved; ...')
+        for domain in ('one.test', 'later.test'):
             call(server, 'namespaces.create', {'name': domain}, admin)
             tries_content(server, owner, owner_id, domain, 403)
         scoped, scoped_id = token(name='scoped', domain='two.test') # it makes the namespace, too

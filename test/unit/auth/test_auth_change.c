@@ -59,6 +59,12 @@ static void names_of_namespaces_are_checked_in_order(void **state)
         assert_int_equal(auth_space_delete(f->auth, rows[i].name, false, &note), ERR_BAD);
         assert_note(&note, rows[i].text);
     }
+    assert_int_equal(auth_space_create(f->auth, &(struct auth_space){ .name = STR("*") }, &note), ERR_BAD);
+    assert_note(&note, "namespace name is reserved; '*' stands for all domains");
+    struct auth_key_new key = { .roles = { STR("Admin") }, .roles_count = 1, .space = STR("*") };
+    struct authtest_made made;
+    assert_int_equal(auth_key_create(f->auth, &key, &made.key, made.secret, &note), ERR_BAD);
+    assert_note(&note, "namespace name is reserved; '*' stands for all domains");
     struct auth_space longest = { .name = letters(AUTH_NAME_BYTES_MAX + 1) };
     assert_int_equal(auth_space_create(f->auth, &longest, &note), ERR_BAD);
     assert_note(&note, "namespace name is invalid; cannot be greater than '256' characters");
