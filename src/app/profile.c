@@ -2,7 +2,7 @@
 
 #include "app/form.h"
 
-enum { VERSION_PARTS = 3 };
+enum { VERSION_PARTS = 3, VERSION_PARTS_COMPARED = 2 }; /* the patch number asks for nothing */
 
 struct spec {
     str name;                    /* what stands before the version, with its slash */
@@ -66,7 +66,7 @@ static enum profile_verdict compare(const struct spec *wanted, const struct spec
 {
     if (stored->version[0] != wanted->version[0])
         return stored->version[0] < wanted->version[0] ? PROFILE_NEWER : PROFILE_OLDER;
-    for (unsigned i = 1; i < VERSION_PARTS; i++)
+    for (unsigned i = 1; i < VERSION_PARTS_COMPARED; i++)
         if (stored->version[i] != wanted->version[i])
             return stored->version[i] < wanted->version[i] ? PROFILE_NEWER : PROFILE_SERVES;
     return PROFILE_SERVES;
@@ -88,6 +88,8 @@ enum profile_verdict profile_judge(struct arena *a, str accept, str content_type
                 return PROFILE_SERVES;
             continue;
         }
+        if (!str_eq_nocase(form_media_type(range), form_media_type(content_type)))
+            continue; /* of another media type */
         if (!parse_spec(profile, &wanted) || !str_eq(wanted.name, stored.name))
             continue;
         enum profile_verdict verdict = compare(&wanted, &stored);

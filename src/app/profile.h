@@ -2,8 +2,9 @@
  *
  *   Accept: text/html; charset=utf-8; profile="https://www.mediawiki.org/wiki/Specs/HTML/2.4.0"
  *
- * wants that specification at that version or a later one of the same major. What names no profile, or another
- * specification than the content's, asks for nothing; content without a profile satisfies everybody. Pure. */
+ * wants that specification at that version or a later one of the same major; the patch number is ignored. A range
+ * without a profile, of another media type or of another specification than the content's asks for nothing; content
+ * without a profile satisfies everybody. Pure. */
 #ifndef APP_PROFILE_H
 #define APP_PROFILE_H
 

@@ -19,7 +19,10 @@ static const struct {
     { "*/*", HTML("2.6.0"), PROFILE_SERVES },
     { HTML("2.4.0"), HTML("2.6.0"), PROFILE_SERVES },
     { HTML("2.6.0"), HTML("2.6.0"), PROFILE_SERVES },
-    { HTML("2.6.1"), HTML("2.6.0"), PROFILE_NEWER },
+    { HTML("2.6.1"), HTML("2.6.0"), PROFILE_SERVES }, /* the patch number asks for nothing */
+    { HTML("2.6.999"), HTML("2.6.0"), PROFILE_SERVES },
+    { HTML("2.7.1"), HTML("2.6.0"), PROFILE_NEWER },
+    { HTML("1.6.1"), HTML("2.6.0"), PROFILE_OLDER },
     { HTML("2.10.0"), HTML("2.6.0"), PROFILE_NEWER },
     { HTML("2.5.9"), HTML("2.6.0"), PROFILE_SERVES },
     { HTML("3.0.0"), HTML("2.6.0"), PROFILE_NEWER },
@@ -32,6 +35,9 @@ static const struct {
     { HTML("1.6.0") ", TEXT/HTML", HTML("2.6.0"), PROFILE_SERVES },
     { HTML("1.6.0") ", text/plain, application/*", HTML("2.6.0"), PROFILE_OLDER },
     { HTML("2.4.0"), "text/html", PROFILE_SERVES },
+    { "application/json; " SPEC("HTML", "1.8.0"), HTML("2.6.0"), PROFILE_SERVES }, /* of another media type */
+    { "*/*; " SPEC("HTML", "1.8.0"), HTML("2.6.0"), PROFILE_SERVES },
+    { "TEXT/html; " SPEC("HTML", "1.8.0"), HTML("2.6.0"), PROFILE_OLDER },
     { HTML("1.0.0"), "text/html; profile=\"else\"", PROFILE_SERVES },
     { HTML("1.0.0"), "application/json; " SPEC("data-parsoid", "2.6.0"), PROFILE_SERVES },
     { "text/html; profile=\"a,b\"; x=\"\\\"\", " HTML("1.0.0"), HTML("2.6.0"), PROFILE_OLDER },
