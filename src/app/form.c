@@ -85,6 +85,21 @@ bool form_parameter(struct arena *a, str field, str name, str *out)
 
 /* ---- fields ---- */
 
+bool form_flag(str text, bool *out)
+{
+    static const struct {
+        const char *word;
+        bool value;
+    } words[] = { { "true", true }, { "false", false }, { "1", true }, { "0", false }, { "yes", true }, { "no", false } };
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        if (!str_eq_nocase(text, str_of(words[i].word)))
+            continue;
+        *out = words[i].value;
+        return true;
+    }
+    return false;
+}
+
 bool form_find(const struct form *f, const char *name, str *value)
 {
     for (unsigned i = 0; i < f->count; i++) {

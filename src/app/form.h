@@ -32,6 +32,9 @@ MUST_CHECK err form_parse(struct arena *a, str content_type, str body, struct fo
 /* The value of a field; false when absent. */
 bool form_find(const struct form *f, const char *name, str *value);
 
+/* A flag as a query or a form writes it: true|false, 1|0, yes|no, in any letter case. False: anything else. */
+MUST_CHECK bool form_flag(str text, bool *out);
+
 /* The type without parameters. */
 str form_media_type(str content_type);
 /* The value of a parameter of a field such as Content-Type or Content-Disposition, unquoted; false: absent, or it

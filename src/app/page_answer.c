@@ -159,7 +159,7 @@ static void add_memento(struct page_get *g, struct answer *w)
 
 static const char *cache_control(const struct page_get *g)
 {
-    if (g->stash || g->unlike)
+    if (g->stash || g->unlike || g->unfollowed)
         return "no-cache";
     return g->target.config->cache_control == NULL ? HEADERS_CACHE_PRIVATE
                                                    : g->target.config->cache_control;

@@ -46,7 +46,9 @@ static void inspect(struct page_get *g)
     str type;
     if (!page_miss_can(g))
         return;
-    if (g->follow && headers_find(g->headers, STR("location"), &g->location)) {
+    bool redirects = g->follow && headers_find(g->headers, STR("location"), &g->location);
+    g->unfollowed = redirects && g->no_cache; /* who has it made anew wants this page, not the other */
+    if (redirects && !g->no_cache) {
         g->status = 302;
         return;
     }
@@ -239,10 +241,9 @@ static bool select_render(struct page_get *g)
         g->which.select = SELECT_CURRENT_AT;
         g->negotiated = true;
     }
-    if (http_query_raw(x).n > 0) {
-        g->stash = http_query(x, "stash", &text) && str_eq(text, STR("true"));
-        g->follow = !http_query(x, "redirect", &text) || !str_eq(text, STR("false"));
-    }
+    bool plain = http_query_raw(x).n == 0;
+    if (!plain && (!app_page_flag(x, "stash", &g->stash) || !app_page_flag(x, "redirect", &g->follow)))
+        return false;
     g->no_cache = !g->negotiated && !g->target.has_tid && http_cache_control_has(c->cache_control, STR("no-cache"));
     return true;
 }

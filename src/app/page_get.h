@@ -64,6 +64,7 @@ struct page_get {
     bool made;       /* by the flight this waited for */
     bool remade;     /* that was purged before it could be read, and is made once more */
     bool settled;    /* the title is as the wiki writes it */
+    bool unfollowed; /* a redirect of the wiki, answered as the page that it is */
     bool unlike;     /* the client wrote the title in another way, and is not redirected */
     unsigned hops;   /* redirects followed */
     struct page_from from; /* of the first of them */

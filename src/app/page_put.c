@@ -160,8 +160,8 @@ static void put_settled(struct title_wait *w)
 
 static void put_start(struct put *p)
 {
-    str stash;
-    p->pin = http_query(p->x, "stash", &stash) && str_eq(stash, STR("true"));
+    if (!app_page_flag(p->x, "stash", &p->pin))
+        return;
     if (p->pin && !stash_may_ask(p->x, p->app, p->target.config))
         return;
     p->wait = (struct title_wait){ .x = p->x, .target = &p->target, .deadline = app_wait_deadline(p->x, p->app),

@@ -1,6 +1,7 @@
 #include "app/page_request.h"
 
 #include "app/errors.h"
+#include "app/form.h"
 #include "app/headers.h"
 #include "app/token.h"
 #include "base/date.h"
@@ -190,6 +191,16 @@ str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1])
     INVARIANT(used > 0 && used + TID_TEXT_BYTES <= PAGE_TAG_BYTES);
     tid_format(n.tid, out + used);
     return (str){ .p = out, .n = (size_t)used + TID_TEXT_BYTES };
+}
+
+bool app_page_flag(struct http_exchange *x, const char *name, bool *out)
+{
+    str text;
+    if (!http_query(x, name, &text) || form_flag(text, out))
+        return true;
+    app_problem(x, 400, "bad_request", NULL,
+                arena_printf(http_arena(x), "%s is a flag: true or false, 1 or 0, yes or no.", name), STR_NONE);
+    return false;
 }
 
 bool app_page_listing(struct http_exchange *x, unsigned *limit, str *page)

@@ -58,6 +58,8 @@ str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);
  * there is none). Judge it in the update itself, so that of two writers one passes. Pure. */
 bool app_page_conditions_hold(const struct http_common *c, const struct page_render *latest);
 
+/* A flag of the query: true|false, 1|0, yes|no. *out stays when it is absent. False: answered. */
+MUST_CHECK bool app_page_flag(struct http_exchange *x, const char *name, bool *out);
 /* ?limit= and ?page=; *page is STR_NONE when absent. False: answered. */
 MUST_CHECK bool app_page_listing(struct http_exchange *x, unsigned *limit, str *page);
 /* Answers 200 with what b holds, or 503 when it overflowed. */
