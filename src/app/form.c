@@ -90,7 +90,8 @@ bool form_flag(str text, bool *out)
     static const struct {
         const char *word;
         bool value;
-    } words[] = { { "true", true }, { "false", false }, { "1", true }, { "0", false }, { "yes", true }, { "no", false } };
+    } words[] = { { "true", true },   { "1", true },  { "yes", true },
+                  { "false", false }, { "0", false }, { "no", false } };
     for (size_t i = 0; i < COUNT_OF(words); i++) {
         if (!str_eq_nocase(text, str_of(words[i].word)))
             continue;

@@ -14,63 +14,22 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/jsonread.h"
-#include "app/page_request.h"
 #include "app/stash.h"
-#include "app/tag.h"
-#include "app/title.h"
-#include "app/transform_body.h"
-#include "loop/entropy.h"
-#include "loop/loop.h"
-#include "render/render.h"
+#include "app/transform_impl.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum kind { HTML_TO_WIKITEXT, HTML_TO_HTML, WIKITEXT_TO_HTML, WIKITEXT_TO_LINT, KINDS };
 static const struct {
     const char *from, *to;
-} kinds[KINDS] = {
+} kinds[TRANSFORM_KINDS] = {
     [HTML_TO_WIKITEXT] = { "html", "wikitext" },
     [HTML_TO_HTML] = { "html", "html" },
     [WIKITEXT_TO_HTML] = { "wikitext", "html" },
     [WIKITEXT_TO_LINT] = { "wikitext", "lint" },
 };
 
-enum { PARTS_MAX = 4, STASHED_CONTENTS = 3, ORIGIN_MEMBERS_MAX = 16, SHOWN_BYTES_MAX = 200 };
-
-struct transform {
-    struct http_exchange *x;
-    const struct app *app;
-    struct arena *arena;
-    enum kind kind;
-    struct page_target target; /* of the page bucket; name.rev may be 0 */
-    struct transform_fields fields;
-    bool has_base;
-    struct tag base;
-    mono deadline;
-    struct title_wait wait;
-    str kept_title;            /* under which what is kept for who asks stands */
-    struct loop_job job;
-    /* found */
-    err why;
-    struct page_trace trace;
-    struct err_note note;
-    struct transform_original original;
-    struct buf body; /* what the origin is asked with */
-    bool blank;      /* of nothing: what comes back may be nothing */
-    /* asked */
-    bool asking;
-    struct transform_request ask;
-    struct render_request meta;
-    /* kept */
-    struct render_content parts[PARTS_MAX];
-    unsigned parts_count, open;
-    str unwrapped;
-    store_time began;
-    bool stash_full;
-    uint64_t taken;          /* of what may be kept for editors */
-    struct page_put put;
-};
+enum { ORIGIN_MEMBERS_MAX = 16, SHOWN_BYTES_MAX = 200 };
 
 /* ---- answering ---- */
 
@@ -85,7 +44,7 @@ static void fail(struct transform *t, err why)
         app_page_fail(t->x, why, &t->trace, NULL);
 }
 
-static void answer(struct transform *t, str headers, str body, str etag)
+void transform_answer(struct transform *t, str headers, str body, str etag)
 {
     struct answer w = { .status = 200, .body = body };
     str type = STR("application/octet-stream");
@@ -101,125 +60,23 @@ static void answer(struct transform *t, str headers, str body, str etag)
     answer_send(t->x, &w);
 }
 
-/* ---- keeping what editors come back to ---- */
-
-static const struct render_content *part_find(const struct transform *t, const char *name)
-{
-    for (unsigned i = 0; i < t->parts_count; i++)
-        if (str_eq(t->parts[i].name, str_of(name)))
-            return &t->parts[i];
-    return NULL;
-}
-
-static void answer_kept(struct transform *t)
-{
-    const struct render_content *html = part_find(t, "html");
-    char tid[TID_TEXT_BYTES + 1];
-    str body = t->put.contents[0].raw;
-    stash_keep_put(t->app, t->taken, &t->put, t->why);
-    if (t->stash_full) {
-        stash_answer_full(t->x);
-        return;
-    }
-    if (t->why == ERR_UNAVAILABLE || t->why == ERR_LIMIT) { /* of what the origin gave */
-        app_origin_fail(t->x, ERR_CORRUPT, &t->note, 0);
-        return;
-    }
-    if (t->why != ERR_OK) {
-        app_page_fail(t->x, t->why, NULL, &t->put.note);
-        return;
-    }
-    bool same = tid_cmp(t->put.stored.tid, t->put.tid) == 0; /* else it had been kept before, under that name */
-    if (!same && !render_head_put(t->arena, html->raw, t->put.stored.tid, &body)) {
-        app_fail(t->x, ERR_LIMIT, NULL);
-        return;
-    }
-    tid_format(t->put.stored.tid, tid);
-    answer(t, html->headers, body, arena_printf(t->arena, "\"%" PRIu64 "/%s/stash\"", t->target.name.rev, tid));
-}
-
-/* The job that stores and what was stored are told of in any order. */
-static void keep_over(void *ctx)
-{
-    struct transform *t = ctx;
-    if (--t->open == 0)
-        answer_kept(t);
-}
-
-static void put_done(struct page_put *put, err why)
-{
-    struct transform *t = CONTAINER_OF(put, struct transform, put);
-    t->why = why;
-    loop_post(t->app->loop, keep_over, t);
-}
-
-static err keep(struct transform *t)
-{
-    struct page_which which = { .domain = t->target.domain->number, .title = t->kept_title, .select = SELECT_REV,
-                                .name = { .rev = t->target.name.rev + 1 } };
-    err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, PARTS_MAX, &t->parts_count, &t->note);
-    const struct render_content *html = part_find(t, "html"), *parsoid = part_find(t, "data-parsoid");
-    if (why != ERR_OK || html == NULL || parsoid == NULL)
-        return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
-    t->put = (struct page_put){ .domain = which.domain, .title = which.title, .rev = which.name.rev, .has_tid = true,
-                                .stash_ns = page_bucket_opts_of(t->app->stash)->policy.stash_ttl_ns,
-                                .deadline = app_page_deadline(t->app), .arena = t->arena,
-                                .contents_count = STASHED_CONTENTS, .done = put_done };
-    struct engine_view *v = engine_view_begin(t->app->engine);
-    why = page_mint(t->app->stash, v, &which, t->began, entropy_u64(), &t->put.tid);
-    engine_view_end(&v);
-    if (why != ERR_OK)
-        return why;
-    t->put.contents[0] = (struct page_put_content){ .name = html->name, .headers = html->headers };
-    t->put.contents[1] = (struct page_put_content){ .name = parsoid->name, .headers = parsoid->headers,
-                                                    .raw = parsoid->raw };
-    t->put.contents[2] = (struct page_put_content){ .name = STR("wikitext"), .raw = t->fields.wikitext,
-                                                    .headers = STR("content-type: text/plain; charset=utf-8; profile="
-                                                                   "\"https://www.mediawiki.org/wiki/Specs/wikitext/"
-                                                                   "1.0.0\"\n") };
-    if (!render_head_put(t->arena, html->raw, t->put.tid, &t->put.contents[0].raw))
-        return ERR_LIMIT;
-    uint64_t taken = stash_put_bytes(&t->put);
-    t->stash_full = !stash_take(t->app, taken);
-    if (t->stash_full)
-        return ERR_FULL;
-    t->taken = taken;
-    t->open = 2;
-    return page_put_start(t->app->stash, &t->put);
-}
-
-static void keep_run(struct loop_job *j)
-{
-    struct transform *t = CONTAINER_OF(j, struct transform, job);
-    t->open = 1;
-    err why = keep(t);
-    if (why == ERR_OK)
-        return; /* the rest is put_done's */
-    t->open = 1;
-    t->why = why;
-}
-
-static void keep_done(struct loop_job *j, bool canceled)
-{
-    struct transform *t = CONTAINER_OF(j, struct transform, job);
-    if (!canceled) {
-        keep_over(t);
-        return;
-    }
-    t->why = ERR_SHUTDOWN;
-    answer_kept(t);
-}
-
 /* ---- a bundle that is answered as HTML ---- */
 
 static err unwrap(struct transform *t)
 {
-    err why = pagebundle_parse(t->ask.reply, t->arena, t->parts, PARTS_MAX, &t->parts_count, &t->note);
-    const struct render_content *html = part_find(t, "html");
-    if (why != ERR_OK || html == NULL)
-        return ERR_CORRUPT;
-    /* It may be edited: its head goes on naming the render that it comes from. */
-    return render_head_put(t->arena, html->raw, t->base.name.tid, &t->unwrapped) ? ERR_OK : ERR_LIMIT;
+    struct render_content *html = &t->parts[0];
+    bool fragment = t->kind == WIKITEXT_TO_HTML && t->fields.body_only;
+    err why = pagebundle_html(t->ask.reply, t->arena, html, &t->note);
+    if (why == ERR_OK && !fragment && !render_head_is(html->raw)) {
+        err_note_set(&t->note, "the bundle's html has no head");
+        why = ERR_BAD;
+    }
+    if (why != ERR_OK)
+        return why == ERR_LIMIT ? why : ERR_CORRUPT;
+    t->unwrapped = html->raw;
+    /* Who edits a render that was brought up to date names that render: by the head. */
+    bool named = t->kind != HTML_TO_HTML || render_head_put(t->arena, html->raw, t->base.name.tid, &t->unwrapped);
+    return named ? ERR_OK : ERR_LIMIT;
 }
 
 static void unwrap_run(struct loop_job *j)
@@ -235,7 +92,7 @@ static void unwrap_done(struct loop_job *j, bool canceled)
     if (why != ERR_OK)
         app_origin_fail(t->x, why, &t->note, 0);
     else
-        answer(t, part_find(t, "html")->headers, t->unwrapped, STR_NONE);
+        transform_answer(t, t->parts[0].headers, t->unwrapped, STR_NONE);
 }
 
 /* ---- what the origin said ---- */
@@ -310,29 +167,31 @@ static void asked(struct transform_request *r, enum render_why why)
     } else if (why != RENDER_FINE) {
         app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);
     } else if (t->fields.stash && t->kind == WIKITEXT_TO_HTML) {
-        t->job = (struct loop_job){ .run = keep_run, .done = keep_done };
-        loop_job_start(t->app->loop, &t->job);
-    } else if (t->kind == HTML_TO_HTML) {
+        transform_keep(t);
+    } else if (t->kind == HTML_TO_HTML || t->kind == WIKITEXT_TO_HTML) {
         t->job = (struct loop_job){ .run = unwrap_run, .done = unwrap_done };
         loop_job_start(t->app->loop, &t->job);
     } else {
-        answer(t, arena_printf(t->arena, "content-type: %.*s\n", STR_ARG(r->content_type)), r->reply, STR_NONE);
+        str headers = arena_printf(t->arena, "content-type: %.*s\n", STR_ARG(r->content_type));
+        transform_answer(t, headers, r->reply, STR_NONE);
     }
 }
 
 static void ask_start(struct transform *t)
 {
     bool of_bundle = (t->kind == HTML_TO_WIKITEXT && t->has_base) || t->kind == HTML_TO_HTML;
-    bool to_bundle = (t->kind == WIKITEXT_TO_HTML && t->fields.stash) || t->kind == HTML_TO_HTML;
-    bool to_html = t->kind == WIKITEXT_TO_HTML || t->kind == HTML_TO_HTML;
+    /* Of a bundle's HTML the ids tie it to its data; other HTML carries the data inline. */
+    bool to_bundle = t->kind == WIKITEXT_TO_HTML || t->kind == HTML_TO_HTML;
+    static const enum transform_empty empty[] = { [HOLDS_NOTHING] = EMPTY_FINE, [HOLDS_ELEMENTS] = EMPTY_IF_NAMED,
+                                                  [HOLDS_TEXT] = EMPTY_NEVER };
     t->ask = (struct transform_request){ .origin = t->target.domain->origin,
                                          .from = of_bundle ? "pagebundle" : kinds[t->kind].from,
                                          .to = to_bundle ? "pagebundle" : kinds[t->kind].to,
                                          .title = t->target.title,
                                          .rev = t->has_base ? t->base.name.rev : t->target.name.rev,
                                          .body = buf_str(&t->body),
-                                         .may_be_empty = t->blank,
-                                         .accept = to_html ? header(t, "accept") : STR_NONE,
+                                         .empty = empty[t->holds],
+                                         .accept = t->kind == HTML_TO_HTML ? header(t, "accept") : STR_NONE,
                                          .accept_language = header(t, "accept-language"),
                                          .cookie = cookie_of(t),
                                          .deadline = t->deadline,
@@ -412,7 +271,7 @@ static err find_original(struct transform *t)
 static void prepare_run(struct loop_job *j)
 {
     struct transform *t = CONTAINER_OF(j, struct transform, job);
-    t->blank = transform_is_blank(t->kind == HTML_TO_WIKITEXT ? t->fields.html : t->fields.wikitext);
+    t->holds = t->kind == HTML_TO_WIKITEXT ? transform_holds(t->fields.html) : HOLDS_TEXT;
     t->why = t->has_base ? find_original(t) : ERR_OK;
     if (t->why != ERR_OK)
         return;
@@ -496,13 +355,13 @@ static bool parse_path(struct transform *t)
     str from = http_param(x, "from"), to = http_param(x, "to");
     if (!app_page_target_of_page(x, t->app, &t->target))
         return false;
-    for (t->kind = 0; t->kind < KINDS; t->kind++)
+    for (t->kind = 0; t->kind < TRANSFORM_KINDS; t->kind++)
         if (str_eq(from, str_of(kinds[t->kind].from)) && str_eq(to, str_of(kinds[t->kind].to)))
             break;
     struct origin *origin = t->target.domain->origin;
-    if (t->kind == KINDS || origin == NULL || origin_opts_of(origin)->kind != ORIGIN_PARSOID) {
+    if (t->kind == TRANSFORM_KINDS || origin == NULL || origin_opts_of(origin)->kind != ORIGIN_PARSOID) {
         app_problem(x, 404, "not_found#transform", NULL,
-                    t->kind == KINDS ? STR("There is no such transform.")
+                    t->kind == TRANSFORM_KINDS ? STR("There is no such transform.")
                                      : STR("This domain has no origin that transforms."),
                     STR_NONE);
         return false;

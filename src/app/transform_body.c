@@ -16,23 +16,6 @@ static err refuse(struct err_note *note, const char *why)
 
 /* ---- reading ---- */
 
-/* As clients write truth: true, 1, "1", "true". */
-static bool parse_flag(str text, bool *out)
-{
-    static const char *const yes[] = { "true", "1" }, *const no[] = { "false", "0", "", "null" };
-    for (size_t i = 0; i < COUNT_OF(yes); i++)
-        if (str_eq(text, str_of(yes[i]))) {
-            *out = true;
-            return true;
-        }
-    for (size_t i = 0; i < COUNT_OF(no); i++)
-        if (str_eq(text, str_of(no[i]))) {
-            *out = false;
-            return true;
-        }
-    return false;
-}
-
 static err bad_updates(struct err_note *note)
 {
     return refuse(note, "updates must be {\"redlinks\": true} or {\"variant\": {\"target\": code}}");
@@ -86,7 +69,7 @@ static err take_field(struct transform_fields *f, str name, str value, struct er
     for (size_t i = 0; i < COUNT_OF(fields); i++) {
         if (!str_eq(name, str_of(fields[i].name)))
             continue;
-        if (fields[i].flag != NULL && !parse_flag(value, fields[i].flag)) {
+        if (fields[i].flag != NULL && !form_flag(value, fields[i].flag)) {
             err_note_set(note, "%s is neither true nor false", fields[i].name);
             return ERR_BAD;
         }
@@ -116,13 +99,28 @@ static err member_text(struct arena *a, str value, str *out)
     return body == NULL || body->value.p[0] != '"' ? ERR_BAD : jsonread_string(a, body->value, out);
 }
 
-static bool is_known(str name)
+enum member { MEMBER_UNKNOWN, MEMBER_TEXT, MEMBER_FLAG };
+static enum member member_of(str name)
 {
-    static const char *const names[] = { "html", "wikitext", "title", "body_only", "stash" };
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (str_eq(name, str_of(names[i])))
-            return true;
-    return false;
+    static const struct {
+        const char *name;
+        enum member is;
+    } members[] = { { "html", MEMBER_TEXT },
+                    { "wikitext", MEMBER_TEXT },
+                    { "title", MEMBER_TEXT },
+                    { "body_only", MEMBER_FLAG },
+                    { "stash", MEMBER_FLAG } };
+    for (size_t i = 0; i < COUNT_OF(members); i++)
+        if (str_eq(name, str_of(members[i].name)))
+            return members[i].is;
+    return MEMBER_UNKNOWN;
+}
+
+/* JSON has truth of its own: neither a number nor a text is a flag. */
+static bool fits(enum member is, str value)
+{
+    bool text = value.p[0] == '"' || value.p[0] == '{';
+    return is == MEMBER_TEXT ? text : str_eq(value, STR("true")) || str_eq(value, STR("false"));
 }
 
 static err parse_json(struct arena *a, str body, struct transform_fields *out, struct err_note *note)
@@ -138,13 +136,13 @@ static err parse_json(struct arena *a, str body, struct transform_fields *out, s
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
         if (str_eq(members[i].name, STR("updates")))
             why = parse_updates(a, members[i].value, out, note);
-        if (!is_known(members[i].name))
+        enum member is = member_of(members[i].name);
+        if (is == MEMBER_UNKNOWN)
             continue;
-        why = member_text(a, members[i].value, &text);
-        bool wants_text = why == ERR_OK && members[i].value.p[0] != '"' && members[i].value.p[0] != '{' &&
-                          !str_eq(members[i].name, STR("body_only")) && !str_eq(members[i].name, STR("stash"));
-        if (why == ERR_BAD || wants_text) {
-            err_note_set(note, "%.*s must be a string", STR_ARG(members[i].name));
+        why = fits(is, members[i].value) ? member_text(a, members[i].value, &text) : ERR_BAD;
+        if (why == ERR_BAD) {
+            err_note_set(note, "%.*s must be %s", STR_ARG(members[i].name),
+                         is == MEMBER_FLAG ? "true or false" : "a string");
             return ERR_BAD;
         }
         if (why == ERR_OK)
@@ -286,34 +284,66 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* The inside of a tag: of an element that is nothing by itself, and was made of nothing else. */
+/* Behind the '>' of the tag at the start of s; s.n: it never ends. A '>' between quotes is none. */
+static size_t tag_bytes(str s)
+{
+    char quote = 0;
+    for (size_t i = 1; i < s.n; i++) {
+        char c = s.p[i];
+        if (quote == 0 && c == '>')
+            return i + 1;
+        if (quote == 0 && (c == '"' || c == '\''))
+            quote = c;
+        else if (c == quote)
+            quote = 0;
+    }
+    return s.n;
+}
+
+static str tag_name(str tag)
+{
+    str name = str_skip(tag, str_starts(tag, STR("</")) ? 2 : 1);
+    size_t n = 0;
+    while (n < name.n && !is_space(name.p[n]) && name.p[n] != '/' && name.p[n] != '>')
+        n++;
+    return str_take(name, n);
+}
+
+/* An element that is nothing by itself, and was made of nothing else. */
 static bool is_empty_element(str tag)
 {
     static const char *const names[] = { "!doctype", "html", "body", "section", "div", "p", "span", "br" };
-    str name = str_skip(tag, str_starts(tag, STR("/")));
-    size_t n = 0;
-    while (n < name.n && !is_space(name.p[n]) && name.p[n] != '/')
-        n++;
     if (str_find_str(tag, STR("typeof")) < tag.n)
         return false;
     for (size_t i = 0; i < COUNT_OF(names); i++)
-        if (str_eq_nocase(str_take(name, n), str_of(names[i])))
+        if (str_eq_nocase(tag_name(tag), str_of(names[i])))
             return true;
     return false;
 }
 
-bool transform_is_blank(str text)
+/* A tag opens where a letter, a slash or a declaration follows. A comment is text: the wiki keeps comments. */
+static bool is_tag(str s)
 {
-    size_t body = str_find_str(text, STR("<body")); /* a head says nothing of the page's text */
-    text = str_skip(text, body < text.n ? body : 0);
-    while (text.n > 0) {
-        size_t end = str_find(text, '>');
-        if (text.p[0] == '<' && end < text.n && is_empty_element(str_skip(str_take(text, end), 1)))
-            text = str_skip(text, end + 1);
-        else if (is_space(text.p[0]))
-            text = str_skip(text, 1);
-        else
-            return false;
+    char c = s.n > 1 ? s.p[1] : ' ';
+    return s.p[0] == '<' && !str_starts(s, STR("<!--")) &&
+           ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '/' || c == '!');
+}
+
+enum transform_holds transform_holds(str html)
+{
+    enum transform_holds holds = HOLDS_NOTHING;
+    size_t body = str_find_str(html, STR("<body")); /* a head says nothing of the page's text */
+    html = str_skip(html, body < html.n ? body : 0);
+    while (html.n > 0) {
+        size_t n = 1;
+        if (is_tag(html)) {
+            n = tag_bytes(html);
+            if (!is_empty_element(str_take(html, n)))
+                holds = HOLDS_ELEMENTS;
+        } else if (!is_space(html.p[0])) {
+            return HOLDS_TEXT;
+        }
+        html = str_skip(html, n);
     }
-    return true;
+    return holds;
 }

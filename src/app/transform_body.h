@@ -39,8 +39,13 @@ void transform_body_html(struct buf *b, str html, const struct transform_origina
 void transform_body_updates(struct buf *b, const struct transform_fields *fields,
                             const struct transform_original *original);
 void transform_body_wikitext(struct buf *b, str wikitext, bool body_only);
-/* Text of which nothing can come: spaces, and in HTML elements that hold nothing. False when in doubt. */
-bool transform_is_blank(str text);
+/* What somebody would miss if a document came back as no wikitext at all. */
+enum transform_holds {
+    HOLDS_NOTHING,  /* spaces, and elements that are nothing by themselves */
+    HOLDS_ELEMENTS, /* others, as an empty heading or list: often no wikitext, but a template has no text either */
+    HOLDS_TEXT,     /* or a comment */
+};
+enum transform_holds transform_holds(str html);
 /* Has it ids, as a document that is to be serialised must? */
 MUST_CHECK bool transform_parsoid_has_ids(struct arena *a, str data_parsoid);
 

@@ -27,8 +27,6 @@ static err read_html(struct arena *a, const json_t *part, struct render_content 
         return refuse(note, "the bundle's html has no text as its body");
     if (!content_type_is(type, STR("text/html")))
         return refuse(note, "the bundle's html is not text/html in UTF-8");
-    if (!render_head_is(body))
-        return refuse(note, "the bundle's html has no head");
     *out = (struct render_content){ .name = STR("html"),
                                     .headers = content_headers(a, type, header(part, "content-language")),
                                     .raw = arena_copy(a, body) };
@@ -84,6 +82,8 @@ static err read_parts(struct arena *a, const json_t *root, struct render_content
     if (!json_is_object(json_object_get(json_object_get(json_object_get(root, "data-parsoid"), "body"), "ids")))
         return refuse(note, "the bundle's data-parsoid has no ids: what is typed could not be saved");
     err e = read_html(a, html, &out[0], note);
+    if (e == ERR_OK && !render_head_is(out[0].raw))
+        return refuse(note, "the bundle's html has no head");
     for (size_t i = 0; e == ERR_OK && i < COUNT_OF(jsons); i++) {
         const json_t *part = json_object_get(root, jsons[i]);
         if (json_is_object(part))
@@ -102,6 +102,20 @@ err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsi
     if (e != ERR_OK)
         return e;
     e = read_parts(a, root, out, max, count, note);
+    if (e == ERR_LIMIT)
+        err_note_set(note, "the bundle is too large");
+    json_decref(root);
+    return e;
+}
+
+err pagebundle_html(str json, struct arena *a, struct render_content *out, struct err_note *note)
+{
+    json_t *root = NULL;
+    err e = json_body_parse(json, &root, note);
+    if (e != ERR_OK)
+        return e;
+    const json_t *html = json_object_get(root, "html");
+    e = json_is_object(html) ? read_html(a, html, out, note) : refuse(note, "the bundle has no html");
     if (e == ERR_LIMIT)
         err_note_set(note, "the bundle is too large");
     json_decref(root);

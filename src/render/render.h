@@ -131,13 +131,18 @@ const void *render_source(const struct origin *o, enum render_want want);
 
 /* A transform at the origin: POST {domain}/v3/transform/{from}/to/{to}[/{title}[/{rev}]] with a JSON body.
  * Promise-Non-Write-API-Action: true is always sent. At most half the origin's concurrency at once, the rest wait. */
+enum transform_empty {
+    EMPTY_NEVER,               /* something with text was sent: no text comes of it when the origin is broken */
+    EMPTY_IF_NAMED,            /* when the reply's type names the wikitext specification, as a serialiser's does */
+    EMPTY_FINE,
+};
 struct transform_request {
     struct origin *origin;
     const char *from, *to;     /* "html", "pagebundle", "wikitext", "lint" */
     str title;                 /* empty: none */
     uint64_t rev;              /* 0: none */
     str body;                  /* JSON */
-    bool may_be_empty;         /* what is sent is blank: so may be what comes back */
+    enum transform_empty empty; /* may the reply be? */
     str accept;                /* as a client of HTML sends it; goes out, said for bundles, with html and pagebundle */
     str accept_language, cookie;
     mono deadline;
@@ -159,6 +164,9 @@ void transform_cancel(struct transform_request *t);
  * ERR_LIMIT: arena full. */
 MUST_CHECK err pagebundle_parse(str json, struct arena *a, struct render_content *out, unsigned max, unsigned *count,
                                 struct err_note *note);
+
+/* The HTML alone, whole or a fragment. As above; what is not looked at may be anything. */
+MUST_CHECK err pagebundle_html(str json, struct arena *a, struct render_content *out, struct err_note *note);
 
 /* ---- titles; pure once siteinfo is there ---- */
 struct siteinfo;               /* counted, read only */

@@ -33,13 +33,20 @@ static void finish(struct transform_work *w, enum render_why why)
     w->t->done(w->t, why);
 }
 
+/* PHP that died sends no type of a specification: MediaWiki writes the head when the answer is complete. */
+static bool names_wikitext(str content_type)
+{
+    return str_find_str(content_type, STR("/Specs/wikitext/")) < content_type.n;
+}
+
 /* On the pool: what is believed here is saved as a page. */
 static void check_run(struct loop_job *j)
 {
     struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
     struct transform_request *t = w->t;
     w->why = reply_check(&w->fetch.call, kind_of(t), &t->note);
-    if (w->why == RENDER_FINE && t->reply.n == 0 && !t->may_be_empty) {
+    bool fine = t->empty == EMPTY_FINE || (t->empty == EMPTY_IF_NAMED && names_wikitext(t->content_type));
+    if (w->why == RENDER_FINE && t->reply.n == 0 && !fine) {
         err_note_set(&t->note, "the origin's reply is empty, what was sent is not");
         w->why = RENDER_FAILED;
     }

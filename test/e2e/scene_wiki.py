@@ -33,6 +33,12 @@ def typed(loaded, before, after):
     return loaded['content'].replace(before, after)
 
 
+def post(wired, where, fields, headers):
+    """A transform with a JSON body."""
+    return wired.server.request('POST', f'{BASE}/transform/{where}', {'Content-Type': 'application/json', **headers},
+                                json.dumps(fields).encode())
+
+
 def tid_of(etag):
     found = re.fullmatch(r'(?:W/)?"(\d+)/([0-9a-f-]{36})(/stash)?"', etag)
     check(found, f'the entity tag {etag}')
@@ -248,6 +254,48 @@ def red_links_are_brought_up_to_date_and_older_versions_are_not_had(binary):
         variant = transform('html', {'updates': {'variant': {'target': 'sr-el'}}}, tag)
         eq(variant.status, 400, variant.body)   # the wiki is English
         check(b'LanguageConversion' in variant.body, variant.body)
+
+
+@scene
+def wikitext_becomes_the_html_of_parsoids_bundle(binary):
+    """Ids instead of data in every element, for whoever asks, and one document with stash=true and without."""
+    with Wired(binary) as wired:
+        wired.wiki.edit('Note', 'x')
+        text = TEXT % 'Note'
+        for where in ('', '/Note', f'/Note/{wired.wiki.revision("Note")}'):
+            for accept in ({}, {'Accept': 'application/json'},
+                           {'Accept': 'text/html; profile="https://www.mediawiki.org/wiki/Specs/HTML/2.6.1"'}):
+                for body_only in (True, False):
+                    answer = post(wired, f'wikitext/to/html{where}', {'wikitext': text, 'body_only': body_only}, accept)
+                    html = answer.body.decode()
+                    eq((answer.status, 'data-parsoid' in html, '<head' in html), (200, False, not body_only), html[:300])
+                    check(re.search(r'<p[^>]* id="mw', html), f'ids: {html[:300]}')
+                    eq(answer.headers['content-language'], 'en')
+                    check('Specs/HTML/2.' in answer.headers['content-type'], answer.headers['content-type'])
+        stashed = post(wired, 'wikitext/to/html/Note', {'wikitext': text, 'stash': True}, {}).body.decode()
+        flat = post(wired, 'wikitext/to/html/Note', {'wikitext': text}, {}).body.decode()
+        eq(TIME_UUID.sub('', stashed), flat)
+
+
+@scene
+def a_document_of_nothing_is_saved_as_nothing(binary):
+    with Wired(binary) as wired:
+        for html in ('<h2></h2>', '<p><b></b></p>', '<p><i></i></p>', '<ul></ul>', '<h2><br></h2>', '<p><link rel="x"></p>'):
+            for where in ('', '/New_page/0'):
+                answer = post(wired, f'html/to/wikitext{where}', {'html': html}, {})
+                eq((answer.status, answer.body.strip()), (200, b''), html)
+
+
+@scene
+def a_redirect_page_made_anew_is_answered_itself(binary):
+    with Wired(binary) as wired:
+        title = wired.new_title('Redirecting').replace(' ', '_')
+        wired.wiki.edit(title, '#REDIRECT [[Main Page]]')
+        eq(wired.get(f'/page/html/{title}').status, 302)
+        anew = wired.get(f'/page/html/{title}', {'Cache-Control': 'no-cache'})
+        eq((anew.status, anew.headers['location'], b'mw:PageProp/redirect' in anew.body), (200, None, True))
+        for no in ('no', '0', 'false'):
+            eq(wired.get(f'/page/html/{title}?redirect={no}').status, 200)
 
 
 @scene

@@ -386,10 +386,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return 200, json_type, [{'type': 'obsolete-tag', 'dsr': [0, len(fields['wikitext']), 0, 0]}]
         if source == 'wikitext' and to in ('html', 'pagebundle'):
             html = self.wiki.html(title or '', rev, fields['wikitext'])
-            if to == 'pagebundle':
-                return 200, json_type, self.bundle(title, rev, html)
             if fields.get('body_only'):
                 html = re.search(r'<body[^>]*>(.*)</body>', html, re.S)[1]
+            if to == 'pagebundle':
+                return 200, json_type, self.bundle(title, rev, html)
             return 200, {'Content-Type': 'text/html; charset=utf-8; profile="' + SPECS + 'HTML/2.6.0"'}, html.encode()
         if source in ('html', 'pagebundle') and to == 'wikitext':
             html = fields['html']['body'] if isinstance(fields['html'], dict) else fields['html']

@@ -8,7 +8,7 @@ import threading
 import urllib.parse
 
 from harness import check, eq, main, scene, wait_until
-from origin import SPECS, Origin, bad_json, status_of
+from origin import SPECS, Origin, bad_json, not_html, other_type, status_of
 from page_help import get, history, page_server, path, problem, tid
 from render_help import ask_transform, origin_server
 
@@ -197,14 +197,70 @@ def fragments_and_lint(binary):
             answer = post(server, target('wikitext', 'html', 'A'), {'wikitext': 'x', 'body_only': '1', 'stash': '0'}, VE,
                           multipart)
             eq((answer.status, answer.body), (200, b'<p id="mwAg" about="#mwt1">x</p>'))
-            eq(answer.headers['ETag'], None)
+            eq((answer.headers['ETag'], answer.headers['Content-Language']), (None, 'en'))
             eq(asked(origin)[2], {'wikitext': 'x', 'body_only': True})
-            check('HTML/2.4.0' in asked(origin)[1]['accept'], asked(origin)[1])
+            eq(asked(origin)[0], '/w/rest.php/wiki.test/v3/transform/wikitext/to/pagebundle/A')
             eq(post(server, target('wikitext', 'html'), {'wikitext': 'x'}).status, 200)
             lint = post(server, target('wikitext', 'lint', 'A', 7), {'wikitext': 'abc'})
             eq(json.loads(lint.body)[0]['dsr'], [0, 3, 0, 0])
             eq(post(server, target('html', 'wikitext', 'a%20x', 0), {'html': '<p>x</p>'}).status, 200)
             eq(asked(origin)[0], '/w/rest.php/wiki.test/v3/transform/html/to/wikitext/A_x')
+
+
+@scene
+def wikitext_becomes_the_html_of_a_bundle_whatever_the_client_accepts(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'first'))
+        with origin_server(binary, origin) as server:
+            accepts = [{}, {'Accept': 'application/json'}, {'Accept': f'text/html; profile="{SPECS}HTML/1.8.0"'},
+                       {'Accept': f'text/html; profile="{SPECS}HTML/2.6.1"'}]
+            for accept in accepts:
+                for where in ((), ('A',), ('A', 7)):
+                    for body_only in (False, True):
+                        answer = post(server, target('wikitext', 'html', *where),
+                                      {'wikitext': 'x', 'body_only': body_only}, accept)
+                        eq(answer.status, 200, answer.body)
+                        check(asked(origin)[0].endswith('/wikitext/to/pagebundle' + ''.join(f'/{w}' for w in where)),
+                              asked(origin)[0])
+                        eq('accept' in asked(origin)[1] and SPECS in asked(origin)[1]['accept'], False)
+                        check('HTML/2.6.0' in answer.headers['Content-Type'], answer.headers['Content-Type'])
+                        eq(b'<head' in answer.body, not body_only)
+                        eq(plain(answer.body), answer.body)     # nothing is kept, so nothing is named
+            for fault in (not_html, bad_json, other_type):
+                origin.fault('transform', fault)
+                problem(post(server, target('wikitext', 'html', 'A'), {'wikitext': 'x'}), 502, 'origin_failed')
+
+
+def empty(handler, status, headers, body):
+    """No text, of the type that the answer would have had."""
+    handler.answer(status, headers, b'')
+
+
+def empty_of(content_type):
+    """No text, of this type: as a PHP that died may say."""
+    def fault(handler, status, headers, body):
+        handler.answer(200, {'Content-Type': content_type}, b'')
+    return fault
+
+
+@scene
+def what_is_nothing_as_wikitext_is_saved_and_no_text_is_lost(binary):
+    nothing = ('<h2></h2>', '<p><b></b></p>', '<p><i></i></p>', '<ul></ul>', '<h2><br></h2>', '<p><link rel="x"></p>', '')
+    with Origin() as origin:
+        with origin_server(binary, origin) as server:
+            def save(html):
+                return post(server, target('html', 'wikitext', 'New', 0), {'html': html})
+            origin.fault('transform', empty)
+            for html in nothing:
+                for document in (html, f'<html><head><title>New</title></head><body>{html}</body></html>'):
+                    eq((save(document).status, save(document).body), (200, b''), document)
+            for html in ('<p>typed</p>', '<ul></ul>typed', '<!-- kept -->', '<p>&nbsp;</p>'):
+                problem(save(html), 502, 'origin_failed')
+            template = "<p typeof='mw:Transclusion' data-mw='{\"parts\": [\"a > b\"]}'></p>"
+            origin.fault('transform', empty_of('text/plain; charset=utf-8'))
+            for html in (template, '<ul></ul>'):        # nothing says that a serialiser came to its end
+                problem(save(html), 502, 'origin_failed')
+            eq(save('<p></p>').status, 200)
 
 
 @scene
@@ -257,11 +313,10 @@ def what_cannot_be_brought_up_to_date_is_refused(binary):
             problem(post(server, target('html', 'html', 'A'), red, etag), 400, 'bad_request#revision')
             problem(post(server, where, red, {'If-Match': f'"7/{tid(1)}"'}), 404, 'not_found')
             eq(origin.count('transform'), 0)
-            # It cannot give what is older than what it makes: its 406 is handed on, here and for wikitext.
+            # It cannot give what is older than what it makes: its 406 is handed on.
             old = {'Accept': f'text/html; profile="{SPECS}HTML/1.6.0"'}
             refused = post(server, where, red, {**etag, **old})
             eq(problem(refused, 406, 'not_acceptable')['detail'], 'Not acceptable')
-            problem(post(server, target('wikitext', 'html', 'A'), {'wikitext': 'x'}, old), 406, 'not_acceptable')
             origin.fault('transform', bad_json)
             problem(post(server, where, red, etag), 502, 'origin_failed')
             origin.fault('transform', status_of(415))

@@ -50,8 +50,10 @@ static void json_and_forms_say_the_same(void **state)
         const char *type, *body;
     } same[] = {
         { "application/json; charset=utf-8", "{\"html\":\"<p>\\u00e9\",\"stash\":true,\"body_only\":false,\"x\":[1]}" },
-        { "", "{\"html\":{\"headers\":{},\"body\":\"<p>\\u00e9\"},\"stash\":1,\"body_only\":\"0\"}" },
-        { FORM, "html=%3Cp%3E%C3%A9&stash=1&body_only=&x=1" },
+        { "", "{\"html\":{\"headers\":{},\"body\":\"<p>\\u00e9\"},\"stash\":true}" },
+        { FORM, "html=%3Cp%3E%C3%A9&stash=1&body_only=0&x=1" },
+        { FORM, "html=%3Cp%3E%C3%A9&stash=yes&body_only=no" },
+        { FORM, "html=%3Cp%3E%C3%A9&stash=True&body_only=FALSE" },
         { "multipart/form-data; boundary=b",
           "--b\r\nContent-Disposition: form-data; name=html\r\n\r\n<p>\xc3\xa9\r\n--b\r\n"
           "Content-Disposition: form-data; name=stash\r\n\r\ntrue\r\n--b--" },
@@ -87,6 +89,9 @@ static void bodies_that_mean_nothing_are_refused(void **state)
         { "application/json", "{\"html\":{" MANY "\"body\":\"x\"}}" },
         { "application/json", "{" MANY "\"html\":\"x\"}" },
         { "application/json", "{\"stash\":\"yes\"}" },
+        { "application/json", "{\"stash\":\"true\"}" },
+        { "application/json", "{\"stash\":1}" },
+        { "application/json", "{\"stash\":null}" },
         { "application/json", "{\"html\":\"\xff\"}" },
         { "application/json", "{\"updates\":7}" },
         { "application/json", "{\"updates\":{}}" },
@@ -100,6 +105,9 @@ static void bodies_that_mean_nothing_are_refused(void **state)
         { FORM, "updates=%7B%22redlinks%22:true%7D&updates=%7B%22redlinks%22:true%7D" },
         { FORM, "html=%FF" },
         { FORM, "stash=maybe" },
+        { FORM, "stash=" },
+        { FORM, "stash=null" },
+        { FORM, "body_only=11" },
         { FORM, "html=a&html=b" },
         { "text/plain", "html=a" },
         { "multipart/form-data", "" },
@@ -225,6 +233,37 @@ static void ids_are_asked_for(void **state)
     assert_false(transform_parsoid_has_ids(&memory, STR("{\"ids\":{}")));
 }
 
+static void a_document_is_known_by_what_it_holds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *html;
+        enum transform_holds holds;
+    } rows[] = {
+        { "", HOLDS_NOTHING },
+        { "<!DOCTYPE html><html><head><title>T</title></head><body> <section><p><br/></p></section></body></html>",
+          HOLDS_NOTHING },
+        { "<p title='a > b'>\n</p>", HOLDS_NOTHING },
+        { "<h2></h2>", HOLDS_ELEMENTS },
+        { "<p><b></b></p>", HOLDS_ELEMENTS },
+        { "<ul></ul>", HOLDS_ELEMENTS },
+        { "<h2><br></h2>", HOLDS_ELEMENTS },
+        { "<p><link rel=\"x\"></p>", HOLDS_ELEMENTS },
+        { "<p typeof=\"mw:Transclusion\" data-mw='{\"a>b\":1}'></p>", HOLDS_ELEMENTS },
+        { "<span data-mw=\"a > b\" typeof=mw:Nowiki></span>", HOLDS_ELEMENTS },
+        { "<p>x</p>", HOLDS_TEXT },
+        { "<ul></ul>&nbsp;", HOLDS_TEXT },
+        { "<p></p><!-- kept -->", HOLDS_TEXT },
+        { "1 < 2", HOLDS_TEXT },
+        { "<", HOLDS_TEXT },
+        { "<p", HOLDS_NOTHING },
+        { "<b", HOLDS_ELEMENTS },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (transform_holds(str_of(rows[i].html)) != rows[i].holds)
+            fail_msg("%s", rows[i].html);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +273,7 @@ int main(void)
         cmocka_unit_test(updates_are_read_and_written),
         cmocka_unit_test(a_body_past_the_limit_is_said_by_the_buffer),
         cmocka_unit_test(ids_are_asked_for),
+        cmocka_unit_test(a_document_is_known_by_what_it_holds),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -8,6 +8,7 @@
 
 #include "render/site.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -336,6 +337,34 @@ static void transforms_go_out_as_they_must(void **state)
     stage_free(s);
 }
 
+static void an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_says_so(void **state)
+{
+    (void)state;
+    static const struct {
+        enum transform_empty empty;
+        const char *type;
+        enum render_why why;
+    } rows[] = {
+        { EMPTY_NEVER, "text/plain; profile=\"https://x/Specs/wikitext/1.0.0\"", RENDER_FAILED },
+        { EMPTY_IF_NAMED, "text/plain; charset=utf-8; profile=\"https://x/Specs/wikitext/1.0.0\"", RENDER_FINE },
+        { EMPTY_IF_NAMED, "text/plain; charset=utf-8", RENDER_FAILED },
+        { EMPTY_IF_NAMED, "text/html; profile=\"https://x/Specs/wikitext/1.0.0\"", RENDER_FAILED },
+        { EMPTY_FINE, "text/plain", RENDER_FINE },
+        { EMPTY_FINE, "text/html", RENDER_FAILED },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char head[128];
+        (void)snprintf(head, sizeof head, "200 OK\r\nContent-Type: %s\r\n", rows[i].type);
+        const struct rule rules[] = { { .path = "to/wikitext", .head = head, .body = "" }, { 0 } };
+        struct stage *s = stage_new(&parsoid, REST, rules);
+        struct change c;
+        struct transform_request t = { .from = "html", .to = "wikitext", .body = STR("{}"), .empty = rows[i].empty };
+        change_now(&c, s, &t, rows[i].why);
+        arena_fini(&c.arena);
+        stage_free(s);
+    }
+}
+
 static void a_save_finds_room_while_renders_wait(void **state)
 {
     (void)state;
@@ -501,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_template_without_revision_has_the_newest_alone),
         cmocka_unit_test(what_is_no_origin_is_refused),
         cmocka_unit_test(transforms_go_out_as_they_must),
+        cmocka_unit_test(an_empty_reply_is_believed_when_nothing_was_to_come_or_a_serialiser_says_so),
         cmocka_unit_test(a_save_finds_room_while_renders_wait),
         cmocka_unit_test(other_kinds_have_no_transforms),
         cmocka_unit_test(siteinfo_is_asked_for_once),

@@ -209,12 +209,32 @@ static void what_is_no_bundle_is_refused(void **state)
     arena_fini(&tiny);
 }
 
+static void html_alone_may_be_a_fragment(void **state)
+{
+    (void)state;
+    struct render_content html;
+    struct err_note note = { .text = "" };
+    assert_int_equal(pagebundle_html(STR("{" HTML(HTML_TYPE, "\"<p id=mwAQ>\"") "}"), &arena, &html, &note), ERR_OK);
+    assert_true(str_eq(html.raw, STR("<p id=mwAQ>")));
+    assert_true(str_ends(html.headers, STR("content-language: de\n")));
+    assert_int_equal(pagebundle_html(STR("{" HTML(HTML_TYPE, "\"\"") "}"), &arena, &html, &note), ERR_OK);
+    assert_int_equal(html.raw.n, 0);
+    static const char *const wrong[] = { "", "{}", "{\"html\":7}", "{" HTML(HTML_TYPE, "7") "}",
+                                         "{" HTML("\"text/plain\"", DOCUMENT) "}" };
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        note.text[0] = 0;
+        assert_int_equal(pagebundle_html(str_of(wrong[i]), &arena, &html, &note), ERR_BAD);
+        assert_true(note.text[0] != 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metadata_is_read),          cmocka_unit_test(what_is_hidden_is_not_told),
         cmocka_unit_test(each_answer_has_its_meaning), cmocka_unit_test(queries_ask_for_one_title),
         cmocka_unit_test(a_bundle_is_taken_apart),   cmocka_unit_test(what_is_no_bundle_is_refused),
+        cmocka_unit_test(html_alone_may_be_a_fragment),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
