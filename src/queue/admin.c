@@ -143,7 +143,9 @@ static err fill_bodies(struct queue_store *store, struct queue_part place, struc
         return ERR_LIMIT;
     for (unsigned i = 0; i < count; i++)
         places[i] = l->entries[from + i].place;
-    err why = store->ops->bodies(store, place, places, count, false, l->arena, bodies);
+    struct queue_bodies b = { .at = places, .count = count, .bytes_max = UINT64_MAX,
+                              .arena = l->arena, .out = bodies };
+    err why = store->ops->bodies(store, place, &b);
     for (unsigned i = 0; i < count && why == ERR_OK; i++) {
         const struct queue_entry *e = &l->entries[from + i];
         struct item it;

@@ -361,17 +361,18 @@ static err read_bodies(struct queue_lease_request *r, bool now)
     if (own->sized)
         return copy_known(r);
     struct store_state *st = &r->queue->all->stores[own->store_index];
-    str *bodies = arena_calloc(r->arena, own->count, sizeof *bodies);
-    if (bodies == NULL)
+    struct queue_bodies b = { .at = own->places, .count = own->count, .now = now, .arena = r->arena,
+                              .bytes_max = r->queue->all->opts.reply_bytes_max };
+    b.out = arena_calloc(r->arena, own->count, sizeof *b.out);
+    if (b.out == NULL)
         return ERR_LIMIT;
     if (pthread_rwlock_tryrdlock(&st->gate) != 0)
         return ERR_UNAVAILABLE;
-    err why = own->store->ops->bodies(own->store, own->place, own->places, own->count, now, r->arena, bodies);
+    err why = own->store->ops->bodies(own->store, own->place, &b);
     (void)pthread_rwlock_unlock(&st->gate);
-    for (unsigned i = 0; i < own->count && why == ERR_OK; i++)
-        why = item_fill(&r->items[i], bodies[i]);
-    if (why == ERR_OK)
-        own->bodies = bodies;
+    for (unsigned i = 0; i < b.read && why == ERR_OK; i++)
+        why = item_fill(&r->items[i], b.out[i]);
+    own->read = b.read;
     return why;
 }
 
@@ -379,22 +380,15 @@ static err read_bodies(struct queue_lease_request *r, bool now)
 static void trim(struct queue_lease_request *r, struct part *p)
 {
     struct own_lease *own = own_lease(r);
-    uint64_t bytes = 0;
-    unsigned fits = 0;
     struct list rest;
     list_init(&rest);
-    for (; fits < own->count; fits++) {
-        bytes += own->bodies[fits].n;
-        if (fits > 0 && bytes > p->queue->all->opts.reply_bytes_max)
-            break;
-    }
-    for (unsigned i = own->count; i > fits; i--) {
+    for (unsigned i = own->count; i > own->read; i--) {
         struct list *n = own->items.prev;
         list_remove(n);
         list_append(&rest, n);
     }
     back(p, &rest);
-    own->count = r->items_count = fits;
+    own->count = r->items_count = own->read;
 }
 
 static void finish(struct queue *q, struct queue_lease_request *r)

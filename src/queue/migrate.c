@@ -103,7 +103,8 @@ static err batch_bytes(struct copy *c, const struct queue_batch *b, str *out)
         str body;
         if (b->states[i] == ITEM_GONE)
             continue;
-        why = c->from->ops->bodies(c->from, c->place, &at, 1, false, &c->arena, &body);
+        struct queue_bodies one = { .at = &at, .count = 1, .arena = &c->arena, .out = &body };
+        why = c->from->ops->bodies(c->from, c->place, &one);
         if (why == ERR_OK)
             why = item_decode(body, &items[i]);
     }

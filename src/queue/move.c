@@ -170,7 +170,9 @@ static err encode(struct move *m, str *out)
     struct item *items = arena_calloc(&m->arena, m->count, sizeof *items);
     if (bodies == NULL || items == NULL)
         return ERR_LIMIT;
-    err why = m->store->ops->bodies(m->store, m->place, m->places, m->count, false, &m->arena, bodies);
+    struct queue_bodies b = { .at = m->places, .count = m->count, .bytes_max = UINT64_MAX, .arena = &m->arena,
+                              .out = bodies };
+    err why = m->store->ops->bodies(m->store, m->place, &b);
     unsigned n = 0;
     for (unsigned i = 0; i < m->count && why == ERR_OK; i++) {
         if (m->skip[i])

@@ -50,13 +50,12 @@ struct own_lease {
     struct list items, fetch;     /* struct qitem in order of the reply; in queue.fetches */
     struct batch **batches;       /* of each item, held while copying */
     struct queue_place *places;
-    str *bodies;
     struct queue_store *store;
     struct slot *slot;
     struct queue_part place;
     uint64_t bytes;
     uint32_t store_index;
-    unsigned count;
+    unsigned count, read;         /* items; bodies of them that were read */
     bool named, copying, written, again, sized;
     err fetch_why;
     struct loop_job job;

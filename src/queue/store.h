@@ -44,6 +44,23 @@ struct queue_part {
     uint32_t queue, partition;
 };
 
+/* Bodies to read, in order, until they have bytes_max bytes together. The first is read whatever its size. */
+struct queue_bodies {
+    const struct queue_place *at;
+    unsigned count;
+    uint64_t bytes_max;      /* of encoded items */
+    bool now;                /* never blocks: ERR_AGAIN when they are not in memory */
+    struct arena *arena;
+    str *out;                /* room for count; encoded items (item.h), verified, in the arena */
+    unsigned read;           /* out: how many of them */
+};
+
+/* For stores: those that were read have so many bytes, and the next one does not fit any more. */
+static inline bool queue_bodies_full(const struct queue_bodies *b, uint64_t bytes, uint64_t more)
+{
+    return b->read > 0 && (bytes > b->bytes_max || more > b->bytes_max - bytes);
+}
+
 /* What a partition is known by after a restart; kept with every write, so counts equal the rows. */
 struct queue_part_record {
     uint64_t ready, scheduled, leased; /* items; ready: in place and entries, without the leased ones */
@@ -172,10 +189,8 @@ struct queue_store_ops {
     /* The states and fields of a batch (bytes empty), in the arena. ERR_NOT_FOUND, ERR_LIMIT (arena). */
     err (*batch)(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
                  struct queue_batch *out);
-    /* Encoded items (item.h), verified, in the arena. now: never blocks, ERR_AGAIN when they are not in memory.
-     * ERR_NOT_FOUND, ERR_LIMIT (arena). */
-    err (*bodies)(struct queue_store *s, struct queue_part p, const struct queue_place *at, unsigned count, bool now,
-                  struct arena *a, str *out);
+    /* ERR_AGAIN, ERR_NOT_FOUND, ERR_LIMIT (arena). */
+    err (*bodies)(struct queue_store *s, struct queue_part p, struct queue_bodies *b);
     /* Removes a partition with all its rows, its record first, so that its owner can write no more; in bounded steps,
      * goes on where it stopped when called again. Blocks. */
     err (*drop)(struct queue_store *s, struct queue_part p);

@@ -53,8 +53,7 @@ err local_supersedes(struct queue_store *s, struct queue_part p,
                      bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx);
 err local_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
                 struct queue_batch *out);
-err local_bodies(struct queue_store *s, struct queue_part p, const struct queue_place *at, unsigned count, bool now,
-                 struct arena *a, str *out);
+err local_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b);
 
 /* The row of a batch, wherever it stands. ERR_NOT_FOUND, ERR_CORRUPT, ERR_IO. */
 struct local_batch {

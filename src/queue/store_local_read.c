@@ -372,26 +372,32 @@ static err blob_read(const struct body_read *r, uint64_t offset, uint64_t n, cha
                   : engine_blob_read(r->engine, &r->batch->blob, offset, n, dst);
 }
 
-static err body_read(const struct body_read *r, unsigned index, struct arena *a, str *out)
+static err body_find(const struct body_read *r, unsigned index, struct item_span *out)
 {
     char slots[ITEM_SLOTS_BYTES];
     struct item_place at = item_slot_place(index);
-    struct item_span span;
+    if (index >= r->batch->batch.count)
+        return ERR_NOT_FOUND;
     if (at.offset + at.n > r->batch->blob.n)
         return ERR_CORRUPT;
     err why = blob_read(r, at.offset, at.n, slots);
-    if (why == ERR_OK)
-        why = item_slot_decode((str){ .p = slots, .n = at.n }, index, r->batch->batch.count, r->batch->blob.n, &span);
+    str found = { .p = slots, .n = at.n };
     if (why != ERR_OK)
         return why;
-    char *item = arena_alloc(a, span.n);
+    return item_slot_decode(found, index, r->batch->batch.count, r->batch->blob.n, out);
+}
+
+static err body_read(const struct body_read *r, unsigned index, const struct item_span *span,
+                     struct arena *a, str *out)
+{
+    char *item = arena_alloc(a, span->n);
     if (item == NULL)
         return ERR_LIMIT;
-    why = blob_read(r, span.offset, span.n, item);
+    err why = blob_read(r, span->offset, span->n, item);
     if (why != ERR_OK)
         return why;
-    *out = (str){ .p = item, .n = span.n };
-    return item_fits(*out, index, span.hash) ? ERR_OK : ERR_CORRUPT;
+    *out = (str){ .p = item, .n = span->n };
+    return item_fits(*out, index, span->hash) ? ERR_OK : ERR_CORRUPT;
 }
 
 /* Small batches at once: one read from the disk instead of two. buf: BODY_WHOLE_BYTES_MAX. */
@@ -406,29 +412,36 @@ static err batch_load(struct local_batch *b, struct engine *e, bool now, char *b
     return why;
 }
 
-static err bodies_read(struct engine *e, struct engine_view *v, struct queue_part p, const struct queue_place *at,
-                       struct arena *a, str *out, unsigned count, bool now)
+static err bodies_read(struct engine *e, struct engine_view *v, struct queue_part p,
+                       struct queue_bodies *w)
 {
     char whole[BODY_WHOLE_BYTES_MAX];
     struct local_batch b;
-    struct body_read r = { .engine = e, .batch = &b, .now = now };
-    err why = ERR_OK;
-    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
-        if (i == 0 || ksuid_cmp(at[i].batch, at[i - 1].batch) != 0) {
-            why = local_batch_find(v, p, at[i].batch, &b);
+    const struct body_read r = { .engine = e, .batch = &b, .now = w->now };
+    uint64_t bytes = 0;
+    for (w->read = 0; w->read < w->count; w->read++) {
+        const struct queue_place *at = &w->at[w->read];
+        struct item_span span;
+        err why = ERR_OK;
+        if (w->read == 0 || ksuid_cmp(at->batch, at[-1].batch) != 0) {
+            why = local_batch_find(v, p, at->batch, &b);
             if (why == ERR_OK)
-                why = batch_load(&b, e, now, whole);
+                why = batch_load(&b, e, w->now, whole);
         }
-        if (why == ERR_OK && at[i].index >= b.batch.count)
-            why = ERR_NOT_FOUND;
         if (why == ERR_OK)
-            why = body_read(&r, at[i].index, a, &out[i]);
+            why = body_find(&r, at->index, &span);
+        if (why == ERR_OK && queue_bodies_full(w, bytes, span.n))
+            return ERR_OK;
+        if (why == ERR_OK)
+            why = body_read(&r, at->index, &span, w->arena, &w->out[w->read]);
+        if (why != ERR_OK)
+            return why;
+        bytes += span.n;
     }
-    return why;
+    return ERR_OK;
 }
 
-err local_bodies(struct queue_store *s, struct queue_part p, const struct queue_place *at, unsigned count, bool now,
-                 struct arena *a, str *out)
+err local_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b)
 {
     struct local *l = local_of(s);
     struct engine *e = NULL;
@@ -436,7 +449,7 @@ err local_bodies(struct queue_store *s, struct queue_part p, const struct queue_
     if (why != ERR_OK)
         return why;
     struct engine_view *v = engine_view_begin(e);
-    why = bodies_read(e, v, p, at, a, out, count, now);
+    why = bodies_read(e, v, p, b);
     engine_view_end(&v);
     local_leave(l);
     return why;

@@ -120,7 +120,6 @@ err store_pg_supersedes(struct queue_store *s, struct queue_part p,
                         bool (*each)(void *ctx, const struct queue_supersede *x), void *ctx);
 err store_pg_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
                    struct queue_batch *out);
-err store_pg_bodies(struct queue_store *s, struct queue_part p, const struct queue_place *at, unsigned count, bool now,
-                    struct arena *a, str *out);
+err store_pg_bodies(struct queue_store *s, struct queue_part p, struct queue_bodies *b);
 
 #endif

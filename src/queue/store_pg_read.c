@@ -472,39 +472,44 @@ static err span_of(const struct body_batch *b, unsigned index, str slots, struct
     return item_slot_decode(slots, index, b->count, b->size, out);
 }
 
-static err body_large(struct look *k, const struct body_batch *b, unsigned index, struct arena *a, str *out)
-{
-    struct pg_rows *slots = NULL;
-    struct pg_rows *item = NULL;
-    struct item_span span = { .n = 0 };
-    err why = bytes_fetch(k, b, item_slot_place(index), &slots);
-    if (why == ERR_OK)
-        why = span_of(b, index, pg_bytes(slots, 0, 0), &span);
-    if (why == ERR_OK)
-        why = bytes_fetch(k, b, (struct item_place){ .offset = span.offset, .n = span.n }, &item);
-    if (why == ERR_OK && !item_fits(pg_bytes(item, 0, 0), index, span.hash))
-        why = ERR_CORRUPT;
-    if (why == ERR_OK)
-        *out = arena_copy(a, pg_bytes(item, 0, 0));
-    pg_rows_free(&slots);
-    pg_rows_free(&item);
-    return why != ERR_OK ? why : out->p == NULL ? ERR_LIMIT : ERR_OK;
-}
-
-static err body_small(const struct body_batch *b, unsigned index, struct arena *a, str *out)
+static err body_find(struct look *k, const struct body_batch *b, unsigned index,
+                     struct item_span *out)
 {
     struct item_place at = item_slot_place(index);
-    struct item_span span;
-    if (b->bytes.n != b->size || at.offset + at.n > b->size)
+    struct pg_rows *slots = NULL;
+    if (index >= b->count)
+        return ERR_NOT_FOUND;
+    if (b->size <= BODY_WHOLE_BYTES_MAX && (b->bytes.n != b->size || at.offset + at.n > b->size))
         return ERR_CORRUPT;
-    err why = span_of(b, index, str_take(str_skip(b->bytes, at.offset), at.n), &span);
-    if (why != ERR_OK)
-        return why;
-    str item = str_take(str_skip(b->bytes, span.offset), span.n);
-    if (!item_fits(item, index, span.hash))
+    if (b->size <= BODY_WHOLE_BYTES_MAX)
+        return span_of(b, index, str_take(str_skip(b->bytes, at.offset), at.n), out);
+    err why = bytes_fetch(k, b, at, &slots);
+    if (why == ERR_OK)
+        why = span_of(b, index, pg_bytes(slots, 0, 0), out);
+    pg_rows_free(&slots);
+    return why;
+}
+
+static err body_copy(str item, unsigned index, const struct item_span *span, struct arena *a,
+                     str *out)
+{
+    if (!item_fits(item, index, span->hash))
         return ERR_CORRUPT;
     *out = arena_copy(a, item);
     return out->p == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+static err body_read(struct look *k, const struct body_batch *b, unsigned index,
+                     const struct item_span *span, struct arena *a, str *out)
+{
+    struct pg_rows *item = NULL;
+    if (b->size <= BODY_WHOLE_BYTES_MAX)
+        return body_copy(str_take(str_skip(b->bytes, span->offset), span->n), index, span, a, out);
+    err why = bytes_fetch(k, b, (struct item_place){ .offset = span->offset, .n = span->n }, &item);
+    if (why == ERR_OK)
+        why = body_copy(pg_bytes(item, 0, 0), index, span, a, out);
+    pg_rows_free(&item);
+    return why;
 }
 
 /* The rows of all batches that places name, ordered by id. */
@@ -551,27 +556,39 @@ static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_
     return ERR_NOT_FOUND;
 }
 
-err store_pg_bodies(struct queue_store *q, struct queue_part part, const struct queue_place *at, unsigned count,
-                    bool now, struct arena *a, str *out)
+static err bodies_read(struct look *k, const struct pg_rows *rows, struct queue_bodies *w)
+{
+    uint64_t bytes = 0;
+    for (w->read = 0; w->read < w->count; w->read++) {
+        const struct queue_place *at = &w->at[w->read];
+        struct body_batch b;
+        struct item_span span;
+        err why = batch_in(rows, at->batch, &b);
+        if (why == ERR_OK)
+            why = body_find(k, &b, at->index, &span);
+        if (why == ERR_OK && queue_bodies_full(w, bytes, span.n))
+            return ERR_OK;
+        if (why == ERR_OK)
+            why = body_read(k, &b, at->index, &span, w->arena, &w->out[w->read]);
+        if (why != ERR_OK)
+            return why;
+        bytes += span.n;
+    }
+    return ERR_OK;
+}
+
+err store_pg_bodies(struct queue_store *q, struct queue_part part, struct queue_bodies *b)
 {
     struct look k;
     struct pg_rows *rows = NULL;
-    if (now)
+    if (b->now)
         return ERR_AGAIN;
     err why = look_begin(&k, q, part);
     if (why != ERR_OK)
         return why;
-    why = batches_fetch(&k, at, count, &rows);
-    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
-        struct body_batch b;
-        why = batch_in(rows, at[i].batch, &b);
-        if (why == ERR_OK && at[i].index >= b.count)
-            why = ERR_NOT_FOUND;
-        if (why == ERR_OK && b.size <= BODY_WHOLE_BYTES_MAX)
-            why = body_small(&b, at[i].index, a, &out[i]);
-        else if (why == ERR_OK)
-            why = body_large(&k, &b, at[i].index, a, &out[i]);
-    }
+    why = batches_fetch(&k, b->at, b->count, &rows);
+    if (why == ERR_OK)
+        why = bodies_read(&k, rows, b);
     pg_rows_free(&rows);
     look_end(&k);
     return why;

@@ -266,7 +266,9 @@ static void look_bodies(struct look *k)
     unsigned count = k->part->items_count;
     for (unsigned i = 0; i < count; i++)
         at[i] = k->part->items[i].entry.place;
-    err why = count == 0 ? ERR_OK : k->store->ops->bodies(k->store, k->part->part, at, count, false, &k->arena, bodies);
+    struct queue_bodies b = { .at = at, .count = count, .bytes_max = UINT64_MAX,
+                              .arena = &k->arena, .out = bodies };
+    err why = count == 0 ? ERR_OK : k->store->ops->bodies(k->store, k->part->part, &b);
     if (why != ERR_OK) {
         (void)differ(k, "bodies: %s", err_name(why));
         return;

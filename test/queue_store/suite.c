@@ -101,10 +101,11 @@ static void contradictions_change_nothing(struct suite *s)
     assert_int_equal(s->store->ops->batch(s->store, p, (struct ksuid){ .low = 8 }, &a, &b), ERR_NOT_FOUND);
     struct queue_place at = { .batch = { .low = 7 }, .index = 1 };
     str body;
-    assert_int_equal(s->store->ops->bodies(s->store, p, &at, 1, false, &a, &body), ERR_NOT_FOUND);
+    struct queue_bodies one = { .at = &at, .count = 1, .arena = &a, .out = &body };
+    assert_int_equal(s->store->ops->bodies(s->store, p, &one), ERR_NOT_FOUND);
     at.batch.low = 9;
     at.index = 0;
-    assert_int_equal(s->store->ops->bodies(s->store, p, &at, 1, false, &a, &body), ERR_NOT_FOUND);
+    assert_int_equal(s->store->ops->bodies(s->store, p, &one), ERR_NOT_FOUND);
     arena_fini(&a);
 }
 
@@ -159,7 +160,10 @@ static void a_full_batch_comes_back(struct suite *s)
     struct queue_write_part w = { .part = p, .epoch = own.epoch, .ready = QUEUE_BATCH_ITEMS_MAX, .ops = &op,
         .ops_count = 1 };
     assert_int_equal(write_ops(s, &w), ERR_OK);
-    assert_int_equal(s->store->ops->bodies(s->store, p, at, QUEUE_BATCH_ITEMS_MAX, false, &a, bodies), ERR_OK);
+    struct queue_bodies all = { .at = at, .count = QUEUE_BATCH_ITEMS_MAX, .bytes_max = UINT64_MAX,
+                                .arena = &a, .out = bodies };
+    assert_int_equal(s->store->ops->bodies(s->store, p, &all), ERR_OK);
+    assert_int_equal(all.read, QUEUE_BATCH_ITEMS_MAX);
     for (unsigned i = 0; i < QUEUE_BATCH_ITEMS_MAX; i++) {
         struct item it;
         assert_int_equal(item_decode(bodies[i], &it), ERR_OK);
@@ -169,6 +173,48 @@ static void a_full_batch_comes_back(struct suite *s)
     assert_int_equal(s->store->ops->batch(s->store, p, (struct ksuid){ .low = 50 }, &a, &b), ERR_OK);
     assert_true(b.order_key.n == sizeof(order) && b.count == QUEUE_BATCH_ITEMS_MAX);
     arena_fini(&a);
+}
+
+/* Three items, each of a batch of its own. A store reads small and large ones in different ways. */
+static void bodies_end_at_their_limit(struct suite *s, uint32_t queue, size_t size)
+{
+    struct queue_part p = { .queue = queue, .partition = 0 };
+    struct queue_part_record own = own_one(s, p);
+    struct arena a;
+    struct queue_place at[3];
+    str bodies[3];
+    arena_init(&a, 64u << 20);
+    str body = { .p = arena_calloc(&a, 1, size), .n = size };
+    static const unsigned char states[1];
+    for (uint64_t i = 0; i < 3; i++) {
+        const struct item it = { .bytes = body };
+        struct queue_op op = { .kind = OP_BATCH_PUT,
+            .u.batch = { .first = { .low = 60 + i }, .count = 1, .states = states } };
+        assert_int_equal(item_batch_encode(&it, 1, &a, &op.u.batch.bytes), ERR_OK);
+        struct queue_write_part w = { .part = p, .epoch = own.epoch, .ready = 1, .ops = &op,
+            .ops_count = 1 };
+        assert_int_equal(write_ops(s, &w), ERR_OK);
+        at[i] = (struct queue_place){ .batch = { .low = 60 + i } };
+    }
+    const uint64_t item = size + ITEM_HEAD_BYTES;
+    const struct { uint64_t bytes_max; unsigned read; } cases[] = {
+        { 0, 1 },        { item - 1, 1 },     { 2 * item - 1, 1 },
+        { 2 * item, 2 }, { 3 * item - 1, 2 }, { 3 * item, 3 },
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct queue_bodies b = { .at = at, .count = 3, .bytes_max = cases[i].bytes_max,
+                                  .arena = &a, .out = bodies };
+        assert_int_equal(s->store->ops->bodies(s->store, p, &b), ERR_OK);
+        assert_int_equal(b.read, cases[i].read);
+        assert_int_equal(bodies[b.read - 1].n, item);
+    }
+    arena_fini(&a);
+}
+
+static void bodies_are_read_up_to_their_limit(struct suite *s)
+{
+    bodies_end_at_their_limit(s, 110, 100);
+    bodies_end_at_their_limit(s, 111, 100000);
 }
 
 static void a_dropped_partition_is_gone_and_can_be_made_anew(struct suite *s)
@@ -241,6 +287,7 @@ void suite_run(struct suite *s)
     contradictions_change_nothing(s);
     walks_stop_when_told(s);
     a_full_batch_comes_back(s);
+    bodies_are_read_up_to_their_limit(s);
     a_dropped_partition_is_gone_and_can_be_made_anew(s);
     it_is_alive(s);
     a_random_history_is_shown_as_it_was(s);

@@ -365,13 +365,12 @@ PASS(batch, (struct queue_store *base, struct queue_part p, struct ksuid first, 
              struct queue_batch *out), (s->inner, p, first, a, out))
 PASS(drop, (struct queue_store *base, struct queue_part p), (s->inner, p))
 
-static err sim_bodies(struct queue_store *base, struct queue_part p, const struct queue_place *at, unsigned count,
-                      bool now, struct arena *a, str *out)
+static err sim_bodies(struct queue_store *base, struct queue_part p, struct queue_bodies *b)
 {
     struct sim_store *s = mine(base);
-    if (now && rng_below(&s->world->rng, 2) == 0)
+    if (b->now && rng_below(&s->world->rng, 2) == 0)
         return ERR_AGAIN; /* not in memory */
-    return refuses(s) ? ERR_UNAVAILABLE : s->inner->ops->bodies(s->inner, p, at, count, false, a, out);
+    return refuses(s) ? ERR_UNAVAILABLE : s->inner->ops->bodies(s->inner, p, b);
 }
 
 static err sim_recover(struct queue_store *base, struct err_note *note)
