@@ -258,8 +258,10 @@ void change_build(struct part *p, struct slot *s, store_time now)
         struct own_change *own = own_change(c);
         if (own->looking || (p->frees_only && c->kind != CHANGE_COMPLETE && !removes(c)))
             continue;
-        if (!slot_room(s, c->items_count * STEP_OPS_MAX))
+        if (!slot_room(s, c->items_count * STEP_OPS_MAX)) {
+            p->first = FIRST_CHANGE;
             return;
+        }
         err why = judge(p, c);
         if (why == ERR_OK)
             apply(p, s, c, now);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOLD_MS = 50, HOLD_MS_MAX = 1000, SLOT_SCRATCH_BYTES_MAX = 32 << 20 };
+enum { HOLD_MS = 50, HOLD_MS_MAX = 1000 };
 
 /* ---- slots ---- */
 
@@ -19,7 +19,6 @@ struct slot *slot_new(struct part *p, bool is_early)
     list_init(&s->requests);
     list_init(&s->idems);
     list_init(&s->orphans);
-    arena_init(&s->scratch, SLOT_SCRATCH_BYTES_MAX);
     return s;
 }
 
@@ -33,7 +32,6 @@ void slot_free(struct slot **sp)
     free(s->steps);
     free(s->batches);
     free(s->dirty);
-    arena_fini(&s->scratch);
     free(s);
     *sp = NULL;
 }
@@ -92,12 +90,12 @@ static void slot_clear(struct slot *s)
     struct queue_write_part *w = &s->write.parts[0];
     s->ops_count = s->steps_count = s->batches_count = s->dirty_count = 0;
     s->placing = s->requests_placed = 0;
+    s->bytes = 0;
     s->move = NULL;
     s->generation = s->part->generation;
     s->write.parts_count = 1;
     *w = (struct queue_write_part){ .part = { .queue = s->part->queue->number, .partition = s->part->number },
                                     .epoch = s->part->epoch };
-    arena_reset(&s->scratch);
 }
 
 /* Any thread. */
@@ -159,6 +157,28 @@ static bool main_wanted(const struct part *p)
            !list_empty(&p->dying) || p->expire_due || !list_empty(&p->old_idems);
 }
 
+/* Who found no room in the last write comes first in this one: others may fill each. */
+static void build_main(struct part *p, struct slot *s, store_time now)
+{
+    enum part_first first = p->first;
+    p->first = FIRST_PRODUCE;
+    if (first == FIRST_CHANGE)
+        change_build(p, s, now);
+    if (first == FIRST_MOVE && !p->frees_only)
+        move_build(p, s);
+    if (!p->frees_only)
+        produce_build(p, s, now);
+    if (first != FIRST_CHANGE)
+        change_build(p, s, now);
+    orphan_build(p, s); /* on a full disk too: nothing of the partition is given before */
+    if (p->frees_only)
+        return;
+    if (!p->queue->draining && !p->queue->deleted)
+        due_build(p, s, now);
+    move_build(p, s);
+    idem_delete(p, s);
+}
+
 static bool flush_main(struct part *p, mono now)
 {
     if (!main_wanted(p) || p->held_until.ns > now.ns)
@@ -168,22 +188,11 @@ static bool flush_main(struct part *p, mono now)
     struct slot *s = p->main;
     if (s->busy)
         return false;
-    store_time at = clock_store(p->queue->all->opts.clock);
-    slot_clear(s);
-    if (!p->frees_only)
-        produce_build(p, s, at);
-    unsigned before = s->ops_count;
-    change_build(p, s, at);
-    orphan_build(p, s); /* on a full disk too: nothing of the partition is given before */
-    if (!p->frees_only) {
-        if (!p->queue->draining && !p->queue->deleted)
-            due_build(p, s, at);
-        move_build(p, s);
-        idem_delete(p, s);
-    }
-    put_states(s);
     bool frees_only = p->frees_only;
-    s->write.frees = before == 0 && frees_only;
+    slot_clear(s);
+    build_main(p, s, clock_store(p->queue->all->opts.clock));
+    put_states(s);
+    s->write.frees = frees_only;
     p->frees_only = false;
     if (s->ops_count == 0) {
         INVARIANT(s->batches_count == 0);

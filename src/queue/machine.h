@@ -52,8 +52,8 @@ struct slot {
     struct move *move;
     uint32_t placing;             /* items */
     uint32_t requests_placed;
+    uint64_t bytes;               /* of the batches put by this write */
     uint64_t generation;          /* of the part, as it was built */
-    struct arena scratch;
 };
 
 struct idem {

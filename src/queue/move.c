@@ -568,8 +568,12 @@ static void doom(struct slot *s, struct qitem *it)
 void move_build(struct part *p, struct slot *s)
 {
     struct list *n = list_first(&p->moves);
-    if (n == NULL || s->move != NULL || !slot_room(s, MOVE_ITEMS_MAX * STEP_OPS_MAX))
+    if (n == NULL || s->move != NULL)
         return;
+    if (!slot_room(s, MOVE_ITEMS_MAX * STEP_OPS_MAX)) {
+        p->first = FIRST_MOVE;
+        return;
+    }
     struct move *m = CONTAINER_OF(n, struct move, link);
     unsigned before = s->ops_count;
     list_remove(n);

@@ -26,7 +26,8 @@ struct batch *batch_new(uint16_t count, str order_key)
 struct shared *shared_new(str bytes)
 {
     struct shared *s = malloc(sizeof *s + bytes.n);
-    INVARIANT(s != NULL);
+    if (s == NULL)
+        return NULL;
     s->refs = 1;
     s->n = bytes.n;
     memcpy(s->bytes, bytes.p, bytes.n);

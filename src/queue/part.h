@@ -37,6 +37,9 @@ enum {
 /* In the attempts of a lease: the item is on its way to another queue. */
 #define ATTEMPTS_DOOMED (UINT32_C(1) << 31)
 
+/* Who begins the next write of a partition. */
+enum part_first { FIRST_PRODUCE, FIRST_CHANGE, FIRST_MOVE };
+
 enum qitem_state {
     QITEM_FREE, QITEM_READY, QITEM_TAIL, QITEM_BEHIND,
     QITEM_GRANTING, QITEM_LEASED, QITEM_SCHEDULED, QITEM_ENDING, QITEM_MOVING,
@@ -45,7 +48,7 @@ enum qitem_state {
 
 /* Encoded items that a request and the batch made of it both hold: a write outlives a request that timed out. */
 struct shared { atomic_uint refs; size_t n; char bytes[]; };
-struct shared *shared_new(str bytes); /* a copy */
+struct shared *shared_new(str bytes); /* a copy; NULL: no memory */
 void shared_unref(struct shared **sp);
 
 struct batch {
@@ -153,6 +156,7 @@ struct part {
     struct list dying, later, movers; /* struct move: being gathered, tried again later, all */
     struct list old_idems, unknown_idems; /* keys past their window; of an unknown outcome */
     struct list unknown;          /* produce requests whose outcome only the store knows */
+    enum part_first first;
     mono held_until;              /* after a failure: not before */
     int64_t held_ms;
     struct slot *main, *early;

@@ -1,6 +1,5 @@
 /* produce.c - requests to the partitions that place.h names, whole, in order of arrival; then into one write. */
 #include "queue/flush.h"
-#include "queue/wait.h"
 
 #include <string.h>
 #include <xxhash.h>
@@ -8,8 +7,10 @@
 enum {
     PRODUCE_APART_BYTES = 64 << 10,  /* a larger request is encoded by its own thread, as a batch of its own */
     PRODUCE_GROUP_BYTES = 1 << 20,   /* of requests that share a batch */
+    PRODUCE_GROUP_MEMORY_MAX = 2 << 20, /* to encode one */
+    PRODUCE_WRITE_BYTES = 16 << 20,  /* of batches in one write: it takes no more beyond */
+    PRODUCE_OPS_MAX = 2 * QUEUE_BATCH_ITEMS_MAX + 2, /* two for each item, a batch, an import's key */
     PRODUCE_ITEM_BYTES = 64,         /* about, beside what the client gave */
-    IMPORT_WAIT_MS = 60000, IMPORT_PAGE_BYTES_MAX = 64 << 20,
     CACHE_BYTES_MAX = 128 << 20,     /* bodies of all queues kept until they are consumed */
 };
 
@@ -66,168 +67,6 @@ static void items_of(const struct queue_produce *r, struct item *out)
     }
 }
 
-static void imported(struct queue_produce *r, err why)
-{
-    waiter_done(r->ctx, why, r->items_count);
-}
-
-/* Items on their way into a partition, as one batch. */
-struct import {
-    struct queue *queue;
-    uint32_t partition;
-    const struct queue_item *items;
-    unsigned count;
-    str key;                      /* of an item with a source_id */
-    struct arena *arena;
-    /* out */
-    struct ksuid first;
-    bool repeated;                /* nothing was stored: the key knows first */
-    uint32_t max_attempts;        /* the queue's: an item has none of its own */
-    store_time created_at, expire_at;
-};
-
-static err import_encode(const struct import *m, str *encoded, struct err_note *note)
-{
-    struct item *plain = arena_calloc(m->arena, (size_t)m->count + 1, sizeof *plain);
-    if (plain == NULL)
-        return ERR_LIMIT;
-    for (unsigned i = 0; i < m->count; i++) {
-        const struct queue_item *it = &m->items[i];
-        plain[i] = (struct item){ .encoding = it->encoding, .kind = it->kind, .bytes = it->bytes,
-                                  .reference = it->reference, .source_id = it->source_id };
-    }
-    if (item_batch_encode(plain, m->count, m->arena, encoded) == ERR_OK)
-        return ERR_OK;
-    err_note_set(note, "items is invalid; a field or all of them together are too large");
-    return ERR_BAD;
-}
-
-/* One that takes nothing is not waited for: whoever imports waits on a thread of the pool. */
-static err import_admit(const struct part *p, struct err_note *note)
-{
-    bool fails = p->failing || stores_silent(p->queue->all, p->store);
-    if (p->mode == PART_OPEN && !fails)
-        return ERR_OK;
-    err_note_set(note, "partition not available; partition '%u' is %s, retry again", p->number,
-                 fails ? "failing" : p->mode == PART_DRAINING ? "draining" : "paused");
-    return ERR_UNAVAILABLE;
-}
-
-static err import_run(struct import *m, struct err_note *note)
-{
-    struct queue *q = m->queue;
-    struct waiter w;
-    str encoded;
-    err why = import_encode(m, &encoded, note);
-    if (why != ERR_OK)
-        return why;
-    struct queue_produce r = { .queue = q, .items_count = m->count, .arena = m->arena, .done = imported, .ctx = &w,
-                               .deadline = mono_add_ms(clock_mono(q->all->opts.clock), IMPORT_WAIT_MS),
-                               .idempotency_key = m->key };
-    struct own_produce *own = own_produce(&r);
-    *own = (struct own_produce){ .req = { .kind = REQ_PRODUCE }, .fixed = m->partition, .import = m->items };
-    waiter_init(&w);
-    own->encoded = shared_new(encoded);
-    queue_enter(q);
-    m->max_attempts = q->info.max_attempts;
-    why = req_admit(q, note);
-    if (why == ERR_OK)
-        why = import_admit(q->parts[m->partition], note);
-    if (why == ERR_OK) {
-        waiter_expect(&w);
-        req_add(q, &own->req, r.deadline);
-        produce_begin(q, &r);
-    } else {
-        shared_unref(&own->encoded);
-    }
-    queue_leave(q);
-    if (why == ERR_OK) {
-        why = waiter_wait(&w);
-        if (why != ERR_OK)
-            err_note_set(note, "%s", r.note.text);
-    }
-    waiter_fini(&w);
-    m->first = r.first;
-    m->repeated = r.repeated;
-    m->created_at = own->created_at;
-    m->expire_at = own->expire_at;
-    return why;
-}
-
-/* Is an item with this source_id there, under whatever id it has by now? Reads the partition. */
-static err source_find(struct import *m, bool scheduled, bool *found, struct err_note *note)
-{
-    struct ksuid from = KSUID_NIL;
-    struct arena page;
-    err why = ERR_OK;
-    unsigned count = 1;
-    arena_init(&page, IMPORT_PAGE_BYTES_MAX);
-    while (why == ERR_OK && count > 0 && !*found) {
-        struct queue_item *items = NULL;
-        char pivot[KSUID_TEXT_BYTES + 1];
-        ksuid_format(from, pivot);
-        arena_reset(&page);
-        why = queue_items_list(m->queue, m->partition, scheduled, str_of(pivot), QUEUE_LEASE_ITEMS_MAX, &page, &items,
-                               &count, note);
-        for (unsigned i = 0; why == ERR_OK && i < count && !*found; i++) {
-            from = ksuid_add(items[i].id, 1);
-            *found = str_eq(items[i].source_id, m->items[0].source_id);
-            if (*found)
-                m->first = items[i].id;
-        }
-    }
-    arena_fini(&page);
-    return why;
-}
-
-/* The key was given before. An item that was completed since then is no longer in the way of its source_id. */
-static err import_again(struct import *m, struct err_note *note)
-{
-    bool found = false;
-    char text[KSUID_TEXT_BYTES + 1];
-    ksuid_format(m->first, text);
-    err why = source_find(m, false, &found, note);
-    if (why == ERR_OK && !found)
-        why = source_find(m, true, &found, note);
-    if (why != ERR_OK || found)
-        return why;
-    m->key = arena_printf(m->arena, "%.*s after %s", STR_ARG(m->key), text);
-    return m->key.p == NULL ? ERR_LIMIT : import_run(m, note);
-}
-
-err queue_items_import(struct queue *q, uint32_t partition, const struct queue_item *items, unsigned count,
-                       struct arena *a, struct queue_item **out, struct err_note *note)
-{
-    struct queue_item *copies = arena_calloc(a, (size_t)count + 1, sizeof *copies);
-    if (copies == NULL)
-        return ERR_LIMIT;
-    if (partition >= atomic_load(&q->parts_shown)) {
-        err_note_set(note, "partition is invalid; '%u' is not a valid partition", partition);
-        return ERR_BAD;
-    }
-    if (count == 0 || count > QUEUE_PRODUCE_ITEMS_MAX) {
-        err_note_set(note, count == 0 ? "items is invalid; cannot be empty"
-                                      : "items is invalid; max_import_batch_size is %d but received %u",
-                     QUEUE_PRODUCE_ITEMS_MAX, count);
-        return ERR_BAD;
-    }
-    struct import m = { .queue = q, .partition = partition, .items = items, .count = count, .arena = a };
-    if (count == 1 && items[0].source_id.n > 0) /* no client's key begins so: it comes in a header */
-        m.key = arena_printf(a, "\001source %.*s", STR_ARG(items[0].source_id));
-    err why = import_run(&m, note);
-    if (why == ERR_OK && m.repeated)
-        why = import_again(&m, note);
-    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
-        copies[i] = items[i];
-        copies[i].id = ksuid_add(m.first, i);
-        copies[i].created_at = m.created_at;
-        copies[i].max_attempts = m.max_attempts;
-        copies[i].expire_at = items[i].expire_at.ns > 0 ? items[i].expire_at : m.expire_at;
-    }
-    *out = copies;
-    return why;
-}
-
 static err encode_apart(struct queue_produce *r)
 {
     struct item *items = arena_calloc(r->arena, r->items_count, sizeof *items);
@@ -238,7 +77,7 @@ static err encode_apart(struct queue_produce *r)
     err why = item_batch_encode(items, r->items_count, r->arena, &encoded);
     if (why == ERR_OK)
         own_produce(r)->encoded = shared_new(encoded);
-    return why;
+    return why == ERR_OK && own_produce(r)->encoded == NULL ? ERR_LIMIT : why;
 }
 
 err req_admit(struct queue *q, struct err_note *note)
@@ -509,6 +348,7 @@ static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, st
     b->created_at = now;
     b->expire_at = queue_expiry(p->queue, now);
     batch_keep(b, bytes, &all->bytes_cached, CACHE_BYTES_MAX);
+    s->bytes += bytes->n;
     slot_batch(s, b);
     slot_op(s, OP_BATCH_PUT)->u.batch = (struct queue_batch){
         .first = b->first, .count = b->count, .created_at = b->created_at, .expire_at = b->expire_at,
@@ -525,6 +365,37 @@ static bool fits_group(const struct queue_produce *r, uint32_t items, uint64_t b
     return items == 0 || bytes + own->bytes <= PRODUCE_GROUP_BYTES;
 }
 
+/* The first requests of p, of so many items together, as one batch. NULL: no memory. */
+static struct shared *encode_group(struct part *p, uint32_t items)
+{
+    struct arena a;
+    struct shared *out = NULL;
+    str encoded;
+    arena_init(&a, PRODUCE_GROUP_MEMORY_MAX);
+    struct item *all = arena_calloc(&a, items, sizeof *all);
+    uint32_t at = 0;
+    for (struct list *n = p->produces.next; all != NULL && at < items; n = n->next) {
+        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
+        items_of(r, all + at);
+        at += r->items_count;
+    }
+    if (all != NULL && item_batch_encode(all, items, &a, &encoded) == ERR_OK)
+        out = shared_new(encoded);
+    arena_fini(&a);
+    return out;
+}
+
+static void refuse_group(struct part *p, uint32_t items)
+{
+    for (uint32_t at = 0; at < items;) {
+        struct queue_produce *r = req_produce(CONTAINER_OF(p->produces.next, struct req, link));
+        at += r->items_count;
+        produce_leave(p->queue, r);
+        err_note_set(&r->note, "queue is overloaded; try again later");
+        req_answer(p->queue, &own_produce(r)->req, ERR_LIMIT);
+    }
+}
+
 /* As many small requests as go into one batch, from the first on. */
 static void put_group(struct part *p, struct slot *s, store_time now)
 {
@@ -537,21 +408,14 @@ static void put_group(struct part *p, struct slot *s, store_time now)
         items += r->items_count;
         bytes += own_produce(r)->bytes;
     }
-    struct item *all = arena_calloc(&s->scratch, items, sizeof *all);
-    INVARIANT(all != NULL);
-    uint32_t at = 0;
-    for (struct list *n = p->produces.next; at < items; n = n->next) {
-        struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
-        items_of(r, all + at);
-        at += r->items_count;
+    struct shared *own = encode_group(p, items);
+    if (own == NULL) {
+        refuse_group(p, items);
+        return;
     }
-    str encoded;
-    err why = item_batch_encode(all, items, &s->scratch, &encoded); /* sizes were checked when they came */
-    INVARIANT(why == ERR_OK);
-    struct shared *own = shared_new(encoded);
     struct batch *b = put_batch(s, items, STR_NONE, own, now);
     shared_unref(&own);
-    for (at = 0; at < items;) {
+    for (uint32_t at = 0; at < items;) {
         struct queue_produce *r = req_produce(CONTAINER_OF(p->produces.next, struct req, link));
         put_request(s, r, b, at, now);
         at += r->items_count;
@@ -563,7 +427,7 @@ void produce_build(struct part *p, struct slot *s, store_time now)
     for (struct list *n; (n = list_first(&p->produces)) != NULL;) {
         struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
         struct own_produce *own = own_produce(r);
-        if (!slot_room(s, 2 * QUEUE_BATCH_ITEMS_MAX))
+        if (s->bytes >= PRODUCE_WRITE_BYTES || !slot_room(s, PRODUCE_OPS_MAX))
             return;
         if (own->encoded == NULL)
             put_group(p, s, now);

@@ -277,6 +277,15 @@ struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, 
     return a;
 }
 
+void rig_lease_with(struct rig *r, struct queue *q, struct ask *a, unsigned count)
+{
+    a->u.lease = (struct queue_lease_request){ .queue = q, .batch_size = count, .arena = &a->arena,
+                                               .done = leased, .ctx = a };
+    a->u.lease.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
+    if (queue_lease_start(&a->u.lease) != ERR_OK)
+        fail_msg("lease: %s", a->u.lease.note.text);
+}
+
 struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count)
 {
     struct ask *a = ask_new();

@@ -67,6 +67,7 @@ bool ask_is_done(struct ask *a);
 void ask_produce(struct rig *r, struct queue *q, struct ask *a, unsigned count);
 /* Begin: do not wait. They fail the test when the start fails. */
 struct ask *rig_produce_begin(struct rig *r, struct queue *q, const char *body, unsigned count);
+void rig_lease_with(struct rig *r, struct queue *q, struct ask *a, unsigned count); /* a is new */
 struct ask *rig_lease_begin(struct rig *r, struct queue *q, const char *client, unsigned count, int64_t timeout_ms);
 /* Waits. produce: the partition. */
 uint32_t rig_produce(struct rig *r, struct queue *q, const char *body, unsigned count);
