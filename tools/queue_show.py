@@ -115,12 +115,17 @@ def feed(server, lines, failed):
 
 class Consumer(threading.Thread):
     """Leases and completes until told to end, an item in pace seconds until told to rush; got: what it completed for
-    certain, given: how many of each partition."""
+    certain, given: how many of each partition, story: of each item, what happened to it here."""
 
     def __init__(self, server, number, pace, rush, over):
         super().__init__(daemon=True)
         self.server, self.client_id, self.pace, self.rush, self.over = server, f'consumer-{number}', pace, rush, over
         self.got, self.given = collections.Counter(), collections.Counter()
+        self.story = collections.defaultdict(list)
+
+    def tell(self, partition, items, what):
+        for item in items:
+            self.story[item['body']].append(f'{time.monotonic():.3f} {self.client_id} partition {partition} {item["id"]} {what}')
 
     def call(self, name, body):
         """(status, answer); status 0: none came, so nobody knows."""
@@ -143,9 +148,11 @@ class Consumer(threading.Thread):
                                                           'request_timeout': '5s',
                                                           'ids': [item['id'] for item in items]})
             if status == 200 or (unsure and status == 400 and 'does not exist' in answer.get('message', '')):
+                self.tell(partition, items, f'completed: {status} {answer.get("message", "")}')
                 self.got.update(item['body'] for item in items)
                 self.given[partition] += len(items)
                 return
+            self.tell(partition, items, f'not completed: {status} {answer.get("message", "")}')
             if status == 400:
                 say(f'a completion was refused: {answer.get("message")}')
                 return
@@ -161,6 +168,8 @@ class Consumer(threading.Thread):
                 time.sleep(0 if status == 454 else 0.05)
                 continue
             items = [{'id': item['id'], 'body': decode(item.get('bytes', ''))} for item in answer.get('items', [])]
+            for item, leased in zip(items, answer.get('items', [])):
+                self.tell(answer.get('partition', 0), [item], f'leased, attempts {leased.get("attempts")}')
             self.complete(answer.get('partition', 0), items)
 
 
@@ -203,7 +212,7 @@ def stop_and_start(server, postgres):
     server.cli('queue', 'stats', QUEUE)
 
 
-def judge(commits, got, failed):
+def judge(commits, got, failed, story):
     lost = [line for line in commits if line not in got]
     twice = [line for line, times in got.items() if times > 1]
     strange = [line for line in got if line not in set(commits)]
@@ -212,6 +221,8 @@ def judge(commits, got, failed):
     for what, lines in (('lost', lost), ('twice', twice), ('never sent', strange), ('failed', failed)):
         for line in lines[:5]:
             say(f'    {what}: {line}')
+            for event in sorted(story.get(line, [])):
+                say(f'        {event}')
     return 1 if lost or twice or strange or failed else 0
 
 
@@ -240,15 +251,17 @@ def play(server, postgres, commits):
     for consumer in consumers:
         consumer.join(DEADLINE_S)
     server.cli('queue', 'stats', QUEUE)
-    got, given = collections.Counter(), collections.Counter()
+    got, given, story = collections.Counter(), collections.Counter(), collections.defaultdict(list)
     for i, consumer in enumerate(consumers):
         say(f'consumer {i}: {sum(consumer.got.values())} items')
         got.update(consumer.got)
         given.update(consumer.given)
+        for line, events in consumer.story.items():
+            story[line] += events
     for store in ('a', 'b'):
         say(f'store {store} gave '
             f'{sum(given[p.get("partition", 0)] for p in server.partitions() if p["store"] == store)} items')
-    return judge(commits, got, failed)
+    return judge(commits, got, failed, story)
 
 
 def main():

@@ -50,7 +50,6 @@ struct config_list {
     struct list_bucket_opts list;
 };
 
-enum config_lease_durability { LEASE_WRITTEN, LEASE_SYNC };
 enum { CONFIG_STORES_MAX = 64 };
 struct config_store {
     const char *name;
@@ -59,8 +58,8 @@ struct config_store {
 };
 struct config_queue {
     enum queue_durability durability;
-    enum config_lease_durability lease_durability;
-    int64_t write_timeout_ms, idempotency_window_ns;
+    enum queue_lease_durability lease_durability;
+    int64_t start_timeout_ms, write_timeout_ms, idempotency_window_ns;
     uint64_t reply_bytes_max;
     uint32_t partitions_max;          /* of all queues together */
     const char *deployment;           /* NULL or empty: the one of the data directory */

@@ -106,6 +106,17 @@ static void slot_written(struct queue_write *w, err why)
     queue_arrive(s->part->queue, &s->arrival);
 }
 
+/* Must a lease wait for the sync? */
+static bool lease_is_synced(const struct part *p)
+{
+    switch (p->queue->all->opts.lease_durability) {
+    case QUEUE_LEASE_AUTO: return part_store(p)->dies_alone;
+    case QUEUE_LEASE_WRITTEN: return false;
+    case QUEUE_LEASE_SYNC: return true;
+    }
+    return true;
+}
+
 static void slot_start(struct slot *s)
 {
     struct part *p = s->part;
@@ -124,7 +135,7 @@ static void slot_start(struct slot *s)
     w->parts[0].last_id = p->last_id;
     w->parts[0].settled = p->done_id;
     w->unsynced = q->info.durability != QUEUE_SYNC;
-    w->early = s->is_early && !q->all->opts.lease_sync && !w->unsynced;
+    w->early = s->is_early && !lease_is_synced(p) && !w->unsynced;
     w->deadline = s->overdue_at;
     w->done = slot_written;
     w->ctx = s;

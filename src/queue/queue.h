@@ -44,7 +44,7 @@ struct queues; /* all of a server */
 struct queue;  /* one, counted references */
 
 enum queue_durability { QUEUE_SYNC, QUEUE_INTERVAL, QUEUE_NONE };
-
+enum queue_lease_durability { QUEUE_LEASE_AUTO, QUEUE_LEASE_WRITTEN, QUEUE_LEASE_SYNC }; /* AUTO: by dies_alone */
 struct queue_store;
 struct engine;
 struct queues_opts {
@@ -58,7 +58,7 @@ struct queues_opts {
     struct metrics *metrics;           /* NULL: none */
     uint64_t seed;                     /* of minted ids */
     enum queue_durability durability;  /* of queues that do not say */
-    bool lease_sync;                   /* a lease is answered after the sync */
+    enum queue_lease_durability lease_durability;
     int64_t write_timeout_ms;          /* of one write to a store [3 s] */
     int64_t idempotency_window_ns;     /* [5 min] */
     uint64_t reply_bytes_max;          /* of lease and list replies [8 MiB], at least one item */

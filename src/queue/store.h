@@ -204,6 +204,9 @@ struct queue_store_ops {
 struct queue_store {
     const struct queue_store_ops *ops;
     const char *name;
+    /* Its server may die while this process lives. What was written early is lost then: a lease that was given is
+     * forgotten when the partition is read again. */
+    bool dies_alone;
     unsigned jobs_max; /* that read from it at once: each may hold a thread while it does not answer; 0: any */
 };
 

@@ -577,7 +577,7 @@ err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, st
         .job = { .run = store_pg_job_run, .done = store_pg_job_done },
     };
     INVARIANT(s->name != NULL && s->url != NULL && s->deployment != NULL);
-    s->store = (struct queue_store){ .ops = &pg_ops, .name = s->name, .jobs_max = PG_READERS };
+    s->store = (struct queue_store){ .ops = &pg_ops, .name = s->name, .dies_alone = true, .jobs_max = PG_READERS };
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->idle, NULL);
     for (unsigned i = 0; i < PG_READERS; i++)

@@ -176,6 +176,16 @@ static err stores_opened(struct server *s, struct err_note *note)
     return why;
 }
 
+/* What is set contradicts what leases are for, where PostgreSQL may die and consumers live on. */
+static void leases_warn(struct server *s)
+{
+    for (unsigned i = 0; i < s->stores_count; i++)
+        if (is_pg(s, i) && s->config->queue.lease_durability == QUEUE_LEASE_WRITTEN)
+            log_event(s->app.log, LOG_WARN, "queue.lease_durability",
+                      LOG_CSTR("store", s->config->queue.stores[i].name), LOG_CSTR("leases", "written"),
+                      LOG_CSTR("why", "items leased in a PostgreSQL that dies are given out twice"));
+}
+
 /* ERR_SHUTDOWN: a signal asked us to end meanwhile. */
 static err stores_await(struct server *s, struct err_note *note)
 {
@@ -185,7 +195,7 @@ static err stores_await(struct server *s, struct err_note *note)
     if (!any)
         return ERR_OK;
     struct opening o = { .s = s,
-                         .deadline = mono_add_ms(clock_mono(s->app.clock), s->config->queue.write_timeout_ms) };
+                         .deadline = mono_add_ms(clock_mono(s->app.clock), s->config->queue.start_timeout_ms) };
     struct loop_timer *timer = loop_timer_new(s->app.loop, opening_fired, &o);
     struct handlers before;
     handlers_set(&before);
@@ -213,6 +223,8 @@ static err stores_open(struct server *s, struct err_note *note)
         why = store_open(s, &q->stores[i], &s->stores[s->stores_count], note);
         s->stores_count += why == ERR_OK ? 1 : 0;
     }
+    if (why == ERR_OK)
+        leases_warn(s);
     err opened = stores_await(s, why == ERR_OK ? note : NULL); /* whatever became of others: it ends those that began */
     return why == ERR_OK ? opened : why;
 }
@@ -252,7 +264,7 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
         struct queues_opts opts = { .engine = s->app.engine, .stores = s->stores, .affinities = affinities,
                                     .stores_count = s->stores_count, .clock = s->app.clock, .loop = s->app.loop,
                                     .log = s->app.log, .metrics = s->app.metrics, .seed = entropy_u64(),
-                                    .durability = q->durability, .lease_sync = q->lease_durability == LEASE_SYNC,
+                                    .durability = q->durability, .lease_durability = q->lease_durability,
                                     .write_timeout_ms = q->write_timeout_ms,
                                     .idempotency_window_ns = q->idempotency_window_ns,
                                     .reply_bytes_max = q->reply_bytes_max, .partitions_max = q->partitions_max,

@@ -9,7 +9,7 @@ static const char *const formats[] = { "text", "json", NULL };                 /
 static const char *const policies[] = { "app_ttl", "all", "latest_hash", "latest", "interval", "ttl", NULL };
 static const char *const origins[] = { "parsoid", "rest", "template", NULL };   /* enum origin_kind */
 static const char *const durabilities[] = { "sync", "interval", "none", NULL }; /* enum queue_durability */
-static const char *const lease_durabilities[] = { "written", "sync", NULL };    /* enum config_lease_durability */
+static const char *const lease_durabilities[] = { "auto", "written", "sync", NULL }; /* enum queue_lease_durability */
 static const char *const codecs[] = { "identity", "gzip", "zstd", NULL };      /* enum page_codec */
 _Static_assert(COUNT_OF(auths) == AUTH_INTERNAL + 2, "a name each");
 _Static_assert(COUNT_OF(levels) == LOG_LEVELS + 1, "a name each");
@@ -17,7 +17,7 @@ _Static_assert(COUNT_OF(formats) == LOG_JSON + 2, "a name each");
 _Static_assert(COUNT_OF(policies) == POLICY_KINDS + 1, "a name each");
 _Static_assert(COUNT_OF(origins) == ORIGIN_KINDS + 1, "a name each");
 _Static_assert(COUNT_OF(durabilities) == QUEUE_NONE + 2, "a name each");
-_Static_assert(COUNT_OF(lease_durabilities) == LEASE_SYNC + 2, "a name each");
+_Static_assert(COUNT_OF(lease_durabilities) == QUEUE_LEASE_SYNC + 2, "a name each");
 _Static_assert(COUNT_OF(codecs) == PAGE_ZSTD + 2, "a name each");
 
 #define KI ((uint64_t)1 << 10)
@@ -133,8 +133,12 @@ const struct option option_rows[] = {
     { "queue.durability", NULL, OPTION_CHOICE, .choices = durabilities, .initial = "sync",
       .prose = "Of queues that do not say: acknowledged on disk, on disk within moments, or whenever",
       AT(queue.durability) },
-    { "queue.lease_durability", NULL, OPTION_CHOICE, .choices = lease_durabilities, .initial = "written",
-      .prose = "A lease is answered when written (kill -9 keeps it), or when synced", AT(queue.lease_durability) },
+    { "queue.lease_durability", NULL, OPTION_CHOICE, .choices = lease_durabilities, .initial = "auto",
+      .prose = "A lease is answered when written (kill -9 keeps it), or when synced; auto: written on local stores,"
+               " sync on PostgreSQL", AT(queue.lease_durability) },
+    { "queue.start_timeout", NULL, OPTION_MS, 0, HOUR, .initial = "1s",
+      .prose = "How long a start waits for stores in PostgreSQL; one that answers later comes then",
+      AT(queue.start_timeout_ms) },
     { "queue.write_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "3s",
       .prose = "How long one write to a store of queues may take", AT(queue.write_timeout_ms) },
     { "queue.idempotency_window", NULL, OPTION_NS, 0, 7 * DAY, .initial = "5m",

@@ -42,7 +42,7 @@ SCENE_TIMEOUT = int(os.environ.get('SCENE_TIMEOUT', '600'))     # of one scene
 # sets; what only drain_timeout would end is longer than EXIT_TIMEOUT.
 PATIENT = ('drain_timeout=10m', 'write_timeout=2m', 'flight.wait_timeout=4m', 'flight.make_timeout=4m',
            'client.connect_timeout=1m', 'http.head_timeout=4m', 'http.idle_timeout=1h', 'http.body_bytes_per_s_min=1',
-           'http.send_bytes_per_s_min=1', 'queue.write_timeout=2m')
+           'http.send_bytes_per_s_min=1', 'queue.start_timeout=2m', 'queue.write_timeout=2m')
 REPORTS = ('ERROR: AddressSanitizer', 'ERROR: LeakSanitizer', 'WARNING: ThreadSanitizer', 'runtime error:',
            'invariant broken', 'stack smashing detected')
 

@@ -411,7 +411,7 @@ def silent_stores_are_asked_at_once_and_a_signal_meanwhile_ends_the_start(binary
     held = []
     with Server(binary) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
         server.sigterm()
-        start = pool.submit(started, server, *args, 'queue.write_timeout=1h')
+        start = pool.submit(started, server, *args, 'queue.write_timeout=1h', '--set', 'queue.start_timeout=1h')
         for one in listeners:
             one.settimeout(WAIT)
             held.append(one.accept()[0])
@@ -430,7 +430,7 @@ def silent_stores_are_asked_at_once_and_a_signal_meanwhile_ends_the_start(binary
         said = start.result()
         check(said.startswith('exit 0 ') and 'asked to end before the server ran' in said, said)
 
-        server.start(*args, 'queue.write_timeout=5s')
+        server.start(*args, 'queue.write_timeout=1h', '--set', 'queue.start_timeout=1s')
         eq(server.request('PUT', '/localhost/v1/page/html/A/1', body=b'x').status, 201)
         create(server, 'q')
         produce(server, 'q', 'x')
@@ -438,6 +438,36 @@ def silent_stores_are_asked_at_once_and_a_signal_meanwhile_ends_the_start(binary
         eq(sorted(set(why)), ['b0', 'b1', 'b2', 'b3'], server.stderr())
     for one in listeners + held:
         one.close()
+
+
+@scene
+def a_lease_outlives_the_postgresql_it_is_written_in(binary):
+    """Consumers live on when PostgreSQL dies: what they lease stays theirs. Nothing writes the log of PostgreSQL out by
+    itself, so what was not synced is lost for certain. Who sets it otherwise is told at the start."""
+    said = 'queue.lease_durability store=b leases=written'
+    with Cluster(options=('fsync=off', 'wal_writer_delay=10s', 'bgwriter_delay=10s')) as cluster:
+        with Server(binary, '--set', f'queue.stores=b={cluster.url}') as server:
+            create(server, 'q', lease_timeout='1h')
+            for i in range(8):
+                produce(server, 'q', f'{i}')
+            leased = [lease(server, 'q')[1][0] for _ in range(8)]
+            cluster.kill()
+            eq(call(server, '/v1/queue.produce', {'queue_name': 'q', 'request_timeout': '100ms',
+                                                  'items': [{'utf8': 'x'}]}).status, 454, 'PostgreSQL is dead')
+            wait_state(server, 'b', False)
+            cluster.start()
+            wait_state(server, 'b', True)
+            got = call(server, '/v1/queue.lease', {'queue_name': 'q', 'batch_size': 8, 'client_id': 'other',
+                                                   'request_timeout': '1s'})
+            eq(got.status, 454, f'an item was given to a second: {got.body}')
+            done = {'queue_name': 'q', 'ids': [item['id'] for item in leased], 'request_timeout': '1m'}
+            wait_until(lambda: call(server, '/v1/queue.complete', done).status == 200, 'the first completes them', WAIT)
+            check(said not in server.stderr(), 'a warning for the default')
+            server.restart()
+            server.sigterm()
+            server.start('--set', f'queue.stores=a=q-a, b={cluster.url}', '--set', 'queue.lease_durability=written')
+            check(said in server.stderr(), server.stderr())
+            check('store=a leases' not in server.stderr(), server.stderr())
 
 
 @scene

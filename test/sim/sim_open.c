@@ -28,7 +28,8 @@ static void open_queues(struct sim *s)
     struct err_note note = { "" };
     struct queues_opts o = { .engine = s->catalogue, .stores = s->outer, .stores_count = STORES,
                              .clock = &s->world.clock, .loop = s->world.loop, .seed = s->seed + s->life,
-                             .durability = QUEUE_SYNC, .write_timeout_ms = 300, .lease_sync = s->seed % 2,
+                             .durability = QUEUE_SYNC, .write_timeout_ms = 300,
+                             .lease_durability = s->seed % 2 == 0 ? QUEUE_LEASE_WRITTEN : QUEUE_LEASE_SYNC,
                              .idempotency_window_ns = 60 * NS_PER_S, .reply_bytes_max = 200,
                              .partitions_max = 1000 };
     err why = queues_new(&o, &s->queues, &note);
