@@ -129,11 +129,14 @@ class Item:
         return GONE if dead is None else self.fresh(dead, now)
 
     def fresh(self, queue, now, due=0):
-        life = self.history.queues[queue].expire_ns
-        dies = NEVER if life is None else self.history.position(self.history.time(now) + life)
+        dies = self.end_of_life(queue, max(self.history.time(now), due - SOON_NS))
         if due == 0:
             return State('ready', queue, '', 0, 0, dies)
         return State('scheduled', queue, '', 0, max(now, self.history.position(due - SOON_NS)), dies)
+
+    def end_of_life(self, queue, due):
+        life = self.history.queues[queue].expire_ns
+        return NEVER if life is None else self.history.position(due + life)
 
     def spent(self, state):
         most = self.history.queues[state.queue].max_attempts
@@ -188,16 +191,20 @@ class Item:
         return [GONE] if self.leased_as(state, ident) else []
 
     def retry(self, state, how, now):
-        ident, due, dead = how
+        ident, due, dead, end = how
         if not self.leased_as(state, ident):
             return []
         out = []
         if dead or self.spent(state) or state.dies <= now:
             out.append(self.die(state.queue, now))
-        if not dead and not self.spent(state):
-            out.append(state._replace(where='ready', since=0) if due == 0 else state._replace(
-                where='scheduled', since=max(now, self.history.position(due - SOON_NS))))
-        return out
+        if dead or self.spent(state):
+            return out
+        if due == 0:
+            return [*out, state._replace(where='ready', since=0)]
+        later = state._replace(where='scheduled', since=max(now, self.history.position(due - SOON_NS)))
+        if state.dies <= end or later.since <= end:     # it may have ended in the request, or been due by then
+            out.append(later)
+        return [*out, later._replace(dies=max(state.dies, self.end_of_life(state.queue, due)))]
 
     def extend(self, state, how, now):
         ident, ns = how
@@ -277,7 +284,7 @@ def granted(history):
 
 def change_steps(op, ident, index):
     """What a change says of one of its ids."""
-    detail = {'complete': lambda: ident, 'retry': lambda: (ident, op.body['due'][index], op.body['dead'][index]),
+    detail = {'complete': lambda: ident, 'retry': lambda: (ident, op.body['due'][index], op.body['dead'][index], op.end),
               'extend': lambda: (ident, op.body['ns'])}[op.kind]()
     if op.how == 'refused' and len(op.body['ids']) == 1:
         yield Step('refused', op.call, op.end, True, op.body['at'], op.ret_at, ident)

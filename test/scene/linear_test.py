@@ -432,6 +432,41 @@ def it_dies_of_age():
     return told
 
 
+def put_off(produced_for, retried_for):
+    """It is due so many seconds after its produce, and again so many after its first lease; or at once."""
+    told = Told()
+    told.produce('a', due=produced_for and told.at + produced_for * S)
+    told.wait(produced_for + 1)
+    told.lease(('a', 1, 1))
+    told.change('retry', 1, due=retried_for and told.at + retried_for * S)
+    told.wait(retried_for + 1)
+    return told
+
+
+@case(None)
+def it_waits_longer_than_it_lives():
+    told = put_off(500, 300)
+    told.wait(90)
+    told.lease(('a', 2, 2))
+    return told
+
+
+@case('no order for a')
+def a_schedule_is_no_part_of_its_life():
+    told = put_off(500, 0)
+    told.wait(50)
+    told.lease(('a', 9, 1), q='d')
+    return told
+
+
+@case('no order for a')
+def what_was_put_off_dies_too_early():
+    told = put_off(0, 300)
+    told.wait(90)
+    told.lease(('a', 9, 1), q='d')
+    return told
+
+
 @case('no order for a')
 def a_dead_one_comes_from_where_it_was():
     told = begun()

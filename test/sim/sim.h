@@ -89,5 +89,7 @@ void sim_restart(struct sim *s, bool killed);
 void sim_close(struct sim *s);
 /* sim_end.c: everything is taken out and counted. */
 void sim_count_all(struct sim *s);
+/* Its life may have ended. A retry that put it off may have made it longer. */
+bool sim_may_be_over(const struct sim *s, const struct thing *t);
 
 #endif

@@ -113,10 +113,16 @@ static void show_parts(struct sim *s)
     }
 }
 
+bool sim_may_be_over(const struct sim *s, const struct thing *t)
+{
+    store_time due = { .ns = t->not_before.ns - QUEUE_SOON_NS };
+    return store_time_max(t->produced_at, due).ns + s->expire_ns <= s->world.store_ns;
+}
+
 /* Its time is over, or somebody gave it up, and there is no dead queue: it is deleted. */
 static bool is_over(const struct sim *s, const struct thing *t)
 {
-    return !s->has_dead && (t->dies || t->produced_at.ns + s->expire_ns <= s->world.store_ns);
+    return !s->has_dead && (t->dies || sim_may_be_over(s, t));
 }
 
 void sim_count_all(struct sim *s)

@@ -51,7 +51,7 @@ static void check_order(struct sim *s, unsigned n)
                      t->deleted);
         CHECK(s, t->produced != TOLD_OK || t->request >= s->things[n].request || t->completed != TOLD_NOTHING ||
                      t->asked || t->grants >= MAX_ATTEMPTS || t->dies ||
-                     t->produced_at.ns + s->expire_ns <= s->world.store_ns);
+                     sim_may_be_over(s, t));
     }
 }
 
@@ -118,8 +118,7 @@ static void changed(struct queue_change *c, err why)
             why = ERR_UNAVAILABLE;
         if (definite) { /* I5: a live lease can be changed */
             CHECK(s, store_time_before(t->deadline, (store_time){ .ns = s->world.store_ns + 1 }) || t->asked_before ||
-                         a->count > 1 || t->deleted ||
-                         c->items[i].retry_at.ns >= t->produced_at.ns + s->expire_ns);
+                         a->count > 1 || t->deleted);
             t->asked = t->asked_before;
         } else if (why == ERR_OK && c->kind == CHANGE_COMPLETE) {
             CHECK(s, t->completed != TOLD_OK);
@@ -167,13 +166,12 @@ static void do_produce(struct sim *s)
     a->first = s->things_count;
     a->count = 1 + (unsigned)sim_pick(s, BATCH_MAX);
     int key = sim_pick(s, 4) == 0 || (s->wide && sim_pick(s, 3) != 0) ? (int)sim_pick(s, KEYS) : -1;
-    bool never = false, scheduled = key < 0 && sim_pick(s, 4) == 0;
+    bool scheduled = key < 0 && sim_pick(s, 4) == 0;
     for (unsigned i = 0; i < a->count; i++) {
         struct thing *t = &s->things[s->things_count++];
         *t = (struct thing){ .request = s->requests, .key = key, .produced_at.ns = s->world.store_ns };
         if (scheduled && sim_pick(s, 2) == 0)
             t->not_before.ns = s->world.store_ns + (int64_t)sim_pick(s, 20 * NS_PER_S) + NS_PER_MS;
-        never |= t->not_before.ns >= s->world.store_ns + s->expire_ns;
         str body = arena_printf(&a->arena, "t%u %s", a->first + i, sim_pick(s, 9) == 0 ? "................" : "");
         a->items[i] = (struct queue_item_new){ .bytes = body, .enqueue_at = t->not_before };
     }
@@ -184,11 +182,10 @@ static void do_produce(struct sim *s)
         a->u.produce.order_key = arena_printf(&a->arena, "key-%d", key);
     a->op = record_produce(s->record, sim_now(s), &a->u.produce);
     err why = queue_produce_start(&a->u.produce);
-    CHECK(s, why != ERR_OK || !never);
     if (why == ERR_OK)
         return;
     record_answer(s->record, sim_now(s), a->op, "none");
-    CHECK(s, why == ERR_SHUTDOWN || why == ERR_LIMIT || (why == ERR_BAD && never));
+    CHECK(s, why == ERR_SHUTDOWN || why == ERR_LIMIT);
     for (unsigned i = 0; i < a->count; i++)
         s->things[a->first + i].produced = TOLD_FAILED;
 out:
