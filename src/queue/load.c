@@ -265,9 +265,7 @@ static struct qitem *merge_item(struct part *p, struct part_job *j, const struct
     part_key_of(p, it);
     if (in_place)
         return it;
-    it->ready_at = e->enqueue_at.ns != 0
-                       ? e->enqueue_at
-                       : (store_time){ .ns = ((int64_t)e->id.seconds + KSUID_EPOCH_S) * NS_PER_S };
+    it->ready_at = e->enqueue_at.ns != 0 ? e->enqueue_at : id_time(e->id);
     return it;
 }
 

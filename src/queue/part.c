@@ -7,7 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { CHUNK_ITEMS = 64 };
+enum { CHUNK_ITEMS = 64, ID_NS_SHIFT = 34, ID_RANDOM_SHIFT = 31 };
+#define ID_SPREAD UINT64_C(0x9e3779b97f4a7c15)
 
 /* ---- batches ---- */
 
@@ -274,12 +275,21 @@ void part_item_free(struct part *p, struct qitem *it)
     list_append(&p->queue->free_items, &it->link);
 }
 
+/* The payload begins with the nanoseconds of the second, so ids of all partitions are in order of time. A zero bit
+ * behind them leaves room to count up. */
 struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t random)
 {
-    struct ksuid at = ksuid_at(now, random >> 1, random * UINT64_C(0x9e3779b97f4a7c15)); /* room to count up */
-    struct ksuid first = at.seconds > p->last_id.seconds ? at : ksuid_add(p->last_id, 1);
+    uint64_t ns = (uint64_t)(now.ns % NS_PER_S);
+    struct ksuid at = ksuid_at(now, ns << ID_NS_SHIFT | random >> ID_RANDOM_SHIFT, random * ID_SPREAD);
+    struct ksuid first = ksuid_cmp(at, p->last_id) > 0 ? at : ksuid_add(p->last_id, 1);
     p->last_id = ksuid_add(first, n - 1);
     return first;
+}
+
+store_time id_time(struct ksuid id)
+{
+    int64_t ns = (int64_t)(id.high >> ID_NS_SHIFT);
+    return (store_time){ .ns = ((int64_t)id.seconds + KSUID_EPOCH_S) * NS_PER_S + (ns < NS_PER_S ? ns : NS_PER_S - 1) };
 }
 
 static int cmp_listed(struct list *n, const struct qitem *it)

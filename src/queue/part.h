@@ -181,6 +181,8 @@ void part_item_free(struct part *p, struct qitem *it);
 void qitem_move(struct qitem *it, enum qitem_state to);
 /* A new id: after all given before, of now when that is later. n: so many in a row. */
 struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t random);
+/* When it was given. Ids that older versions gave say the second alone. */
+store_time id_time(struct ksuid id);
 /* Into the ready list (or behind its key) by its id. It is in memory, in no list. */
 void part_ready_put(struct part *p, struct qitem *it);
 /* At the end of what was not read yet: kept while the rest is being read, else gone from memory. */
