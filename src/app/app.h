@@ -39,6 +39,7 @@ struct app {
     struct app_hot *hot;           /* set by app_start */
     struct app_counters *counters; /* set by app_start */
     struct pace *pace;             /* set by app_start */
+    struct budget *budget;         /* http.bytes_max: what requests hold; NULL in tests */
     struct http_ready *ok[2];      /* of rpc_ok, by enum wire_encoding; set by app_start */
     struct metrics *metrics;
     struct log *log;

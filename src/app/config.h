@@ -88,6 +88,7 @@ struct config {
     size_t page_body_bytes_max;
     size_t page_transform_bytes_max;  /* of the bodies of all transforms under way */
     size_t hot_bytes;                 /* of ready answers */
+    size_t http_bytes_max;            /* of all requests under way; 0: a quarter of what there is */
     int64_t leap_ns_max;              /* the machine's clock is believed so far ahead of what is stored */
     int64_t drain_timeout_ms;
     int64_t write_timeout_ms;         /* of one put or order */

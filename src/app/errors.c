@@ -163,8 +163,20 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
 /* retry_s 0: not said, but with 503. */
 struct problem { int status; const char *type, *title; str detail, extra; int64_t retry_s; const char *cache_control; };
 
-static void answer_problem(struct http_exchange *x, const struct problem *p)
+/* Refused for want of memory that others hold: then no code of ours can tell the client's fault, and whoever obeyed a
+ * 4xx would drop what is right. */
+static bool is_starved(struct http_exchange *x, int status)
 {
+    return arena_is_starved(http_arena(x)) && ((status >= 400 && status <= 500) || status == 503);
+}
+
+static void answer_problem(struct http_exchange *x, const struct problem *told)
+{
+    static const struct problem starved = {
+        503, "overloaded",
+        .detail = { .p = APP_STARVED_TEXT, .n = sizeof APP_STARVED_TEXT - 1 },
+    };
+    const struct problem *p = is_starved(x, told->status) ? &starved : told;
     if (is_queue_path(http_target(x))) {
         if (p->status == 503)
             http_reply_header(x, STR("retry-after"), STR("1"));
@@ -173,12 +185,14 @@ static void answer_problem(struct http_exchange *x, const struct problem *p)
     }
     str body = problem_document(x, p->status, p->type, p->title, p->detail, p->extra);
     str content_type = STR("application/problem+json");
-    if (body.p == NULL) /* the arena is full: the least that is still true */
-        body = STR("{\"status\":500,\"title\":\"Out of memory for this request\"}");
     struct answer w = { .status = p->status, .body = body };
+    if (body.p == NULL) { /* the arena is full: the least that is still true */
+        w.body = STR("{\"status\":503,\"title\":\"Out of memory for this request\"}");
+        w.status = 503;
+    }
     answer_add(&w, STR("content-type"), content_type);
     answer_add(&w, STR("cache-control"), str_of(p->cache_control != NULL ? p->cache_control : HEADERS_CACHE_PRIVATE));
-    if (p->status == 503 || p->retry_s > 0)
+    if (w.status == 503 || p->retry_s > 0)
         answer_add(&w, STR("retry-after"),
                    p->retry_s > 1 ? arena_printf(http_arena(x), "%lld", (long long)p->retry_s) : STR("1"));
     answer_add_security(&w, http_arena(x), content_type, STR_NONE);

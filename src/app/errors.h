@@ -35,6 +35,9 @@ void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_not
 /* What a failure of an origin is to callers. */
 err app_err_of_render(enum render_why why);
 
+/* Memory was refused to a request that others hold (arena_is_starved): 503, whatever was to be said. */
+#define APP_STARVED_TEXT "Requests under way hold all the memory they may have (http.bytes_max); try again later."
+
 /* The reason phrase of a status: "Not Found". Static. */
 const char *app_status_text(int status);
 /* s as a JSON string with quotes, in the arena; STR_NONE when the arena is full. Bytes that are no

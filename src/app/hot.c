@@ -255,6 +255,17 @@ bool hot_wants(struct app_hot *h, struct hot_key key)
            mark;
 }
 
+static size_t entry_bytes_max(const struct shard *s)
+{
+    return s->bytes_max / 2;
+}
+
+bool hot_takes(const struct app_hot *h, size_t body_bytes)
+{
+    MAGIC_CHECK(h, HOT_MAGIC);
+    return body_bytes <= entry_bytes_max(&h->shards[0]); /* they are alike */
+}
+
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts)
 {
     MAGIC_CHECK(h, HOT_MAGIC);
@@ -271,7 +282,7 @@ void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts 
     struct entry *old = find(s, hash, key);
     if (old != NULL)
         drop(s, old);
-    bool fits = e->bytes <= s->bytes_max / 2;
+    bool fits = e->bytes <= entry_bytes_max(s);
     if (fits) {
         make_room(s, e->bytes);
         insert(s, e);

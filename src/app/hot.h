@@ -54,6 +54,8 @@ struct hot_entry_opts {
  * an answer is made ready at the second request, so that a walk over all titles costs nothing and
  * evicts nothing. */
 bool hot_wants(struct app_hot *h, struct hot_key key);
+/* Could an answer with a body of that size be kept? A copy for nothing would double what a large answer holds. */
+bool hot_takes(const struct app_hot *h, size_t body_bytes);
 /* Keeps an entry in place of one there already; does nothing when it is too large or already dead.
  */
 void hot_put(struct app_hot *h, struct hot_key key, const struct hot_entry_opts *opts);

@@ -261,9 +261,9 @@ static bool is_ready_request(const struct http_exchange *x)
            (http_method(x) == HTTP_GET || http_method(x) == HTTP_HEAD);
 }
 
-static struct http_ready *ready_of(const struct answer *w)
+static struct http_ready *ready_of(const struct page_get *g, const struct answer *w)
 {
-    return http_ready_new(w->status, w->headers, w->count, w->body);
+    return http_ready_new(g->app->budget, w->status, w->headers, w->count, w->body);
 }
 
 static bool may_be_ready(const struct page_get *g)
@@ -281,7 +281,7 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *fu
     if (variant < 0 || !may_be_ready(g))
         return NULL;
     struct hot_key key = { .target = http_target(g->x), .variant = (unsigned)variant };
-    if (!hot_wants(g->app->hot, key))
+    if ((full != NULL && !hot_takes(g->app->hot, full->body.n)) || !hot_wants(g->app->hot, key))
         return NULL;
     struct answer same;
     build_same(g, &same);
@@ -290,9 +290,10 @@ static struct http_ready *keep_ready(struct page_get *g, const struct answer *fu
                                    .valid_until = valid_until(g),
                                    .kind = counters_read_kind(g->render.state),
                                    .tag = app_page_tag(g->render.name, text),
-                                   .full = full == NULL ? NULL : ready_of(full),
-                                   .same = ready_of(&same) };
-    hot_put(g->app->hot, key, &opts);
+                                   .full = full == NULL ? NULL : ready_of(g, full),
+                                   .same = ready_of(g, &same) };
+    if (opts.same != NULL && (full == NULL || opts.full != NULL))
+        hot_put(g->app->hot, key, &opts);
     if (full == NULL)
         return opts.same;
     http_ready_unref(&opts.same);
@@ -369,7 +370,7 @@ struct http_ready *page_get_ready(struct page_get *g)
     struct answer w = { 0 };
     g->status = 200;
     build_content(g, &w);
-    return http_ready_new(w.status, w.headers, w.count, w.body);
+    return ready_of(g, &w);
 }
 
 void page_get_answer(struct page_get *g)

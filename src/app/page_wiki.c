@@ -185,6 +185,7 @@ static struct wiki_make *make_new(const struct wiki_get *g)
     INVARIANT(value != NULL);
     *value = (struct wiki_value){ .v = { .refs = 1, .free = value_free } };
     arena_init(&value->arena, g->app->config->http.arena_bytes_max);
+    arena_share(&value->arena, g->app->budget);
     *m = (struct wiki_make){ .magic = WIKI_MAGIC, .app = g->app, .target = g->target, .want = g->want, .value = value };
     m->target.title = arena_copy(&value->arena, g->target.title);
     m->target.content = STR("");

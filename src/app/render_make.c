@@ -453,6 +453,7 @@ static struct make *make_new(const struct page_get *g, bool fresh)
         return NULL;
     *m = (struct make){ .magic = MAKE_MAGIC, .app = g->app, .target = g->target, .fresh = fresh };
     arena_init(&m->arena, g->app->config->http.arena_bytes_max);
+    arena_share(&m->arena, g->app->budget);
     m->target.title = arena_copy(&m->arena, g->target.title);
     m->target.content = arena_copy(&m->arena, g->target.content);
     m->which = page_target_which(&m->target);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CODE_CONTENT = 455, CODE_INTERNAL = 500, MESSAGE_BYTES_MAX = 4096 };
+enum { CODE_SHUTDOWN = 453, CODE_RETRY = 454, CODE_CONTENT = 455, CODE_INTERNAL = 500, MESSAGE_BYTES_MAX = 4096 };
 
 static const struct {
     int code;
@@ -123,8 +123,11 @@ struct http_ready *rpc_ok_new(enum wire_encoding encoding)
     static const char protobuf[] = "\x08\xc8\x01"; /* field 1 is 200 */
     struct http_pair headers[SEND_HEADERS];
     send_headers(encoding, headers);
-    return http_ready_new(200, headers, SEND_HEADERS,
-                          encoding == WIRE_JSON ? STR("{\"code\":200}") : (str){ .p = protobuf, .n = 3 });
+    struct http_ready *ok = http_ready_new(NULL, 200, headers, SEND_HEADERS,
+                                           encoding == WIRE_JSON ? STR("{\"code\":200}")
+                                                                 : (str){ .p = protobuf, .n = 3 });
+    INVARIANT(ok != NULL); /* at the start */
+    return ok;
 }
 
 void rpc_ok(struct http_exchange *x, const struct app *app)
@@ -153,10 +156,21 @@ static str readable(str message, char out[MESSAGE_BYTES_MAX])
     return (str){ .p = out, .n = n };
 }
 
+/* As errors.c has it, but for 454, which says "again" by itself. */
+static bool is_starved(struct http_exchange *x, int code)
+{
+    return arena_is_starved(http_arena(x)) && code >= 400 && code <= 500 && code != CODE_RETRY && code != CODE_SHUTDOWN;
+}
+
 void rpc_error(struct http_exchange *x, int code, str message)
 {
     char text[MESSAGE_BYTES_MAX];
     str body;
+    if (is_starved(x, code)) {
+        code = 503;
+        message = STR(APP_STARVED_TEXT);
+        http_reply_header(x, STR("retry-after"), STR("1"));
+    }
     enum wire_encoding encoding = reply_encoding(x);
     Wire__Reply reply = WIRE__REPLY__INIT;
     reply.code = code;

@@ -27,6 +27,19 @@ void arena_reset(struct arena *a)
     }
     a->used = 0;
     a->total = 0;
+    a->starved = false;
+    hold_end(&a->hold);
+}
+
+void arena_share(struct arena *a, struct budget *b)
+{
+    INVARIANT(a->chunks == NULL);
+    a->hold = (struct hold){ .of = b };
+}
+
+bool arena_is_starved(const struct arena *a)
+{
+    return a->starved;
 }
 
 void arena_fini(struct arena *a)
@@ -40,9 +53,12 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size)
         return NULL;
     if (size > SIZE_MAX - sizeof(struct arena_chunk))
         return NULL;
-    struct arena_chunk *chunk = malloc(sizeof *chunk + size);
-    if (chunk == NULL)
+    struct arena_chunk *chunk = hold_set(&a->hold, a->total + size) ? malloc(sizeof *chunk + size) : NULL;
+    if (chunk == NULL) {
+        a->starved = true;
+        INVARIANT(hold_set(&a->hold, a->total)); /* less than it was, or the same */
         return NULL;
+    }
     chunk->size = size;
     a->total += size;
     return chunk;

@@ -1,11 +1,14 @@
 /* arena.h - memory that lives and ends together: one per request, one reset instead of many frees.
  *
- * Grows in chunks up to a ceiling; past it allocation returns NULL and the request fails with ERR_LIMIT.
+ * Grows in chunks up to a ceiling; past it allocation returns NULL and the request fails with ERR_LIMIT. NULL is also
+ * returned where the machine, or the budget that the arena shares with others, has no more: then arena_is_starved, and
+ * the same request may well succeed later.
  * Built with ARENA_DEBUG every allocation is a malloc of its own, so that sanitizers see overruns.
  * Thread: one at a time. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
+#include "base/budget.h"
 #include "base/check.h"
 #include "base/str.h"
 
@@ -15,12 +18,18 @@ struct arena {
     size_t used;                /* in the newest chunk */
     size_t total;               /* bytes of all chunks */
     size_t bytes_max;           /* ceiling on total */
+    struct hold hold;           /* of total; ends with a reset */
+    bool starved;
 };
 
 void arena_init(struct arena *a, size_t bytes_max);
 /* Frees everything but keeps the arena usable. */
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
+/* Before the first allocation: what it takes counts against b, which outlives it. */
+void arena_share(struct arena *a, struct budget *b);
+/* Was anything refused since the last reset although it was below the ceiling? */
+bool arena_is_starved(const struct arena *a);
 
 /* 16-byte aligned, uninitialised; NULL past the ceiling or out of memory. size 0 is fine. */
 MUST_CHECK void *arena_alloc(struct arena *a, size_t size);

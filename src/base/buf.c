@@ -49,6 +49,19 @@ static bool buf_grow(struct buf *b, size_t need)
     return true;
 }
 
+bool buf_reserve(struct buf *b, size_t n)
+{
+    INVARIANT(n <= b->bytes_max);
+    if (n <= b->size && b->p != NULL)
+        return true;
+    char *p = n == SIZE_MAX ? NULL : realloc(b->p, n + 1); /* as in buf_grow */
+    if (p == NULL)
+        return false;
+    b->p = p;
+    b->size = n;
+    return true;
+}
+
 char *buf_extend(struct buf *b, size_t n)
 {
     if (b->failed)

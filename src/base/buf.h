@@ -20,6 +20,8 @@ void buf_init(struct buf *b, size_t bytes_max);
 void buf_fini(struct buf *b);
 /* Empties it and keeps the memory. */
 void buf_clear(struct buf *b);
+/* Room for n bytes in all, got at once; false: there is no memory. n: at most the maximum. */
+MUST_CHECK bool buf_reserve(struct buf *b, size_t n);
 /* ERR_OK or ERR_LIMIT: whether every append since init or clear succeeded. */
 MUST_CHECK err buf_status(const struct buf *b);
 /* The bytes so far; borrowed until the next append. */

@@ -14,6 +14,7 @@ struct http_ready {
     atomic_uint refs;
     int status;
     size_t bytes;                   /* of this whole block */
+    struct budget *of;              /* where they are counted; may be NULL */
     struct MHD_Response *response;  /* one reference of its own; its end frees this block */
     str body;
     str head;                       /* as a lane sends it, but for Date and the empty line */
@@ -191,9 +192,10 @@ void http_reply_header(struct http_exchange *x, str name, str value)
 
 void http_answer(struct http_exchange *x, int status, str body)
 {
+    bool starved = x->reply_failed && arena_is_starved(&x->arena);
     if (x->reply_failed) {
         x->reply_first = NULL;
-        status = 500;
+        status = starved ? 503 : 500;
         body = STR("");
     }
     answer_claim(x, status);
@@ -202,6 +204,8 @@ void http_answer(struct http_exchange *x, int status, str body)
     x->answer_bytes = bare ? 0 : body.n;
     x->response = response_new(body);
     response_headers(x);
+    if (starved)
+        response_header(x->response, "Retry-After", "1");
     answer_stored(x);
 }
 
@@ -237,6 +241,9 @@ void http_on_gone_late(struct http_exchange *x, http_gone_fn *gone, void *ctx)
 
 static void ready_block_free(void *block)
 {
+    const struct http_ready *r = block;
+    if (r->of != NULL)
+        budget_keep_end(r->of, r->bytes);
     free(block);
 }
 
@@ -283,7 +290,8 @@ static void ready_head(struct http_ready *r, char *at)
     r->head = head;
 }
 
-struct http_ready *http_ready_new(int status, const struct http_pair *headers, unsigned count, str body)
+struct http_ready *http_ready_new(struct budget *of, int status, const struct http_pair *headers, unsigned count,
+                                  str body)
 {
     size_t body_copied = body.p == NULL ? 0 : body.n;
     size_t bytes = sizeof(struct http_ready) + count * sizeof(struct http_pair) + body_copied + 1;
@@ -291,9 +299,12 @@ struct http_ready *http_ready_new(int status, const struct http_pair *headers, u
         bytes += 2 * (headers[i].name.n + headers[i].value.n + 4); /* also in the head */
     bytes += READY_HEAD_BYTES;
     struct http_ready *r = malloc(bytes);
-    INVARIANT(r != NULL);
-    *r = (struct http_ready){ .magic = READY_MAGIC, .status = status, .bytes = bytes };
+    if (r == NULL)
+        return NULL;
+    *r = (struct http_ready){ .magic = READY_MAGIC, .status = status, .bytes = bytes, .of = of };
     atomic_init(&r->refs, 1);
+    if (of != NULL)
+        budget_keep(of, bytes);
     char *at = (char *)&r->headers[count];
     for (unsigned i = 0; i < count; i++) {
         header_must_be_clean(headers[i].name, headers[i].value);

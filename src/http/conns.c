@@ -69,6 +69,7 @@ static struct http_conn *conn_new(struct listener *l, int fd, const struct socka
     c->x.conn = c;
     c->x.headers = c->x.headers_inline;
     arena_init(&c->x.arena, l->server->limits.arena_bytes_max);
+    arena_share(&c->x.arena, l->server->limits.budget);
     return c;
 }
 

@@ -29,6 +29,14 @@ void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const c
     INVARIANT(x->query.p != NULL);           /* shorter than a head */
 }
 
+void exchange_body_end(struct http_exchange *x)
+{
+    if (x->body.p == NULL)
+        return;
+    buf_fini(&x->body);
+    hold_end(&x->body_hold);
+}
+
 void exchange_end(struct http_exchange *x)
 {
     MAGIC_CHECK(x, EXCHANGE_MAGIC);
@@ -36,10 +44,10 @@ void exchange_end(struct http_exchange *x)
         MHD_destroy_response(x->response);
     if (x->ready != NULL)
         http_ready_unref(&x->ready);
-    if (x->body_chunked.p != NULL)
-        buf_fini(&x->body_chunked);
-    if (x->arena.chunks != NULL)
+    exchange_body_end(x);
+    if (x->arena.chunks != NULL || x->arena.starved)
         arena_reset(&x->arena);
+    x->arena.bytes_max = x->conn->server->limits.arena_bytes_max;
     if (x->charged != NULL)
         (void)atomic_fetch_sub(x->charged, x->charge); /* the old value is of no use */
     size_t from = offsetof(struct http_exchange, method), to = offsetof(struct http_exchange, arena);
@@ -197,9 +205,7 @@ const struct http_common *http_common(const struct http_exchange *x)
 
 str http_body(const struct http_exchange *x)
 {
-    if (x->body_declared == UINT64_MAX)
-        return buf_str(&x->body_chunked);
-    return (str){ .p = x->body, .n = x->body_n };
+    return buf_str(&x->body);
 }
 
 struct arena *http_arena(struct http_exchange *x)

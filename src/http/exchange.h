@@ -63,9 +63,8 @@ struct http_exchange {
 
     /* body */
     size_t body_bytes_max;            /* the route's, or less */
-    char *body;                       /* declared bodies: in the arena */
-    size_t body_n;
-    struct buf body_chunked;
+    struct buf body;
+    struct hold body_hold;            /* of what has come of it */
     uint64_t dropped, dropped_max;
 
     /* answer */
@@ -136,6 +135,8 @@ struct http_conn {
 void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const char *line_target);
 /* Forgets the request and its memory. */
 void exchange_end(struct http_exchange *x);
+/* Forgets the body alone. */
+void exchange_body_end(struct http_exchange *x);
 void conn_phase_set(struct http_conn *c, enum phase to);
 
 /* answer.c. The worker came for x, or x is over: the next that waits may be resumed. */

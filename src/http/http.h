@@ -49,6 +49,7 @@ struct http_limits {              /* 0: the default in brackets */
     size_t head_bytes_max;        /* request line and headers [16 KiB]; each connection takes 8 KiB more */
     size_t body_drain_bytes_max;  /* of a refused body, past its limit, read and dropped before the answer [1 MiB] */
     size_t arena_bytes_max;       /* of one request [64 MiB] */
+    struct budget *budget;        /* of all requests: bodies, what they allocate, answers until they are out [none] */
     unsigned connections_max;     /* [10000] */
     int64_t head_timeout_ms;      /* first byte to end of head [10 s] */
     int64_t body_bytes_per_s_min; /* [1 KiB] after head_timeout_ms */
@@ -168,7 +169,9 @@ void http_answer(struct http_exchange *x, int status, str body);
 /* A ready answer, shared by all workers and sent unchanged. Reference counted; bytes copied at birth. A 304
  * may have body.p NULL and the size of the 200. */
 struct http_ready;
-struct http_ready *http_ready_new(int status, const struct http_pair *headers, unsigned count, str body);
+/* of: counted there as kept until its end; NULL: nowhere. NULL when there is no memory. */
+struct http_ready *http_ready_new(struct budget *of, int status, const struct http_pair *headers, unsigned count,
+                                  str body);
 struct http_ready *http_ready_ref(struct http_ready *r);
 void http_ready_unref(struct http_ready **rp);
 size_t http_ready_bytes(const struct http_ready *r);           /* memory it takes, about */

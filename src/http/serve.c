@@ -28,6 +28,12 @@ static void refuse(struct http_exchange *x, int status, const char *type, const 
     INVARIANT(x->status != 0);
 }
 
+/* The request may be as it should: others hold what it needs. */
+static void refuse_starved(struct http_exchange *x)
+{
+    refuse(x, 503, "overloaded", "requests under way hold all the memory they may have (http.bytes_max); try again");
+}
+
 static void allow_header(struct http_exchange *x, unsigned allowed)
 {
     static const struct { enum http_method method; const char *name; } names[] = {
@@ -72,7 +78,10 @@ static bool route(struct http_exchange *x)
         refuse(x, 400, "bad_request#path", "a '%' in the path is not followed by two hex digits");
         return false;
     case ROUTER_NO_MEMORY:
-        refuse(x, 413, "content_too_large", "the request needs more memory than a request may have");
+        if (arena_is_starved(&x->arena))
+            refuse_starved(x);
+        else
+            refuse(x, 413, "content_too_large", "the request needs more memory than a request may have");
         return false;
     }
     x->routed = true;
@@ -119,14 +128,11 @@ static enum MHD_Result body_begin(struct http_exchange *x)
         refuse_large(x);
         return answer_before_body(x, most);
     }
-    if (chunked) {
-        buf_init(&x->body_chunked, most);
-    } else {
-        x->body = arena_alloc(&x->arena, x->body_declared + 1);
-        if (x->body == NULL) {
-            refuse_large(x);
-            return answer_before_body(x, 0);
-        }
+    buf_init(&x->body, chunked ? most : x->body_declared);
+    x->body_hold = (struct hold){ .of = x->conn->server->limits.budget };
+    if (!chunked && !buf_reserve(&x->body, x->body_declared)) {
+        refuse_starved(x);
+        return answer_before_body(x, x->body_declared);
     }
     x->stage = STAGE_BODY;
     conn_phase_set(x->conn, PHASE_BODY);
@@ -139,27 +145,34 @@ static enum MHD_Result body_drop(struct http_exchange *x, size_t n)
     return x->dropped > x->dropped_max ? MHD_NO : MHD_YES;
 }
 
+/* n more bytes of it are not taken, and what was is let go. */
+static enum MHD_Result body_refuse(struct http_exchange *x, size_t n, bool large)
+{
+    n += x->body.n;
+    exchange_body_end(x);
+    if (large)
+        refuse_large(x);
+    else
+        refuse_starved(x);
+    x->stage = STAGE_DROP;
+    x->dropped_max = x->conn->server->limits.body_drain_bytes_max + x->match.row->route->body_bytes_max;
+    return body_drop(x, n);
+}
+
 static enum MHD_Result body_take(struct http_exchange *x, const char *data, size_t n)
 {
     uint64_t all = atomic_load_explicit(&x->conn->body_bytes, memory_order_relaxed) + n;
     atomic_store_explicit(&x->conn->body_bytes, all, memory_order_relaxed); /* one writer */
     if (x->stage == STAGE_DROP)
         return body_drop(x, n);
-    if (x->body_declared != UINT64_MAX) {
-        INVARIANT(x->body_n + n <= x->body_declared);
-        memcpy(x->body + x->body_n, data, n);
-        x->body_n += n;
-        return MHD_YES;
+    INVARIANT(x->body_declared == UINT64_MAX || x->body.n + n <= x->body_declared);
+    bool large = n > x->body.bytes_max - x->body.n;
+    if (!large && hold_set(&x->body_hold, x->body.n + n)) {
+        buf_put(&x->body, (str){ .p = data, .n = n });
+        if (buf_status(&x->body) == ERR_OK)
+            return MHD_YES;
     }
-    buf_put(&x->body_chunked, (str){ .p = data, .n = n });
-    if (buf_status(&x->body_chunked) == ERR_OK)
-        return MHD_YES;
-    n += x->body_chunked.n;
-    buf_fini(&x->body_chunked);
-    refuse_large(x);
-    x->stage = STAGE_DROP;
-    x->dropped_max = x->conn->server->limits.body_drain_bytes_max + x->match.row->route->body_bytes_max;
-    return body_drop(x, n);
+    return body_refuse(x, n, large);
 }
 
 /* ---- the steps of a request ---- */
@@ -216,6 +229,7 @@ static enum MHD_Result all_read(struct http_exchange *x)
         return exchange_queue(x);
     }
     x->stage = STAGE_RUN;
+    x->arena.bytes_max -= x->body.n; /* http.arena_bytes_max is of both; body_begin left HTTP_ANSWER_ROOM */
     conn_phase_set(x->conn, PHASE_WORK);
     if (x->status == 0)
         run(x);

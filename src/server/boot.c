@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "loop/entropy.h"
 #include "loop/loop.h"
+#include "loop/machine.h"
 #include "loop/sysclock.h"
 #include "queue/queue.h"
 #include "server/options.h"
@@ -213,6 +214,7 @@ static err open_http(struct server *s, enum server_exit *status, struct err_note
         .hooks = { .app = &s->app, .early = ready ? app_early : NULL, .authorize = app_authorize,
                    .options = app_options, .refuse = app_refuse, .finished = app_finished },
         .clock = s->app.clock, .log = s->app.log, .loop = s->app.loop };
+    opts.limits.budget = s->app.budget;
     fit_connections(s, &opts.limits);
     err why = http_server_new(&opts, &s->app.http, note);
     *status = why == ERR_BAD ? SERVER_USAGE : SERVER_FAILED;
@@ -235,6 +237,17 @@ static err open_origins(struct server *s, enum server_exit *status, struct err_n
     return why;
 }
 
+/* Ready answers have a limit of their own; a request alone always gets what it may have. */
+static void open_budget(struct server *s)
+{
+    enum { SHARE = 4 };
+    const struct config *c = s->config;
+    uint64_t share = machine_memory_bytes("") / SHARE, least = c->http.arena_bytes_max;
+    s->budget.bytes_max = c->http_bytes_max != 0 ? c->http_bytes_max : share > least ? share : least;
+    s->budget.kept_max = c->hot_bytes;
+    s->app.budget = &s->budget;
+}
+
 static void open_app(struct server *s)
 {
     s->app.upkeep_all = run_upkeep;
@@ -249,6 +262,7 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     err_note_set(note, "no reason was given");
     reload_hold(SIG_BLOCK);
     open_clock(s);
+    open_budget(s);
     err why = open_engine(s, status, note);
     if (why == ERR_OK)
         why = open_pages(s, status, note);

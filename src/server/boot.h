@@ -13,6 +13,7 @@ struct server {
     struct app_domain *domains;    /* app.domains, as they are filled in */
     struct upkeep *upkeep;
     struct timekeep timekeep;
+    struct budget budget;          /* app.budget */
     struct queue_store **stores;   /* of queues */
     unsigned stores_count;
 };

@@ -80,6 +80,9 @@ static err finish_memory(struct options *o, struct err_note *note)
 {
     enum { BODY_COPIES = 3 };
     const struct config *c = &o->config;
+    if (c->http_bytes_max != 0 && c->http_bytes_max < c->http.arena_bytes_max)
+        return option_fail(from_of(o, "http.bytes_max"), STR("http.bytes_max"), note,
+                           "is less than http.arena_bytes_max, which one request may have alone");
     if (c->page_body_bytes_max <= c->http.arena_bytes_max / BODY_COPIES)
         return ERR_OK;
     bool given = o->from[row_of("page.body_bytes_max")].file != NULL;

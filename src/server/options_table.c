@@ -101,6 +101,10 @@ const struct option option_rows[] = {
       .prose = "How much of a refused body is read before the answer", AT(http.body_drain_bytes_max) },
     { "http.arena_bytes_max", NULL, OPTION_SIZE, MI, 4 * GI, .initial = "64M",
       .prose = "Memory of one request", AT(http.arena_bytes_max) },
+    { "http.bytes_max", NULL, OPTION_SIZE, 0, TI, .initial = "0",
+      .prose = "Memory of all requests under way, bodies and answers with it; beyond it they are refused (503). 0 is a"
+               " quarter of the machine's, or of what the control group may have",
+      AT(http_bytes_max) },
     { "http.head_timeout", NULL, OPTION_MS, 100 * MS, HOUR, .initial = "10s",
       .prose = "From the first byte of a request to the end of its head", AT(http.head_timeout_ms) },
     { "http.idle_timeout", NULL, OPTION_MS, 100 * MS, DAY, .initial = "60s",

@@ -120,7 +120,10 @@ static void reclaim_run(struct loop_job *j)
 {
     struct upkeep *u = CONTAINER_OF(j, struct upkeep, reclaim);
     u->reclaim_more = false;
-    /* What a big body was taken apart into lies scattered over the workers' heaps: free() alone keeps all of it. */
+    /* What a big body was taken apart into lies scattered over the workers' heaps: free() alone keeps all of it. So it
+     * does with what large answers were. */
+    if (budget_fallen(u->app->budget) >= UPKEEP_FALLEN_BYTES)
+        atomic_store(&u->app->trims, APP_TRIMS);
     unsigned trims = atomic_load(&u->app->trims);
     if (trims > 0) {
         (void)malloc_trim(0); /* says only whether there was any */

@@ -11,7 +11,12 @@
 
 #include "app/app.h"
 
-enum { UPKEEP_PERIOD_MS = 500, UPKEEP_ROUND_MS_MAX = 100, RECLAIM_PERIOD_MS = 5000 };
+enum {
+    UPKEEP_PERIOD_MS = 500,
+    UPKEEP_ROUND_MS_MAX = 100,
+    RECLAIM_PERIOD_MS = 5000,
+    UPKEEP_FALLEN_BYTES = 8 << 20 /* so much less held by requests than lately, and memory is given back */
+};
 
 struct upkeep;
 /* Owner: caller. Stands still until upkeep_begin. Thread: loop (or before loop_run). */

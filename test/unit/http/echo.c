@@ -212,7 +212,7 @@ struct echo *echo_start(const struct http_limits *limits)
     INVARIANT(pthread_mutex_init(&e->lock, NULL) == 0);
     const struct http_pair headers[] = { { STR("Content-Type"), STR("text/plain") },
                                          { STR("ETag"), STR("\"1/2\"") } };
-    e->ready = http_ready_new(200, headers, COUNT_OF(headers), STR("ready\n"));
+    e->ready = http_ready_new(NULL, 200, headers, COUNT_OF(headers), STR("ready\n"));
     const struct http_listen listens[] = { { .address = "127.0.0.1", .content = true },
                                            { .address = "127.0.0.1", .admin = true } };
     const struct http_route *tables[] = { routes };

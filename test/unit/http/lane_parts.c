@@ -61,7 +61,7 @@ static bool early(struct http_exchange *x, void *app)
     if (!str_starts(http_target(x), STR("/told")))
         return false;
     const struct http_pair type = { STR("Content-Type"), STR("text/plain") };
-    struct http_ready *told = http_ready_new(200, &type, 1, tell(x));
+    struct http_ready *told = http_ready_new(NULL, 200, &type, 1, tell(x));
     if (http_has_request_id(x)) {
         http_reply_header(x, STR("X-Request-Id"), http_request_id(x));
         http_reply_header(x, STR("X-More"), STR("more"));
@@ -118,8 +118,8 @@ struct parts *parts_start(unsigned threads, bool restless)
     p->clock = sysclock_new();
     memset(large, 'x', PARTS_LARGE_BYTES);
     const struct http_pair tag = { STR("ETag"), STR("\"1\"") };
-    p->same = http_ready_new(304, &tag, 1, (str){ .n = 1234 });
-    p->large = http_ready_new(200, &tag, 1, (str){ .p = large, .n = PARTS_LARGE_BYTES });
+    p->same = http_ready_new(NULL, 304, &tag, 1, (str){ .n = 1234 });
+    p->large = http_ready_new(NULL, 200, &tag, 1, (str){ .p = large, .n = PARTS_LARGE_BYTES });
     free(large);
     const struct http_listen listens[] = { [PARTS_LANES] = { .address = "127.0.0.1", .content = true },
                                            [PARTS_LIBRARY] = { .address = "127.0.0.1", .admin = true } };

@@ -1,0 +1,68 @@
+/* Bytes of many requests together. Invariant: held is the sum of what the holds of this budget have counted. */
+#include "base/budget.h"
+
+static size_t kept_beyond(const struct budget *b)
+{
+    size_t kept = atomic_load_explicit(&b->kept, memory_order_relaxed);
+    return kept > b->kept_max ? kept - b->kept_max : 0;
+}
+
+static void peak_raise(struct budget *b, size_t held)
+{
+    size_t peak = atomic_load_explicit(&b->peak, memory_order_relaxed);
+    while (peak < held && !atomic_compare_exchange_weak(&b->peak, &peak, held))
+        continue;
+}
+
+static bool take(struct budget *b, size_t bytes)
+{
+    size_t max = b->bytes_max == 0 ? SIZE_MAX : b->bytes_max, beside = kept_beyond(b), held = atomic_load(&b->held);
+    do {
+        size_t used = held > SIZE_MAX - beside ? SIZE_MAX : held + beside;
+        if (used > max || bytes > max - used) {
+            (void)atomic_fetch_add_explicit(&b->refused, 1, memory_order_relaxed); /* the old value is of no use */
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&b->held, &held, held + bytes));
+    peak_raise(b, held + bytes);
+    return true;
+}
+
+bool hold_set(struct hold *h, size_t bytes)
+{
+    if (h->of == NULL)
+        return true;
+    size_t counted = bytes > HOLD_FREE_BYTES ? bytes - HOLD_FREE_BYTES : 0;
+    if (counted > h->counted && !take(h->of, counted - h->counted))
+        return false;
+    if (counted < h->counted)
+        INVARIANT(atomic_fetch_sub(&h->of->held, h->counted - counted) >= h->counted - counted);
+    h->counted = counted;
+    return true;
+}
+
+void hold_end(struct hold *h)
+{
+    INVARIANT(hold_set(h, 0));
+}
+
+void budget_keep(struct budget *b, size_t bytes)
+{
+    (void)atomic_fetch_add(&b->kept, bytes); /* the old value is of no use */
+}
+
+void budget_keep_end(struct budget *b, size_t bytes)
+{
+    INVARIANT(atomic_fetch_sub(&b->kept, bytes) >= bytes);
+}
+
+size_t budget_held(const struct budget *b)
+{
+    return atomic_load(&b->held) + kept_beyond(b);
+}
+
+size_t budget_fallen(struct budget *b)
+{
+    size_t held = atomic_load(&b->held), peak = atomic_exchange(&b->peak, held);
+    return peak > held ? peak - held : 0;
+}

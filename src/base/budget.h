@@ -1,0 +1,45 @@
+/* budget.h - bytes that many requests hold together, and how many they may.
+ *
+ * Model. Whoever takes memory for a request has a struct hold and says how much it has got by now. The first
+ * HOLD_FREE_BYTES of each hold are not counted: a small request touches no shared counter and is never refused. What is
+ * kept for many (ready answers) has a limit of its own, kept_max, and counts beyond that alone: then some of it is only
+ * there because somebody still reads it. Thread: a hold one at a time, all else any. */
+#ifndef BASE_BUDGET_H
+#define BASE_BUDGET_H
+
+#include "base/check.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HOLD_FREE_BYTES = 32 << 10 };
+
+struct budget {
+    size_t bytes_max; /* 0: there is no limit */
+    size_t kept_max;
+    _Atomic size_t held, kept;
+    _Atomic size_t peak; /* the most of held since budget_fallen was asked */
+    _Atomic uint64_t refused;
+};
+/* A zeroed one with .of NULL counts nothing. */
+struct hold {
+    struct budget *of;
+    size_t counted;
+};
+
+/* The holder has so many bytes from now on. False: the budget has no room for more of them, and nothing changed; less
+ * than before is always true. */
+MUST_CHECK bool hold_set(struct hold *h, size_t bytes);
+/* The holder has nothing any more. */
+void hold_end(struct hold *h);
+
+void budget_keep(struct budget *b, size_t bytes);
+void budget_keep_end(struct budget *b, size_t bytes);
+/* What counts against bytes_max now. */
+size_t budget_held(const struct budget *b);
+/* How far held has fallen below the most since this was asked last: memory that free() may still have. */
+size_t budget_fallen(struct budget *b);
+
+#endif

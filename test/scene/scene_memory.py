@@ -1,0 +1,173 @@
+"""Goal: what requests hold together is bounded (http.bytes_max), said as 503 with Retry-After, and given back.
+Method: readers that read nothing and writers that stop one byte short hold it; others ask meanwhile; /metrics and the
+process's RSS are looked at."""
+import gzip
+import json
+import re
+import socket
+
+from harness import REQUEST_TIMEOUT, Server, check, eq, main, scene, wait_until
+
+MB = 1 << 20
+PAGE = '/localhost/v1/page/html'
+KV = '/localhost/v1/key_value'
+
+
+def rss(server):
+    with open(f'/proc/{server.pid}/status') as status:
+        return int(re.search(r'VmRSS:\s+(\d+) kB', status.read())[1]) * 1024
+
+
+def figure(server, name):
+    text = server.request('GET', '/metrics').body.decode()
+    return int(float(re.search(rf'^palimpsest_{name} (\S+)$', text, re.M)[1]))
+
+
+def connect(server):
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.settimeout(REQUEST_TIMEOUT)
+    peer.connect((server.host, server.port))
+    return peer
+
+
+def slow_reader(server, target, headers=''):
+    """(its connection, the head of the answer): what follows stays where it is."""
+    peer = connect(server)
+    peer.sendall(f'GET {target} HTTP/1.1\r\nHost: x\r\n{headers}\r\n'.encode())
+    got = b''
+    while b'\r\n\r\n' not in got:
+        piece = peer.recv(1000)
+        check(piece, f'the connection closed after {got!r}')
+        got += piece
+    return peer, got.partition(b'\r\n\r\n')[0].decode()
+
+
+def writer(server, come, head):
+    """A connection that has sent so much of the body of a PUT."""
+    peer = connect(server)
+    peer.sendall(f'PUT {KV}/b/k HTTP/1.1\r\nHost: x\r\n{head}\r\n'.encode() + come)
+    return peer
+
+
+def overloaded(answer, what):
+    eq((answer.status, answer.headers['retry-after']), (503, '1'), what)
+    body = json.loads(answer.body)
+    check(body.get('type', 'overloaded').endswith('overloaded') and 'http.bytes_max' in str(body), f'{what}: {body}')
+
+
+def end(peers):
+    for peer in peers:
+        peer.close()
+
+
+@scene
+def a_hundred_slow_readers_of_a_large_page_are_bounded(binary):
+    """8 kB on disk, 8 MiB to who takes no coding."""
+    with Server(binary, '--set', 'http.bytes_max=64M') as server:
+        page = (b'<p>The same again and again.' * 400000)[:8 * MB]
+        eq(server.request('PUT', PAGE + '/Big/1', {'Content-Type': 'text/html'}, page).status, 201)
+        eq(server.request('PUT', PAGE + '/Small/1', {'Content-Type': 'text/html'}, b'small').status, 201)
+        for _ in range(3):
+            eq(server.request('GET', PAGE + '/Small').body, b'small')
+        server.restart()
+        for _ in range(3):
+            eq(server.request('GET', PAGE + '/Small').body, b'small')
+        before = rss(server)
+        readers = [slow_reader(server, PAGE + '/Big') for _ in range(100)]
+        codes = [int(head.split()[1]) for _, head in readers]
+        check(5 <= codes.count(200) <= 8, f'{codes.count(200)} answers of 8 MiB fit into 64 MiB')
+        eq(codes.count(503), 100 - codes.count(200))
+        refused = next(head for _, head in readers if ' 503 ' in head)
+        check('retry-after: 1' in refused.lower(), refused)
+        overloaded(server.request('GET', PAGE + '/Big'), 'one more')
+        check(rss(server) < before + 64 * MB + 24 * MB, f'RSS {before >> 20} MiB -> {rss(server) >> 20} MiB')
+        held = figure(server, 'http_held_bytes')
+        check(8 * MB * 5 <= held <= 64 * MB, f'{held} bytes are held')
+        eq(figure(server, 'http_held_bytes_max'), 64 * MB)
+        check(figure(server, 'http_held_refused_total') >= 93, 'refusals are counted')
+        eq(server.request('GET', PAGE + '/Small').body, b'small')
+        eq(server.request('GET', PAGE + '/Big', {'Accept-Encoding': 'gzip'}).status, 200, 'as it lies there')
+        end(peer for peer, _ in readers)
+        wait_until(lambda: figure(server, 'http_held_bytes') == 0, 'all of it is given back')
+        eq(server.request('GET', PAGE + '/Big').body, page)
+
+
+@scene
+def memory_goes_back_to_the_machine_after_large_answers(binary):
+    with Server(binary, '--set', 'http.bytes_max=512M') as server:
+        page = (b'<p>The same again and again.' * 400000)[:8 * MB]
+        eq(server.request('PUT', PAGE + '/Big/1', {'Content-Type': 'text/html'}, page).status, 201)
+        server.restart()
+        eq(server.request('GET', PAGE + '/Big', {'Accept-Encoding': 'gzip'}).status, 200)
+        before = rss(server)
+        for peers in (lambda: [slow_reader(server, PAGE + '/Big')[0] for _ in range(40)],
+                      lambda: [writer(server, b'x' * (MB // 2), f'Content-Length: {MB}\r\n') for _ in range(300)]):
+            held = peers()
+            wait_until(lambda: rss(server) > before + 100 * MB, 'they hold it')
+            end(held)
+            wait_until(lambda: rss(server) < before + 64 * MB, 'RSS falls', timeout=60, pause=0.2)
+
+
+@scene
+def bodies_count_as_they_come(binary):
+    limits = ('--set', 'http.bytes_max=4M', '--set', 'http.arena_bytes_max=3M', '--set', 'page.body_bytes_max=1M')
+    with Server(binary, *limits) as server:
+        eq(server.request('PUT', KV + '/b').status, 201)
+        announced = [writer(server, b'', f'Content-Length: {MB}\r\n') for _ in range(20)]
+        eq(server.request('PUT', KV + '/b/a', None, b'x' * (MB // 2)).status, 201,
+           'what is only announced takes nothing')
+        end(announced)
+        held = [writer(server, b'x' * (MB - 1), f'Content-Length: {MB}\r\n') for _ in range(3)]
+        wait_until(lambda: figure(server, 'http_held_bytes') > 2.8 * MB, 'three bodies have come but for a byte')
+        answer = server.request('PUT', KV + '/b/a', None, b'x' * (MB + MB // 2))
+        overloaded(answer, 'a body beyond what is left')
+        chunked = b'%x\r\n%s\r\n0\r\n\r\n' % (2 * MB, b'x' * 2 * MB)
+        answer = server.request('PUT', KV + '/b/a', {'Transfer-Encoding': 'chunked'}, chunked)
+        overloaded(answer, 'a chunked one')
+        eq(server.request('PUT', KV + '/b/a', None, b'small').status, 201, 'a small one')
+        held[0].sendall(b'x')
+        check(held[0].recv(100).startswith(b'HTTP/1.1 201'), 'and those that were first')
+        end(held)
+        wait_until(lambda: figure(server, 'http_held_bytes') == 0, 'all of it is given back')
+
+
+@scene
+def no_client_is_blamed_for_memory_that_others_hold(binary):
+    """A client that obeys 400 or 413 drops what is right."""
+    limits = ('--set', 'http.bytes_max=18M', '--set', 'http.arena_bytes_max=18M', '--set', 'page.body_bytes_max=6M')
+    with Server(binary, *limits, '--set', 'page.codec=identity', '--set', 'hot_bytes=0') as server:
+        big, large = b'x' * (6 * MB - 100), b'x' * (300 << 10)
+        eq(server.request('PUT', PAGE + '/Big/1', {'Content-Type': 'text/html'}, big).status, 201)
+        eq(server.request('PUT', KV + '/b').status, 201)
+        eq(server.request('PUT', KV + '/b/k', None, large).status, 201)
+        eq(server.request('PUT', KV + '/b/g', {'Content-Encoding': 'gzip'}, gzip.compress(large)).status, 201)
+        schema = {'attributes': {'k': 'string', 'v': 'string'}, 'index': [{'attribute': 'k', 'type': 'hash'}]}
+        eq(server.request('PUT', '/localhost/v1/table/t', None, schema).status, 201)
+        queue = {'queue_name': 'q', 'requested_partitions': 1, 'lease_timeout': '1m', 'expire_timeout': '1h'}
+        eq(server.request('POST', '/v1/queues.create', None, queue).status, 200)
+        items = {'queue_name': 'q', 'request_timeout': '5s', 'items': [{'utf8': 'y' * 200000}]}
+        eq(server.request('POST', '/v1/queue.produce', None, items).status, 200)
+        readers = [slow_reader(server, PAGE + '/Big') for _ in range(3)]
+        for target in (PAGE + '/Big', KV + '/b/k', KV + '/b/g'):
+            overloaded(server.request('GET', target), target)
+        bundle = {'html': {'body': 'x' * 200000, 'headers': {'x-mine': 'yes'}}}
+        text = 'z' * 200000
+        for method, target, body in (
+                ('PUT', '/localhost/v1/page/all/A/1', bundle),
+                ('PUT', PAGE + '/A/1', large),
+                ('PUT', KV + '/b/l', large),
+                ('POST', '/localhost/v1/table/t/put', {'attributes': {'k': 'a', 'v': text}}),
+                ('POST', '/localhost/v1/table/t/get', {'attributes': {'k': text}}),
+                ('POST', '/localhost/v1/batch', [{'op': 'put', 'table': 't', 'attributes': {'k': 'a', 'v': text}}]),
+                ('POST', '/v1/queue.produce', items),
+                ('POST', '/v1/queues.list', {'pivot': text})):
+            overloaded(server.request(method, target, None, body), target)
+        end(peer for peer, _ in readers)
+        wait_until(lambda: figure(server, 'http_held_bytes') == 0, 'all of it is given back')
+        eq(server.request('GET', KV + '/b/k').body, large)
+        eq(server.request('PUT', '/localhost/v1/page/all/A/1', None, bundle).status, 201)
+        eq(server.request('POST', '/v1/queue.produce', None, items).status, 200)
+
+
+main()

@@ -1,0 +1,110 @@
+/* Goal: what requests hold together stays below the limit, small requests are not asked, and what ended is given back.
+ * Method: holds and arenas that share a small budget. */
+#include "base/arena.h"
+
+#include "../cmocka_all.h"
+
+#include <string.h>
+
+enum { MAX = 1 << 20, FREE = HOLD_FREE_BYTES };
+
+static void small_holds_are_free_and_large_ones_add_up(void **state)
+{
+    (void)state;
+    struct budget b = { .bytes_max = MAX };
+    struct hold small = { .of = &b }, one = { .of = &b }, two = { .of = &b };
+    assert_true(hold_set(&small, FREE));
+    assert_int_equal(budget_held(&b), 0);
+    assert_true(hold_set(&one, FREE + MAX - 100));
+    assert_false(hold_set(&two, FREE + 101));
+    assert_int_equal(budget_held(&b), MAX - 100);
+    assert_int_equal(atomic_load(&b.refused), 1);
+    assert_true(hold_set(&two, FREE + 100));
+    assert_false(hold_set(&one, FREE + MAX - 99));
+    assert_true(hold_set(&one, FREE + 5)); /* less is always true */
+    assert_true(hold_set(&small, FREE));   /* and so is what is free, with others at the limit */
+    hold_end(&one);
+    hold_end(&two);
+    assert_int_equal(budget_held(&b), 0);
+    assert_int_equal(budget_fallen(&b), MAX);
+    assert_int_equal(budget_fallen(&b), 0);
+}
+
+static void without_a_limit_or_a_budget_nothing_is_refused(void **state)
+{
+    (void)state;
+    struct budget b = { .bytes_max = 0 };
+    struct hold none = { .of = NULL }, large = { .of = &b };
+    assert_true(hold_set(&none, SIZE_MAX));
+    assert_true(hold_set(&large, SIZE_MAX / 2));
+    hold_end(&none);
+    hold_end(&large);
+    assert_int_equal(budget_held(&b), 0);
+}
+
+static void what_is_kept_counts_beyond_its_own_limit_alone(void **state)
+{
+    (void)state;
+    struct budget b = { .bytes_max = MAX, .kept_max = 1000 };
+    struct hold h = { .of = &b };
+    budget_keep(&b, 1000);
+    assert_int_equal(budget_held(&b), 0);
+    budget_keep(&b, MAX - 500);
+    assert_int_equal(budget_held(&b), MAX - 500);
+    assert_false(hold_set(&h, FREE + 501));
+    assert_true(hold_set(&h, FREE + 500));
+    budget_keep_end(&b, MAX - 500);
+    budget_keep_end(&b, 1000);
+    assert_int_equal(budget_held(&b), 500);
+    hold_end(&h);
+}
+
+static void an_arena_that_is_refused_says_so_and_gives_all_back(void **state)
+{
+    (void)state;
+    struct budget b = { .bytes_max = MAX };
+    struct arena one, two;
+    arena_init(&one, 4 * MAX);
+    arena_init(&two, 4 * MAX);
+    arena_share(&one, &b);
+    arena_share(&two, &b);
+    assert_non_null(arena_alloc(&one, MAX));
+    assert_int_equal(budget_held(&b), one.total - FREE);
+    assert_null(arena_alloc(&two, MAX));
+    assert_true(arena_is_starved(&two));
+    assert_false(arena_is_starved(&one));
+    assert_non_null(arena_alloc(&two, 1000)); /* there is room to say so */
+    arena_reset(&two);
+    assert_false(arena_is_starved(&two));
+    arena_reset(&one);
+    assert_int_equal(budget_held(&b), 0);
+    assert_non_null(arena_alloc(&two, MAX)); /* it shares still */
+    assert_int_equal(budget_held(&b), two.total - FREE);
+    arena_fini(&one);
+    arena_fini(&two);
+    assert_int_equal(budget_held(&b), 0);
+}
+
+static void an_arena_at_its_own_ceiling_is_not_starved(void **state)
+{
+    (void)state;
+    struct budget b = { .bytes_max = MAX };
+    struct arena a;
+    arena_init(&a, 1000);
+    arena_share(&a, &b);
+    assert_null(arena_alloc(&a, 1001));
+    assert_false(arena_is_starved(&a)); /* a second try would end alike */
+    arena_fini(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_holds_are_free_and_large_ones_add_up),
+        cmocka_unit_test(without_a_limit_or_a_budget_nothing_is_refused),
+        cmocka_unit_test(what_is_kept_counts_beyond_its_own_limit_alone),
+        cmocka_unit_test(an_arena_that_is_refused_says_so_and_gives_all_back),
+        cmocka_unit_test(an_arena_at_its_own_ceiling_is_not_starved),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
