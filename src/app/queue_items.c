@@ -176,26 +176,42 @@ static err lease_item(struct arena *a, const struct queue_item *from, bool with_
     return token.p == NULL || to->created_at == NULL ? ERR_LIMIT : ERR_OK;
 }
 
-/* A LeaseTakeResponse without tokens and births is a QueueLeaseResponse, byte for byte. */
-static err lease_encode(struct lease_call *c)
+/* A LeaseTakeResponse without tokens and births is a QueueLeaseResponse, byte for byte. When it
+ * needs more memory than the request has, it is made of fewer items. */
+static err lease_write(struct lease_call *c, unsigned *count)
 {
     struct arena *a = http_arena(c->call.x);
-    unsigned count = c->lease.items_count;
     Wire__LeaseTakeResponse reply = WIRE__LEASE_TAKE_RESPONSE__INIT;
-    Wire__LeaseItem *items = arena_calloc(a, count, sizeof *items);
-    reply.items = arena_calloc(a, count, sizeof(Wire__LeaseItem *));
+    Wire__LeaseItem *items = arena_calloc(a, *count, sizeof *items);
+    reply.items = arena_calloc(a, *count, sizeof(Wire__LeaseItem *));
     if (items == NULL || reply.items == NULL)
         return ERR_LIMIT;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < *count; i++) {
         err why = lease_item(a, &c->lease.items[i], c->lease.wants_token, &items[i]);
         if (why != ERR_OK)
             return why;
         reply.items[i] = &items[i];
     }
-    reply.n_items = count;
     reply.queue_name = wire_bytes(c->call.name);
     reply.partition = (int32_t)c->lease.partition;
-    return rpc_encode(c->call.x, &reply.base, &c->body);
+    for (;; *count /= 2) {
+        reply.n_items = *count;
+        err why = rpc_encode(c->call.x, &reply.base, &c->body);
+        if (why != ERR_LIMIT || *count == 1)
+            return why;
+    }
+}
+
+/* The items were leased before: those that the answer does not tell go back. */
+static err lease_encode(struct lease_call *c)
+{
+    unsigned told = c->lease.items_count;
+    err why = lease_write(c, &told);
+    if (why != ERR_OK)
+        err_note_set(&c->call.note, "the answer needs more memory than a request may have "
+                                    "(http.arena_bytes_max); no items were leased");
+    queue_lease_give_back(&c->lease, why == ERR_OK ? told : 0);
+    return why;
 }
 
 static void lease_run(struct queue_call *call)
@@ -223,12 +239,15 @@ static void lease_done(struct queue_lease_request *r, err why)
         queue_call_pool(&c->call, lease_run, lease_answer); /* who calls this has more to do than to write base64 */
         return;
     }
-    if (why == ERR_OK)
-        why = lease_encode(c);
+    if (why != ERR_OK) {
+        queue_call_end(&c->call, why, &r->note);
+        return;
+    }
+    why = lease_encode(c);
     if (why == ERR_OK)
         lease_answer(&c->call);
     else
-        queue_call_end(&c->call, why, &r->note);
+        queue_call_end(&c->call, why, &c->call.note);
 }
 
 static void lease_gone(struct http_exchange *x, void *ctx)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IMPORT_MEMORY_FACTOR = 3, IMPORT_BATCH_BYTES = 4 << 20, IMPORT_ATTEMPTS_MAX = 1 << 30 };
+enum { IMPORT_MEMORY_FACTOR = 8, IMPORT_BATCH_BYTES = 4 << 20, IMPORT_ATTEMPTS_MAX = 1 << 30 };
 
 /* ---- an item as a message, and back ---- */
 
@@ -255,7 +255,7 @@ static bool import_items(struct import_call *c)
 void app_storage_import(struct http_exchange *x, void *app)
 {
     struct import_call *c = queue_call_new(x, app, sizeof *c);
-    http_arena(x)->bytes_max += http_body(x).n * IMPORT_MEMORY_FACTOR; /* read, as a message, and answered */
+    http_arena(x)->bytes_max += http_body(x).n * IMPORT_MEMORY_FACTOR; /* read, stored; answered with escapes */
     const Wire__StorageItemsImportRequest *m =
         c == NULL ? NULL : rpc_read(x, &wire__storage_items_import_request__descriptor);
     if (m == NULL || !queue_call_find(&c->call, m->queue_name, "queue.produce") ||

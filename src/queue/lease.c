@@ -391,28 +391,43 @@ static void trim(struct queue_lease_request *r, struct part *p)
     own->count = r->items_count = own->read;
 }
 
+/* The leases of its items are written, and nobody is told of those from kept on. */
+static void disown(struct part *p, const struct queue_lease_request *r, unsigned kept)
+{
+    for (unsigned i = kept; i < r->items_count; i++) {
+        struct qitem *it = part_item(p, r->items[i].id);
+        if (it == NULL || it->state != QITEM_LEASED || it->due.place == 0)
+            continue; /* its write or its expiry is on the way */
+        if (it->due_at.ns != r->items[i].lease_deadline.ns)
+            continue; /* it was leased again */
+        heap_remove(&p->queue->due, &it->due);
+        list_append(&p->orphans, &it->link);
+    }
+    part_heads(p);
+    queue_work(p);
+}
+
 static void finish(struct queue *q, struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
-    if (own->fetch_why != ERR_OK) { /* a lease stands until it expires: what cannot be read is not given again */
+    if (own->fetch_why != ERR_OK) { /* the lease would end unseen, and count */
+        if (own->written)
+            disown(own->req.part, r, 0);
         err_note_set(&r->note, "internal error, try your request again");
         r->items_count = 0;
     }
     req_answer(q, &own->req, own->fetch_why == ERR_OK ? ERR_OK : ERR_UNAVAILABLE);
 }
 
-/* Its leases are written, and it left before it was told. */
-static void disown(struct part *p, const struct queue_lease_request *r)
+void queue_lease_give_back(struct queue_lease_request *r, unsigned kept)
 {
-    for (unsigned i = 0; i < r->items_count; i++) {
-        struct qitem *it = part_item(p, r->items[i].id);
-        if (it == NULL || it->state != QITEM_LEASED || it->due.place == 0)
-            continue; /* its write or its expiry is on the way */
-        heap_remove(&p->queue->due, &it->due);
-        list_append(&p->orphans, &it->link);
-    }
-    part_heads(p);
-    queue_work(p);
+    struct queue *q = r->queue;
+    if (kept >= r->items_count)
+        return;
+    queue_enter(q);
+    disown(q->parts[r->partition], r, kept);
+    r->items_count = kept;
+    queue_leave(q);
 }
 
 /* Its bodies cannot be read: the items are back in their place. A store that is away is left alone for a while, and the
@@ -444,7 +459,7 @@ static void copied(struct queue *q, struct queue_lease_request *r)
     unpin(r, p);
     if (own->req.canceled) {
         if (own->written)
-            disown(p, r);
+            disown(p, r, 0);
         answer_gone(q, r);
     } else if (own->again) {
         wait_again(q, r);

@@ -150,13 +150,11 @@ void queue_produce_cancel(struct queue_produce *p);
 
 struct queue_item {
     struct ksuid id;
-    str encoding, kind, reference, bytes;
-    uint32_t attempts;
+    str encoding, kind, reference, bytes, source_id;
+    uint32_t attempts, max_attempts;
     store_time lease_deadline;   /* ZERO: not leased */
     store_time expire_at, created_at, enqueue_at;
     uint64_t token;
-    uint32_t max_attempts;
-    str source_id;
 };
 struct queue_lease_request {
     struct queue *queue;
@@ -176,6 +174,8 @@ struct queue_lease_request {
 };
 MUST_CHECK err queue_lease_start(struct queue_lease_request *r);
 void queue_lease_cancel(struct queue_lease_request *r);
+/* After done with ERR_OK, the queue held: items from kept on go back with their attempts, untold. */
+void queue_lease_give_back(struct queue_lease_request *r, unsigned kept);
 
 /* DELETE: in whatever state; ids of nothing and ids named twice are no error. CLEAR: the same, without leased ones. */
 enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND, CHANGE_DELETE, CHANGE_CLEAR };

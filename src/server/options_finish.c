@@ -75,6 +75,23 @@ static err finish_exposure(struct options *o, struct err_note *note)
     return ERR_OK;
 }
 
+/* A reply of a queue holds its bodies, and each once more in base64. The default yields to the
+ * memory of a request; what the operator asked for does not. */
+static err finish_reply(struct options *o, struct err_note *note)
+{
+    enum { REPLY_COPIES = 3 };
+    struct config *c = &o->config;
+    uint64_t most = c->http.arena_bytes_max / REPLY_COPIES;
+    const struct options_from *from = &o->from[row_of("queue.reply_bytes_max")];
+    if (c->queue.reply_bytes_max > most && from->file != NULL)
+        return option_fail(*from, STR("queue.reply_bytes_max"), note,
+                           "http.arena_bytes_max must be at least %d times queue.reply_bytes_max",
+                           REPLY_COPIES);
+    if (c->queue.reply_bytes_max > most)
+        c->queue.reply_bytes_max = most;
+    return ERR_OK;
+}
+
 /* A request holds its body, that decoded, and the bytes to store. */
 static err finish_memory(struct options *o, struct err_note *note)
 {
@@ -199,6 +216,8 @@ err options_finish(struct options *o, struct err_note *note)
         why = finish_exposure(o, note);
     if (why == ERR_OK)
         why = finish_memory(o, note);
+    if (why == ERR_OK)
+        why = finish_reply(o, note);
     if (why == ERR_OK)
         why = finish_flights(o, note);
     if (why == ERR_OK)

@@ -73,6 +73,52 @@ static void a_lease_of_bodies_on_disk_ends_where_its_reply_is_full(void **state)
     queue_unref(&q);
 }
 
+/* Leases count items; each for the first time. */
+static void assert_first_attempt(struct queue *q, unsigned count)
+{
+    struct ask *a = rig_lease(&rig, q, count);
+    assert_int_equal(a->u.lease.items_count, count);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(a->u.lease.items[i].attempts, 1);
+    ask_free(a);
+}
+
+static void a_lease_whose_answer_cannot_be_made_is_given_back(void **state)
+{
+    enum { ITEMS = 3, SIZE = 600000 };
+    (void)state;
+    struct queue *q = rig_queue(&rig, "copied", 1);
+    stored(produce_begin(q, ITEMS, SIZE)); /* in memory: the lease is written while bodies are copied */
+    struct ask *a = ask_new();
+    a->arena.bytes_max = 1 << 20;
+    rig_lease_with(&rig, q, a, ITEMS);
+    assert_int_equal(ask_wait(a), ERR_UNAVAILABLE);
+    assert_int_equal(a->u.lease.items_count, 0);
+    ask_free(a);
+    assert_first_attempt(q, ITEMS);
+    queue_unref(&q);
+}
+
+static void items_that_no_answer_tells_are_given_back_in_their_order(void **state)
+{
+    enum { ITEMS = 5, TOLD = 2 };
+    (void)state;
+    struct queue *q = rig_queue(&rig, "told", 1);
+    (void)rig_produce(&rig, q, "t", ITEMS);
+    struct ask *a = rig_lease(&rig, q, ITEMS);
+    struct ksuid next = a->u.lease.items[TOLD].id;
+    queue_lease_give_back(&a->u.lease, TOLD);
+    assert_int_equal(a->u.lease.items_count, TOLD);
+    struct ask *b = rig_lease(&rig, q, ITEMS);
+    assert_int_equal(b->u.lease.items_count, ITEMS - TOLD);
+    assert_int_equal(b->u.lease.items[0].attempts, 1);
+    assert_int_equal(ksuid_cmp(b->u.lease.items[0].id, next), 0);
+    queue_lease_give_back(&a->u.lease, 0);
+    assert_int_equal(rig_change(&rig, q, CHANGE_COMPLETE, 0, &next, 1, NULL), ERR_OK);
+    ask_free(a), ask_free(b);
+    queue_unref(&q);
+}
+
 /* ---- produces behind a write ---- */
 
 static void pause_part(struct queue *q, bool pause)
@@ -137,6 +183,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_lease_of_bodies_on_disk_ends_where_its_reply_is_full),
+        TEST(a_lease_whose_answer_cannot_be_made_is_given_back),
+        TEST(items_that_no_answer_tells_are_given_back_in_their_order),
         TEST(small_requests_of_more_bytes_than_a_write_has_are_all_stored),
         TEST(requests_of_more_rows_than_a_write_has_are_all_stored),
     };

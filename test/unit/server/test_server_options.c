@@ -356,6 +356,9 @@ static void contradictions_are_refused(void **state)
                "f.yaml:1: page.body_bytes_max: http.arena_bytes_max must be at least 3 times page.body_bytes_max");
     yaml_wrong("http: { arena_bytes_max: 23M }\n",
                "f.yaml:1: http.arena_bytes_max: http.arena_bytes_max must be at least 3 times page.body_bytes_max");
+    yaml_wrong("queue: { reply_bytes_max: 22M }\n",
+               "f.yaml:1: queue.reply_bytes_max: http.arena_bytes_max must be at least 3 times "
+               "queue.reply_bytes_max");
     yaml_wrong("listen: 127.0.0.1:80\nadmin_listen: 127.0.0.1:80\n",
                "f.yaml:2: admin_listen: 127.0.0.1:80 is there twice");
     struct options *o = options_new();
@@ -363,6 +366,13 @@ static void contradictions_are_refused(void **state)
     yaml_fine(o, "page: { policy: interval, count: 3, interval: 1h }\n");
     assert_int_equal(options_finish(o, &note), ERR_OK);
     options_free(&o);
+}
+
+static void a_reply_that_nobody_sized_fits_the_memory_of_a_request(void **state)
+{
+    struct options *o = fresh(state);
+    yaml_fine(o, "http: { arena_bytes_max: 3M }\npage: { body_bytes_max: 1M }\n");
+    assert_int_equal(finished(o)->queue.reply_bytes_max, 1 << 20);
 }
 
 static void an_open_server_stays_on_loopback(void **state)
@@ -555,6 +565,7 @@ int main(void)
         cmocka_unit_test_teardown(wrong_stores_and_lists_are_named, tear_down),
         cmocka_unit_test_teardown(no_message_shows_a_password, tear_down),
         cmocka_unit_test_teardown(contradictions_are_refused, tear_down),
+        cmocka_unit_test_teardown(a_reply_that_nobody_sized_fits_the_memory_of_a_request, tear_down),
         cmocka_unit_test_teardown(an_open_server_stays_on_loopback, tear_down),
         cmocka_unit_test_teardown(test_hooks_are_a_flag_on_loopback, tear_down),
         cmocka_unit_test_teardown(wrong_arguments_are_named, tear_down),
