@@ -33,6 +33,8 @@ struct socket_watch {
 
 /* ---- results ---- */
 
+enum { FIELD_TOO_LARGE = 100 }; /* CURLE_TOO_LARGE, which curl 8.6 brought */
+
 static err result_err(const struct transfer *t, CURLcode result)
 {
     long os_errno = 0;
@@ -41,6 +43,7 @@ static err result_err(const struct transfer *t, CURLcode result)
     switch ((int)result) { /* of a hundred, those that are not "no whole reply, and maybe later" */
     case CURLE_FILESIZE_EXCEEDED:
     case CURLE_OUT_OF_MEMORY:
+    case FIELD_TOO_LARGE:
         return ERR_LIMIT;
     case CURLE_PARTIAL_FILE:
     case CURLE_WEIRD_SERVER_REPLY:

@@ -4,6 +4,8 @@
 #include <strings.h>
 
 enum { HTTP_VERSION_BYTES = 8, CRLF_BYTES = 2 };
+/* The library cuts blanks behind a value off since 1.0: with a NUL in place of the first. */
+enum { BLANKS_ARE_CUT = MHD_VERSION >= 0x01000000 };
 
 const char head_not_sent[] = "Cookie";
 
@@ -220,6 +222,17 @@ static bool tiles(const struct head_pass *pass, const char *name, size_t name_n,
     return true;
 }
 
+/* Where the line ends whose value ends here. */
+static const char *line_end(const char *value_end)
+{
+    const char *p = value_end + 1;
+    if (!BLANKS_ARE_CUT || (*p != ' ' && *p != '\t' && *p != '\r'))
+        return value_end + CRLF_BYTES;
+    while (*p == ' ' || *p == '\t')
+        p++;
+    return p + CRLF_BYTES;
+}
+
 static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_n,
                                    const char *value, size_t value_n)
 {
@@ -239,7 +252,7 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
         fault_set(pass, 400, "a header value holds a control byte");
         return MHD_NO;
     }
-    pass->expected = value + value_n + CRLF_BYTES;
+    pass->expected = line_end(value + value_n);
     str name_s = { .p = name, .n = name_n }, raw = { .p = value, .n = value_n };
     str trimmed = raw;
     while (trimmed.n > 0 && (trimmed.p[trimmed.n - 1] == ' ' || trimmed.p[trimmed.n - 1] == '\t'))

@@ -186,15 +186,20 @@ struct MHD_Daemon *server_library_start(struct listener *l, unsigned threads, bo
         flags |= MHD_USE_IPv6;
     if (s->log != NULL)
         flags |= MHD_USE_ERROR_LOG;
-    struct MHD_OptionItem listen_socket[] = { { lane ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, l->fd, NULL },
-                                              { MHD_OPTION_END, 0, NULL } };
+    /* Since 1.0 the library mends folded lines and bare LFs before we see the head, unless it is strict. Before 1.0
+     * it left them to head.h, and strict was something else. */
+    struct MHD_OptionItem some[] = {
+        { MHD_VERSION >= 0x01000000 ? MHD_OPTION_STRICT_FOR_CLIENT : MHD_OPTION_CONNECTION_TIMEOUT,
+          MHD_VERSION >= 0x01000000, NULL },
+        { lane ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, l->fd, NULL },
+        { MHD_OPTION_END, 0, NULL },
+    };
     return MHD_start_daemon(flags, l->port, lane ? NULL : conns_accept, l, serve_call, l,
                             MHD_OPTION_EXTERNAL_LOGGER, library_log, s,
-                            MHD_OPTION_ARRAY, listen_socket,
+                            MHD_OPTION_ARRAY, some,
                             MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0u,
                             MHD_OPTION_CONNECTION_LIMIT, s->limits.connections_max * 2,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, s->limits.head_bytes_max + HEAD_ROOM_BYTES,
-                            MHD_OPTION_CONNECTION_TIMEOUT, 0u,
                             MHD_OPTION_URI_LOG_CALLBACK, serve_line, l,
                             MHD_OPTION_UNESCAPE_CALLBACK, unescape_nothing, NULL,
                             MHD_OPTION_NOTIFY_CONNECTION, conns_notify, l,
