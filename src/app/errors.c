@@ -217,7 +217,9 @@ err app_err_of_render(enum render_why why)
         [RENDER_FINE] = ERR_OK,
         [RENDER_NO_PAGE] = ERR_NOT_FOUND,
         [RENDER_NO_REVISION] = ERR_NOT_FOUND,
-        [RENDER_SUPPRESSED] = ERR_DENIED,
+        [RENDER_SUPPRESSED] = ERR_GONE,
+        [RENDER_OTHER_TITLE] = ERR_UNAVAILABLE, /* where nobody can be sent on */
+        [RENDER_DENIED] = ERR_DENIED,
         [RENDER_REFUSED] = ERR_BAD,
         [RENDER_BUSY] = ERR_AGAIN,
         [RENDER_FAILED] = ERR_UNAVAILABLE,
@@ -258,7 +260,8 @@ void app_origin_fail_kept(struct http_exchange *x, err why, const struct err_not
         const char *type, *detail;
     } of_origin[ERR_CODES] = {
         [ERR_NOT_FOUND] = { 404, "not_found", "The wiki has no such page or revision." },
-        [ERR_DENIED] = { 403, "access_denied#revision", "The text of this revision is hidden." },
+        [ERR_GONE] = { 403, "access_denied#revision", "The text of this revision is hidden." },
+        [ERR_DENIED] = { 403, "access_denied#wiki", "Only some may read this of the wiki." },
         [ERR_BAD] = { 400, "bad_request#origin", "The origin refused the request." },
         [ERR_AGAIN] = { 503, "origin_busy", "The origin is busy; try again later." },
         [ERR_UNAVAILABLE] = { 502, "origin_failed", "The origin gave no answer that can be used." },

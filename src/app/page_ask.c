@@ -32,6 +32,8 @@ static void collect(struct page_ask *a)
     case RENDER_SUPPRESSED:
         add(a, PAGE_SUPPRESSED, rev, rev);
         return;
+    case RENDER_OTHER_TITLE:
+    case RENDER_DENIED:
     case RENDER_REFUSED:
     case RENDER_BUSY:
     case RENDER_FAILED:

@@ -63,7 +63,8 @@ struct page_get {
     bool extended;   /* the answer waited for a longer life */
     bool made;       /* by the flight this waited for */
     bool remade;     /* that was purged before it could be read, and is made once more */
-    bool settled;    /* the title is as the wiki writes it */
+    bool settled;    /* the title is as the wiki writes it, by its rules */
+    bool moved;      /* the wiki itself wrote it in another way, which the title is now */
     bool unfollowed; /* a redirect of the wiki, answered as the page that it is */
     bool unlike;     /* the client wrote the title in another way, and is not redirected */
     unsigned hops;   /* redirects followed */

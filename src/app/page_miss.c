@@ -4,6 +4,7 @@
  *        |      \-> its key is another one: look under that (page_get_again) -> here again when it is missing
  *        |-> not to be made (an exact render, an instant): 404
  *        \-> join the flight -> look by the name that was made -> as any GET
+ *                    |    \-> the wiki writes the title otherwise: 301, or look under that
  *                    |    \-> asked for plainly, as all the others: the answer made for all
  *                    \-> failed -> what is stored, if it may be stale -> else why
  */
@@ -27,8 +28,7 @@ bool page_miss_can(const struct page_get *g)
 bool page_miss_may_be_unlike(const struct page_get *g)
 {
     const struct origin *origin = g->target.domain->origin;
-    return g->why == ERR_NOT_FOUND && !g->settled && origin != NULL && origin_has_api(origin) &&
-           !http_cache_control_has(http_common(g->x)->cache_control, STR("only-if-cached"));
+    return g->why == ERR_NOT_FOUND && !g->settled && origin != NULL && origin_has_api(origin);
 }
 
 /* ---- failing ---- */
@@ -49,7 +49,7 @@ static void failed(struct page_get *g, err why, const struct err_note *note, int
         page_get_again(g);
         return;
     }
-    if (why == ERR_DENIED) { /* stored or not */
+    if (why == ERR_GONE) { /* hidden, stored or not */
         struct page_trace hidden = {
             .state = PAGE_SUPPRESSED, .at = clock_store(g->app->clock), .policy = g->target.config->page.policy.kind
         };
@@ -75,6 +75,23 @@ static struct http_ready *ready_for(const struct page_get *g, const struct rende
     return value->ready[coded ? RENDER_CODED : RENDER_RAW];
 }
 
+/* The wiki has the page under another title: readers are sent there, the others get it all the same. */
+static void moved(struct page_get *g, const struct render_value *value)
+{
+    struct title_seen seen;
+    static const struct err_note again = { .text = "the wiki knows the page by another title, and that by another" };
+    err why = title_take(g->arena, &g->target, str_of(value->moved_to), value->namespace_id, &seen);
+    if (why != ERR_OK || g->moved) {
+        failed(g, ERR_UNAVAILABLE, &again, 0);
+        return;
+    }
+    if (title_answer_moved(g->x, &g->target, seen))
+        return;
+    g->moved = g->unlike = true;
+    g->which.title = g->target.title;
+    page_get_again(g);
+}
+
 static void landed(struct flight_waiter *w, err why, struct flight_value *v, const struct err_note *note)
 {
     struct page_get *g = CONTAINER_OF(w, struct page_get, flight);
@@ -86,6 +103,10 @@ static void landed(struct flight_waiter *w, err why, struct flight_value *v, con
         return;
     }
     const struct render_value *value = render_value_of(v);
+    if (value->moved_to != NULL) {
+        moved(g, value);
+        return;
+    }
     g->how = value->found ? HOW_HIT : g->found == FOUND_OLD ? HOW_RENEWED : HOW_MISS;
     g->collapsed = w->detail != FLIGHT_LED;
     g->how_detail = flight_detail_name(w->detail);
@@ -160,9 +181,36 @@ void page_miss_defer(struct page_get *g)
     http_on_gone(g->x, gone, g);
 }
 
+/* Nobody may be asked. Where the wiki's rules are known, the page may be stored under the title as they have it. True:
+ * that was looked into, and g goes on. */
+static bool look_uncached(struct page_get *g)
+{
+    bool bad;
+    if (g->settled)
+        return false;
+    if (!title_settle(g->x, &g->target, &g->wait.seen, &bad))
+        return bad;
+    g->settled = true;
+    if (str_eq(g->which.title, g->target.title)) {
+        page_get_next(g);
+        return true;
+    }
+    g->unlike = true;
+    g->which.title = g->target.title;
+    if (g->deferred) {
+        page_get_again(g);
+        return true;
+    }
+    page_get_find(g);
+    page_get_next(g);
+    return true;
+}
+
 void page_miss_start(struct page_get *g)
 {
     if (http_cache_control_has(http_common(g->x)->cache_control, STR("only-if-cached"))) {
+        if (look_uncached(g))
+            return;
         app_problem(g->x, 504, "not_cached", NULL, STR("It would have to be made, and the request forbids that."),
                     STR_NONE);
         return;

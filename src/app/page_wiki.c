@@ -24,6 +24,8 @@ struct wiki_value {
     uint64_t rev;
     struct tid tid;             /* of the newest render that is stored of it; zero: none */
     str type, body;
+    str moved_to;               /* the wiki has the page under this title: the rest is empty; else n 0 */
+    int64_t namespace_id;       /* of moved_to */
 };
 
 struct wiki_make {
@@ -43,6 +45,7 @@ struct wiki_get {
     struct page_target target;
     enum render_want want;
     struct title_wait wait;
+    bool moved;                 /* the title is the wiki's own word */
     struct flight_waiter flight;
     /* looking for what is stored instead */
     struct loop_job job;
@@ -151,6 +154,12 @@ static void build_done(struct loop_job *j, bool canceled)
 static void asked(struct page_ask *a)
 {
     struct wiki_make *m = CONTAINER_OF(a, struct wiki_make, ask);
+    if (a->why == RENDER_OTHER_TITLE) {
+        m->value->moved_to = a->request.meta.title;
+        m->value->namespace_id = a->request.meta.namespace_id;
+        finish(m, ERR_OK, false);
+        return;
+    }
     if (a->why != RENDER_FINE) {
         bool of_page = a->why == RENDER_NO_PAGE || a->why == RENDER_NO_REVISION || a->why == RENDER_SUPPRESSED;
         finish(m, app_err_of_render(a->why), !of_page);
@@ -325,28 +334,45 @@ static void answer_if_stored(struct wiki_get *g)
                     STR_NONE);
 }
 
+static void join(void *ctx);
+
+/* As page_miss.c does. */
+static void moved(struct wiki_get *g, const struct wiki_value *value)
+{
+    static const struct err_note again = { .text = "the wiki knows the page by another title, and that by another" };
+    err why = title_take(http_arena(g->x), &g->target, value->moved_to, value->namespace_id, &g->wait.seen);
+    if (why != ERR_OK || g->moved) {
+        failed(g, ERR_UNAVAILABLE, &again, 0);
+        return;
+    }
+    if (title_answer_moved(g->x, &g->target, g->wait.seen))
+        return;
+    g->moved = true;
+    loop_post(g->app->loop, join, g);
+}
+
 static void landed(struct flight_waiter *w, err why, struct flight_value *v, const struct err_note *note)
 {
     struct wiki_get *g = CONTAINER_OF(w, struct wiki_get, flight);
     if (w->detail == FLIGHT_NEGATIVE)
         origin_count_remembered(g->target.domain->origin);
-    if (why == ERR_OK)
-        answer_value(g, CONTAINER_OF(v, struct wiki_value, v));
-    else
+    const struct wiki_value *value = why == ERR_OK ? CONTAINER_OF(v, struct wiki_value, v) : NULL;
+    if (value == NULL)
         failed(g, why, note, w->retry_after_ms);
+    else if (value->moved_to.n > 0)
+        moved(g, value);
+    else
+        answer_value(g, value);
 }
 
 /* ---- joining ---- */
 
-static void settled(struct title_wait *w)
+/* Deferred. g may be answered and be gone behind it. */
+static void join(void *ctx)
 {
+    struct wiki_get *g = ctx;
     static const char *const words[] = { [WANT_RENDER] = "render", [WANT_META] = "title", [WANT_WIKITEXT] = "wikitext",
                                          [WANT_LINT] = "lint" };
-    struct wiki_get *g = CONTAINER_OF(w, struct wiki_get, wait);
-    if (title_answer_moved(g->x, &g->target, w->seen) || (!w->deferred && !app_page_may_wait(g->x)))
-        return;
-    if (!w->deferred)
-        http_defer(g->x);
     str domain = g->target.domain->name;
     str key = arena_printf(http_arena(g->x), "%s %.*s %" PRIu64 " %.*s", words[g->want], STR_ARG(domain),
                            g->target.has_rev ? g->target.name.rev : 0, STR_ARG(g->target.title));
@@ -357,11 +383,20 @@ static void settled(struct title_wait *w)
     }
     struct flight_maker maker = { .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m,
                                   .source = render_source(g->target.domain->origin, g->want) };
-    g->flight = (struct flight_waiter){ .deadline = w->deadline, .done = landed };
+    g->flight = (struct flight_waiter){ .deadline = g->wait.deadline, .done = landed };
     err why = flight_join(g->app->flights, key, &maker, &g->flight);
     if (why != ERR_OK)
         failed(g, why, NULL, 0);
-    /* else g may have been answered and be gone */
+}
+
+static void settled(struct title_wait *w)
+{
+    struct wiki_get *g = CONTAINER_OF(w, struct wiki_get, wait);
+    if (title_answer_moved(g->x, &g->target, w->seen) || (!w->deferred && !app_page_may_wait(g->x)))
+        return;
+    if (!w->deferred)
+        http_defer(g->x);
+    join(g);
 }
 
 static void get_from_wiki(struct http_exchange *x, const struct app *a, const struct page_target *t,

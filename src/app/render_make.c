@@ -59,6 +59,7 @@ static void value_free(struct flight_value *v)
     for (unsigned i = 0; i < RENDER_CODINGS; i++)
         if (value->ready[i] != NULL)
             http_ready_unref(&value->ready[i]);
+    free(value->moved_to);
     free(value);
 }
 
@@ -69,6 +70,16 @@ static void value_set(struct make *m, struct page_name name, bool found)
     *value = (struct render_value){ .v = { .refs = 1, .free = value_free }, .name = name, .found = found };
     INVARIANT(str_to_cstr(m->target.content, value->content, sizeof value->content));
     m->value = value;
+}
+
+/* Nobody is to be answered from the store under this title. */
+static void value_set_moved(struct make *m, const struct render_meta *meta)
+{
+    value_set(m, (struct page_name){ 0 }, false);
+    m->value->moved_to = malloc(meta->title.n + 1);
+    INVARIANT(m->value->moved_to != NULL);
+    INVARIANT(str_to_cstr(meta->title, m->value->moved_to, meta->title.n + 1));
+    m->value->namespace_id = meta->namespace_id;
 }
 
 /* An answer for all who ask plainly, in this coding. Left out when something is in the way. */
@@ -324,6 +335,11 @@ static void asked(struct page_ask *a)
         store_start(m);
         return;
     }
+    if (a->why == RENDER_OTHER_TITLE) {
+        value_set_moved(m, &a->request.meta);
+        finish(m);
+        return;
+    }
     fail(m, app_err_of_render(a->why), a->request.note.text);
     m->keep = a->why != RENDER_NO_PAGE && a->why != RENDER_NO_REVISION && a->why != RENDER_SUPPRESSED;
     finish(m);
@@ -404,7 +420,7 @@ static err make_encode(const struct flight_value *v, struct buf *out, void *ctx)
 {
     const struct make *m = ctx;
     const struct render_value *value = render_value_of((struct flight_value *)(uintptr_t)v);
-    if (value->found) /* it was not made now: who lacks it makes it */
+    if (value->found || value->moved_to != NULL) /* it was not made now: who lacks it makes it */
         return ERR_LIMIT;
     const struct render_request *r = &m->ask.request;
     struct render_travel t = { .name = value->name, .latest = m->put.behind == 0, .redirect_to = r->redirect_to,

@@ -17,6 +17,8 @@ struct render_value {
     struct flight_value v;
     struct page_name name;
     bool found;                 /* it was stored meanwhile: nothing was made */
+    char *moved_to;             /* nothing was made: the wiki has the page under this title; else NULL */
+    int64_t namespace_id;       /* of moved_to */
     char content[PAGE_CONTENT_NAME_BYTES_MAX + 1];  /* which the ready answers are of */
     enum page_codec codec;                          /* of the coded one */
     enum page_state state;                          /* of the render */

@@ -22,6 +22,23 @@ static err key_of(struct arena *a, const struct siteinfo *rules, str title, stru
     return page_title_key(a, key->key, &key->key, note); /* its own limits */
 }
 
+static struct title_seen seen_of(bool changed, int64_t namespace_id)
+{
+    bool user = namespace_id == NAMESPACE_USER || namespace_id == NAMESPACE_USER_TALK;
+    return (struct title_seen){ .changed = changed, .user = user };
+}
+
+err title_take(struct arena *a, struct page_target *target, str title, int64_t namespace_id, struct title_seen *seen)
+{
+    str key, own = arena_copy(a, title);
+    err why = own.p == NULL ? ERR_LIMIT : page_title_key(a, own, &key, NULL);
+    if (why != ERR_OK)
+        return why;
+    target->title = key;
+    *seen = seen_of(true, namespace_id);
+    return ERR_OK;
+}
+
 /* ERR_AGAIN: the rules are not known; ERR_BAD, ERR_LIMIT: answer_bad has yet to tell. */
 static err settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, struct err_note *note)
 {
@@ -38,9 +55,7 @@ static err settle(struct http_exchange *x, struct page_target *target, struct ti
     if (why != ERR_OK)
         return why;
     target->title = key.key;
-    *seen = (struct title_seen){ .changed = key.changed,
-                                 .user = key.namespace_id == NAMESPACE_USER ||
-                                         key.namespace_id == NAMESPACE_USER_TALK };
+    *seen = seen_of(key.changed, key.namespace_id);
     return ERR_OK;
 }
 

@@ -2,7 +2,8 @@
  * request's (notes on the peer: restbase.md 1.7).
  *
  * What is stored under a title stands under its normal form. A read looks under what the client wrote first, so that
- * a title that is normal already never waits for the wiki's rules. */
+ * a title that is normal already never waits for the wiki's rules. Where the wiki, asked for a page, has its title
+ * otherwise than the rules said (RENDER_OTHER_TITLE), the wiki's word counts: readers are sent to that. */
 #ifndef APP_TITLE_H
 #define APP_TITLE_H
 
@@ -39,6 +40,10 @@ MUST_CHECK bool title_settle(struct http_exchange *x, struct page_target *target
 /* Readers are sent to the title as the wiki writes it: true, 301 was answered. Who would not follow (scripts of another
  * site, who asks for it anew) and pages of users are served all the same. */
 bool title_answer_moved(struct http_exchange *x, const struct page_target *target, struct title_seen seen);
+
+/* The wiki's own word for the title: target gets that, and *seen says so. ERR_BAD: the store takes no such key. */
+MUST_CHECK err title_take(struct arena *a, struct page_target *target, str title, int64_t namespace_id,
+                          struct title_seen *seen);
 
 /* Location of another title, relative to the request's path: `../` for each segment behind its title. target_key is as
  * it is stored: encoded, with "#fragment" or without. A page that redirects to itself is asked for as it is. */

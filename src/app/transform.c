@@ -126,9 +126,18 @@ static str origin_message(struct transform *t)
 
 static void answer_refused(struct transform *t)
 {
-    int status = t->ask.status == 406 || t->ask.status == 413 ? t->ask.status : 400;
-    const char *type = status == 406 ? "not_acceptable" : status == 413 ? "content_too_large" : "bad_request#origin";
-    app_problem(t->x, status, type, NULL, origin_message(t), STR_NONE);
+    static const struct {
+        int of_origin, status;
+        const char *type;
+    } refusals[] = { { 401, 403, "access_denied#wiki" },
+                     { 403, 403, "access_denied#wiki" },
+                     { 406, 406, "not_acceptable" },
+                     { 413, 413, "content_too_large" },
+                     { 0, 400, "bad_request#origin" } };
+    size_t i = 0;
+    while (refusals[i].of_origin != 0 && refusals[i].of_origin != t->ask.status)
+        i++;
+    app_problem(t->x, refusals[i].status, refusals[i].type, NULL, origin_message(t), STR_NONE);
 }
 
 /* The origin knows the revision no more: since when? */
@@ -162,7 +171,7 @@ static void asked(struct transform_request *r, enum render_why why)
         meta_start(t);
     } else if (why == RENDER_NO_REVISION) { /* of none; to an editor a 404 is a page to begin, without what was typed */
         app_origin_fail(t->x, ERR_UNAVAILABLE, &r->note, 0);
-    } else if (why == RENDER_REFUSED) {
+    } else if (why == RENDER_REFUSED || why == RENDER_DENIED) {
         answer_refused(t);
     } else if (why != RENDER_FINE) {
         app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);

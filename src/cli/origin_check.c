@@ -79,6 +79,10 @@ static const char *advice(enum render_why why, const char *step)
     case RENDER_NO_REVISION:
     case RENDER_SUPPRESSED:
         return "";
+    case RENDER_OTHER_TITLE:
+        return "; name it as the wiki writes it";
+    case RENDER_DENIED:
+        return "; the wiki is private, and the server reads it as nobody in particular";
     case RENDER_REFUSED:
         return site ? "; is origin.api its api.php?" : "; does it know origin.domain?";
     case RENDER_BUSY:

@@ -145,18 +145,32 @@ static const json_t *revision_of(const json_t *page)
     return json_is_object(revision) ? revision : NULL;
 }
 
+/* The page has another title than asked. Asked by title, the wiki has normalised that title. */
+static enum render_why read_other(struct arena *a, const json_t *page, const struct api_asked *asked,
+                                  const struct siteinfo *s, struct render_meta *out, struct err_note *note)
+{
+    struct title_key key = { .key = as_key(a, text(page, "title")) };
+    if (key.key.n == 0 || (s != NULL && title_normalise(s, a, key.key, &key, NULL) != ERR_OK))
+        return refuse(note, RENDER_FAILED, "the wiki knows the page by a title that is none");
+    *out = (struct render_meta){ .title = key.key, .namespace_id = number(page, "ns") };
+    if (asked->rev != 0)
+        return refuse(note, RENDER_NO_REVISION, "the revision is not this title's");
+    return refuse(note, RENDER_OTHER_TITLE, "the wiki knows the page by another title");
+}
+
 static enum render_why read_page(struct arena *a, const json_t *page, const struct api_asked *asked,
                                  const struct siteinfo *s, struct render_meta *out, struct err_note *note)
 {
     enum render_why none = asked->rev != 0 ? RENDER_NO_REVISION : RENDER_NO_PAGE;
     const json_t *revision = revision_of(page);
-    if (flag(page, "missing") || flag(page, "invalid") || flag(page, "special"))
+    if (flag(page, "invalid") || flag(page, "special"))
+        return refuse(note, none, "the wiki has no such page or revision");
+    if (asked->title.n > 0 && !same_key(a, s, asked->title, text(page, "title")))
+        return read_other(a, page, asked, s, out, note);
+    if (flag(page, "missing"))
         return refuse(note, none, "the wiki has no such page or revision");
     if (revision == NULL || text(page, "title").n == 0) /* it has the page: nobody is to begin it anew */
         return refuse(note, RENDER_FAILED, "the wiki's API told of a page without title or revision");
-    if (asked->title.n > 0 && !same_key(a, s, asked->title, text(page, "title")))
-        return asked->rev != 0 ? refuse(note, none, "the revision is not this title's")
-                               : refuse(note, RENDER_FAILED, "the wiki knows the page by another title");
     struct render_meta m;
     if (!fill(a, page, revision, &m))
         return refuse(note, RENDER_LIMIT, "the page's metadata is too large");
@@ -174,11 +188,15 @@ static enum render_why read_page(struct arena *a, const json_t *page, const stru
 static enum render_why judge_error(const json_t *error, struct err_note *note)
 {
     static const char *const busy[] = { "maxlag", "ratelimited", "readonly" };
+    static const char *const denied[] = { "readapidenied", "permissiondenied" };
     str code = text(error, "code");
     err_note_set(note, "the wiki's API says %.*s", (int)(code.n < 64 ? code.n : 64), code.p);
     for (size_t i = 0; i < COUNT_OF(busy); i++)
         if (str_eq(code, str_of(busy[i])))
             return RENDER_BUSY;
+    for (size_t i = 0; i < COUNT_OF(denied); i++)
+        if (str_eq(code, str_of(denied[i])))
+            return RENDER_DENIED;
     return str_starts(code, STR("internal_api_error")) ? RENDER_FAILED : RENDER_REFUSED;
 }
 
@@ -217,6 +235,16 @@ enum render_why api_parse(struct arena *a, str json, const struct api_asked *ask
     enum render_why why = read_query(json, &root, &query, note);
     if (why == RENDER_FINE)
         why = read_pages(a, query, asked, s, out, note);
+    json_decref(root);
+    return why;
+}
+
+enum render_why api_parse_error(str json, struct err_note *note)
+{
+    json_t *root = NULL;
+    enum render_why why = RENDER_FINE;
+    if (json_body_parse(json, &root, NULL) == ERR_OK && json_is_object(json_object_get(root, "error")))
+        why = judge_error(json_object_get(root, "error"), note);
     json_decref(root);
     return why;
 }

@@ -5,8 +5,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static const char *const why_names[RENDER_WHYS] = { "fine",   "no_page", "no_revision", "suppressed", "refused",
-                                                    "busy",   "failed",  "timeout",     "limit",      "canceled" };
+static const char *const why_names[] = { "fine",   "no_page", "no_revision", "suppressed", "other_title", "denied",
+                                         "refused", "busy",   "failed",      "timeout",    "limit",       "canceled" };
+_Static_assert(COUNT_OF(why_names) == RENDER_WHYS, "a name each");
 
 const char *render_why_name(enum render_why w)
 {
@@ -103,6 +104,8 @@ static enum render_why judge_status(struct fetch *f)
     }
     if (status >= 300 && status < 400)
         err_note_set(&f->note, "the origin redirects (%d), which is not followed", status);
+    if (status == 401 || status == 403)
+        return RENDER_DENIED;
     return status >= 400 && status < 500 ? RENDER_REFUSED : RENDER_FAILED;
 }
 

@@ -71,7 +71,9 @@ enum render_why {
     RENDER_NO_PAGE,        /* the title does not exist, or was deleted: 404 */
     RENDER_NO_REVISION,    /* no such revision of this title: 404 */
     RENDER_SUPPRESSED,     /* its text is hidden: pages 410; metadata, wikitext and lint 403; transforms 409 */
-    RENDER_REFUSED,        /* the origin said 4xx: 400, detail */
+    RENDER_OTHER_TITLE,    /* the wiki writes the title in another way, which meta.title has: 301 to that */
+    RENDER_DENIED,         /* only some may read there: 403 */
+    RENDER_REFUSED,        /* the origin said another 4xx: 400, detail */
     RENDER_BUSY,           /* 408, 425, 429 or 503: 503 with Retry-After */
     RENDER_FAILED,         /* 5xx, cut, invalid JSON, lying about type or revision: 502 */
     RENDER_TIMEOUT,        /* 504 */
@@ -106,7 +108,8 @@ struct render_request {
     struct arena *arena;
     void (*done)(struct render_request *r, enum render_why why);
     void *ctx;
-    /* out; strings in the arena. meta: also when the page was found and the render was not (SUPPRESSED) */
+    /* out; strings in the arena. meta: also when the page was found and the render was not (SUPPRESSED); OTHER_TITLE:
+     * its title and namespace_id alone */
     struct render_meta meta;
     struct render_content contents[4]; /* html, data-parsoid, ...; WIKITEXT, LINT: one */
     unsigned contents_count;
@@ -118,7 +121,9 @@ struct render_request {
     struct render_work *work;  /* the module's */
 };
 /* META and a RENDER without revision: one request for metadata; RENDER: then one for the text. title is a key of this
- * wiki (title_normalise); a revision that is not this title's, also because the page was moved, is NO_REVISION.
+ * wiki (title_normalise); a revision that is not this title's, also because the page was moved, is NO_REVISION. Rules
+ * change, and capitals of some letters differ between wikis: where the wiki has the title normalised to another key,
+ * that is OTHER_TITLE. Of a revision this costs one request more, asked only for titles that may be such.
  * USER: one request; title and revision are not looked at.
  * BUSY without a request when too many wait already; each want at one of three gates (gate.h).
  * Replies are parsed on the pool. Thread: any; done on the loop, later. */

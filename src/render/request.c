@@ -22,6 +22,7 @@ struct render_work {
     struct render_request *r;
     enum step step;
     bool canceled;
+    bool by_title;          /* META: of a revision that is not the title's, the title is asked for */
     struct gate_pass pass;
     struct fetch fetch;
     struct loop_job job;
@@ -314,16 +315,43 @@ static bool ends_at_meta(enum render_want want)
     return want == WANT_META || want == WANT_USER;
 }
 
-static enum render_why parse_meta(struct render_request *r, struct fetch *f)
+static struct api_asked asked_of(const struct render_work *w)
 {
+    return (struct api_asked){ .title = w->r->title, .rev = w->by_title ? 0 : w->r->rev };
+}
+
+static enum render_why parse_meta(struct render_work *w)
+{
+    struct render_request *r = w->r;
+    struct fetch *f = &w->fetch;
     if (r->want == WANT_USER)
         return api_parse_user(f->call.reply_body, &r->user_id, &f->note);
-    struct api_asked asked = { .title = r->title, .rev = r->rev };
+    struct api_asked asked = asked_of(w);
     struct siteinfo *s = site_peek(r->origin->site);
     enum render_why why = api_parse(r->arena, f->call.reply_body, &asked, s, &r->meta, &f->note);
     siteinfo_unref(&s);
-    return why;
+    bool is_title = why == RENDER_FINE || why == RENDER_NO_PAGE || why == RENDER_SUPPRESSED;
+    if (!w->by_title || !is_title)
+        return why;
+    r->meta = (struct render_meta){ 0 };
+    err_note_set(&f->note, "the revision is not this title's");
+    return RENDER_NO_REVISION;
 }
+
+/* The revision is of a page whose title may be what the wiki makes of this one: of a prefix that is a namespace since,
+ * of a letter whose capital only the wiki knows. */
+static bool may_be_other_title(const struct render_work *w)
+{
+    const struct render_request *r = w->r;
+    if (r->rev == 0 || w->by_title || r->meta.rev != 0 || r->meta.title.n == 0)
+        return false;
+    for (size_t i = 0; i < r->title.n; i++)
+        if (r->title.p[i] == ':' || (unsigned char)r->title.p[i] >= 0x80)
+            return true;
+    return false;
+}
+
+static bool begin_meta(struct render_work *w, enum render_why *why);
 
 static void meta_done(struct fetch *f, enum render_why why)
 {
@@ -332,8 +360,13 @@ static void meta_done(struct fetch *f, enum render_why why)
     if (why == RENDER_NO_REVISION)
         why = RENDER_FAILED; /* a 404 of api.php itself says nothing of pages */
     if (why == RENDER_FINE) {
-        why = parse_meta(r, f);
+        why = parse_meta(w);
         fetch_count(f, why);
+    }
+    if (why == RENDER_NO_REVISION && may_be_other_title(w)) {
+        w->by_title = true;
+        if (begin_meta(w, &why))
+            return;
     }
     if (why == RENDER_FINE && !ends_at_meta(r->want) && begin_text(w, &why))
         return;
@@ -346,8 +379,8 @@ static void meta_done(struct fetch *f, enum render_why why)
 static bool begin_meta(struct render_work *w, enum render_why *why)
 {
     struct render_request *r = w->r;
-    str query = r->want == WANT_USER ? STR(API_USER_QUERY)
-                                     : api_query(r->arena, &(struct api_asked){ .title = r->title, .rev = r->rev });
+    struct api_asked asked = asked_of(w);
+    str query = r->want == WANT_USER ? STR(API_USER_QUERY) : api_query(r->arena, &asked);
     w->fetch = fetch_of(w);
     w->fetch.kind = FETCH_META;
     w->fetch.done = meta_done;

@@ -2,6 +2,7 @@
  * while fetching. Fields are under the lock; fetch, job, arena and timer are the loop's (the job's while it runs). */
 #include "render/site.h"
 
+#include "render/api.h"
 #include "render/fetch.h"
 #include "render/siteinfo.h"
 
@@ -23,7 +24,7 @@ struct site {
     struct arena arena;
     struct loop_timer *timer;    /* earliest deadline of a waiter; NULL until the first fetch */
     struct siteinfo *parsed;
-    err parse_why;
+    enum render_why parsed_why;
 };
 
 static void lock(struct site *s)
@@ -152,7 +153,10 @@ static void keep(struct site *s, enum render_why why)
 static void parse_run(struct loop_job *j)
 {
     struct site *s = CONTAINER_OF(j, struct site, job);
-    s->parse_why = siteinfo_json_parse(s->fetch.call.reply_body, &s->parsed, &s->fetch.note);
+    s->parsed_why = api_parse_error(s->fetch.call.reply_body, &s->fetch.note);
+    if (s->parsed_why == RENDER_FINE &&
+        siteinfo_json_parse(s->fetch.call.reply_body, &s->parsed, &s->fetch.note) != ERR_OK)
+        s->parsed_why = RENDER_FAILED;
 }
 
 static void parse_done(struct loop_job *j, bool canceled)
@@ -161,7 +165,7 @@ static void parse_done(struct loop_job *j, bool canceled)
     lock(s);
     s->note = s->fetch.note;
     unlock(s);
-    enum render_why why = canceled ? RENDER_CANCELED : s->parse_why == ERR_OK ? RENDER_FINE : RENDER_FAILED;
+    enum render_why why = canceled ? RENDER_CANCELED : s->parsed_why;
     fetch_count(&s->fetch, why);
     keep(s, why);
 }

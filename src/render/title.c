@@ -1,10 +1,13 @@
-/* The rules of MediaWiki 1.39 (MediaWikiTitleCodec) and of the library mediawiki-title, which RESTBase uses. Where
- * those two differ on capitals of letters that have a title case of their own (dz, Greek with iota, Georgian), the
- * title case of Unicode is taken, as the library does. */
+/* The rules of MediaWiki 1.39 (MediaWikiTitleCodec) and of the library mediawiki-title, which RESTBase uses.
+ *
+ * Wikis differ on the capitals of some letters: by PHP, by $wgOverrideUcfirstCharacters. Those are letters with a title
+ * case of their own (dz, Georgian) and letters whose capital is several letters (sharp s, Greek with iota below). Such
+ * a first letter stays as it was written, and the wiki is left to say how it writes the title (RENDER_OTHER_TITLE). */
 #include "render/siteinfo.h"
 
 #include "base/utf8.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unicase.h>
 #include <unistr.h>
@@ -173,12 +176,30 @@ static err check(const struct siteinfo *s, const struct split *p, struct err_not
     return ERR_OK;
 }
 
+/* The capital that every wiki gives c; c itself where wikis differ. */
+static ucs4_t capital_of(const struct siteinfo *s, ucs4_t c)
+{
+    uint8_t bytes[6], full[32];
+    size_t full_n = sizeof full;
+    ucs4_t upper = uc_toupper(c), back;
+    if (c == 'i' && s->dotted_i)
+        return 0x130;
+    int n = u8_uctomb(bytes, c, sizeof bytes);
+    if (upper != uc_totitle(c) || n <= 0)
+        return c;
+    const uint8_t *all = u8_toupper(bytes, (size_t)n, NULL, NULL, full, &full_n);
+    bool one = all == full && u8_mbtouc(&back, full, full_n) == (int)full_n && back == upper;
+    if (all != full)
+        free((void *)(uintptr_t)all);
+    return one ? upper : c;
+}
+
 static str capital(const struct siteinfo *s, struct arena *a, str t)
 {
     ucs4_t c;
     uint8_t first[6];
     int n = u8_mbtouc(&c, (const uint8_t *)t.p, t.n);
-    ucs4_t upper = c == 'i' && s->dotted_i ? 0x130 : uc_totitle(c);
+    ucs4_t upper = capital_of(s, c);
     if (upper == c)
         return t;
     int upper_n = u8_uctomb(first, upper, sizeof first);

@@ -7,7 +7,7 @@ import threading
 
 from rig import BASE, TIME_UUID, Wired
 from cli import Client
-from harness import Server, check, eq, main, scene
+from harness import Server, check, eq, main, scene, wait_until
 from wiki import DOMAIN, WikiError, quote
 
 TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'
@@ -296,6 +296,72 @@ def a_redirect_page_made_anew_is_answered_itself(binary):
         eq((anew.status, anew.headers['location'], b'mw:PageProp/redirect' in anew.body), (200, None, True))
         for no in ('no', '0', 'false'):
             eq(wired.get(f'/page/html/{title}?redirect={no}').status, 200)
+
+
+ODD_FIRST_LETTERS = ('ßx', 'ẞx', 'ﬁx', 'ŉx', 'თბილისი', 'Თბილისი', 'ǆx', 'ǅx', 'Ǆx', 'ᾳx', 'ᾼx', 'ÿx', 'ıx', 'ſx', 'éx')
+
+
+@scene
+def titles_are_found_by_their_spelling_whatever_the_capital_of_their_first_letter(binary):
+    with Wired(binary) as wired:
+        for title in ODD_FIRST_LETTERS:
+            wired.wiki.edit(title, 'odd')
+            page, = wired.wiki.api(action='query', titles=title)['query']['pages']
+            own = page['title']
+            for content in ('html', 'title', 'wikitext'):
+                answer = wired.get(f'/page/{content}/{quote(title)}')
+                if answer.status == 301:
+                    eq(answer.headers['location'], quote(own), f'{title} {content}')
+                    answer = wired.get(f'/page/{content}/{answer.headers["location"]}')
+                eq(answer.status, 200, f'{title} {content}: {answer.body[:300]}')
+            eq(wired.get(f'/page/html/{quote(own)}').status, 200, own)
+            rev = wired.wiki.revision(title)
+            named = wired.get(f'/page/html/{quote(title)}/{rev}')
+            eq((named.status, named.headers['location']), (200, None) if title == own else (301, f'../{quote(own)}/{rev}'),
+               title)
+
+
+@scene
+def a_namespace_that_is_new_is_known_at_once(binary):
+    with Wired(binary) as wired:
+        wiki = wired.wiki
+        eq(wired.get('/page/html/Main_Page').status, 200)      # and the rules of titles are known, for an hour
+        setting = wiki / 'settings.d/namespace.php'
+        setting.write_text("<?php $wgExtraNamespaces[3000] = 'Portal'; $wgNamespaceAliases['P'] = 3000;")
+        try:
+            wait_until(lambda: wiki.api(action='query', titles='P:x')['query']['pages'][0]['ns'] == 3000, 'the namespace')
+            wiki.edit('Portal:Foo', 'a portal')
+            for wrote, hops in (('portal:foo', 2), ('P:Foo', 1), ('Portal:foo', 1), ('Portal:Foo', 0)):
+                where = quote(wrote)
+                for _ in range(hops):
+                    moved = wired.get(f'/page/html/{where}')
+                    eq(moved.status, 301, f'{wrote} at {where}')
+                    where = moved.headers['location']
+                eq((where, wired.get(f'/page/html/{where}').status), ('Portal%3AFoo', 200), wrote)
+        finally:
+            setting.unlink()
+            wait_until(lambda: wiki.api(action='query', titles='P:x')['query']['pages'][0]['ns'] == 0, 'no namespace')
+
+
+@scene
+def a_private_wiki_is_403_for_nobody_in_particular(binary):
+    with Wired(binary) as wired:
+        wiki = wired.wiki
+        title = wired.new_title('Private').replace(' ', '_')
+        wiki.edit(title, 'A secret.')
+        setting = wiki / 'settings.d/private.php'
+        setting.write_text("<?php $wgGroupPermissions['*']['read'] = false;")
+        try:
+            wait_until(lambda: b'readapidenied' in wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2],
+                       'the wiki is private')
+            for content in ('html', 'data-parsoid', 'title', 'wikitext', 'lint'):
+                answer = wired.get(f'/page/{content}/{title}')
+                check(answer.status == 403 and b'access_denied#wiki' in answer.body, f'{content}: {answer.body}')
+            check(post(wired, f'wikitext/to/html/{title}', {'wikitext': 'x'}, {}).status in (401, 403), 'a transform')
+        finally:
+            setting.unlink()
+            wait_until(lambda: 'query' in json.loads(wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2]),
+                       'the wiki is public again')
 
 
 @scene

@@ -124,6 +124,7 @@ class Origin:
         self.domain = domain
         self.pages = {}
         self.stamp = ''             # of every render: what a template would bring
+        self.spelled = {}           # a title as asked for -> as the wiki has it, beyond the rules it tells
         self.users = {}             # Cookie -> the id of its user
         self.calls = collections.Counter()
         self.seen = []              # (kind, path, headers, body) of each call; names of headers in lower case
@@ -334,6 +335,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 return {'query': {'badrevids': {str(rev): {'revid': rev, 'missing': True}}}}
         else:
             title = fields['titles'].lstrip('\x1f').replace(' ', '_')
+            title = wiki.spelled.get(title, title)
             if title not in wiki.pages:
                 return {'query': {'pages': [{'ns': 0, 'title': title.replace('_', ' '), 'missing': True}]}}
             rev = wiki.pages[title][-1].rev

@@ -84,13 +84,13 @@ def an_origin_that_is_busy_is_503_and_says_when(binary):
             answer = ask_anew(server, origin, 'render', path('html', 'A'))
             problem(answer, 503, 'origin_busy')
             check(answer.headers['Retry-After'], 'some time')
-            for code in (400, 403, 413):
+            for code in (400, 413):
                 origin.fault('render', status_of(code))
                 problem(ask_anew(server, origin, 'render', path('html', 'A')), 400, 'bad_request#origin')
 
 
 # What the wiki answers, and what that is to who asks for a render: docs/api.md, section 5.
-TOLD = {400: (400, 'bad_request#origin'), 403: (400, 'bad_request#origin'), 406: (400, 'bad_request#origin'),
+TOLD = {400: (400, 'bad_request#origin'), 401: (403, 'access_denied#wiki'), 403: (403, 'access_denied#wiki'), 406: (400, 'bad_request#origin'),
         413: (400, 'bad_request#origin'), 429: (503, 'origin_busy'), 503: (503, 'origin_busy'),
         408: (503, 'origin_busy'), 425: (503, 'origin_busy'),
         500: (502, 'origin_failed'), 302: (502, 'origin_failed'),

@@ -4,9 +4,9 @@ import json
 import urllib.parse
 
 from harness import check, eq, main, scene
-from origin import SPECS, Origin
+from origin import SPECS, Origin, status_of
 from page_help import explain, get, path, problem
-from render_help import NO_CACHE, TRANSFORM, origin_server
+from render_help import FORGETFUL, JSON, NO_CACHE, TRANSFORM, origin_server
 
 ELSEWHERE = {'Origin': 'https://elsewhere.test'}
 
@@ -99,6 +99,89 @@ def of_a_version_the_patch_number_asks_for_nothing(binary):
             eq(origin.count('render'), 1)
             for version in ('2.7.0', '3.0.0', '1.8.0', '999.0.0'):
                 accept(f'text/html; profile="{SPECS}HTML/{version}"', 406)
+
+
+@scene
+def the_wikis_own_word_for_a_title_counts_more_than_its_rules(binary):
+    """A capital that only this wiki gives, a namespace that is newer than the rules: readers are sent on, no 502."""
+    words = {'ßx': 'SSx', 'Portal:foo': 'Portal:Foo', 'P:Foo': 'Portal:Foo', 'ßy': 'SSy'}
+    with Origin() as origin:
+        origin.page('SSx', (7, 'old'), (8, 'sharp'))
+        origin.page('Portal:Foo', (9, 'a portal'))
+        origin.spelled = words
+        with origin_server(binary, origin) as server:
+            for wrote, title in (('ßx', 'SSx'), ('Portal:foo', 'Portal%3AFoo'), ('P:Foo', 'Portal%3AFoo')):
+                asked = urllib.parse.quote(wrote, safe='')
+                for content in ('html', 'data-parsoid', 'title', 'wikitext', 'lint'):
+                    eq(get(server, asked, content=content, status=301).headers['Location'], title, f'{wrote} {content}')
+                eq(get(server, asked, status=301, query='?redirect=false').headers['Location'], f'{title}?redirect=false')
+                for headers in (ELSEWHERE, NO_CACHE):
+                    for content in ('html', 'title', 'wikitext'):
+                        answer = get(server, asked, headers=headers, content=content)
+                        eq(answer.headers['Cache-Control'], 'no-cache')
+                check(f'/html/{title}/' in get(server, asked, headers=ELSEWHERE).headers['Content-Location'], title)
+                eq(get(server, title).status, 200)
+            eq(get(server, urllib.parse.quote('ßx'), 7, status=301).headers['Location'], '../SSx/7')
+            eq(get(server, urllib.parse.quote('ßx'), 7, content='wikitext', status=301).headers['Location'], '../SSx/7')
+            problem(get(server, 'SSx', 9, status=404), 404, 'not_found')            # another page's
+            asked = origin.count('meta')
+            problem(get(server, urllib.parse.quote('ßz'), 9, status=404), 404, 'not_found')
+            eq(origin.count('meta'), asked + 2)     # of the revision, then of the title
+            problem(get(server, 'Plain', 9, status=404), 404, 'not_found')
+            eq(origin.count('meta'), asked + 3)     # a title that every wiki writes so
+            eq(get(server, urllib.parse.quote('ßy'), status=301).headers['Location'], 'SSy')
+            problem(get(server, 'SSy', status=404), 404, 'not_found')
+            eq(server.json('GET', path('title', '')).body['items'], ['Portal:Foo', 'SSx'])
+            origin.spelled = {'ßl': 'SSl', 'SSl': 'ßl'}     # a wiki that leads round in a circle
+            origin.page('SSl', (20, 'x'))
+            problem(get(server, urllib.parse.quote('ßl'), headers=ELSEWHERE, status=502), 502, 'origin_failed')
+
+
+@scene
+def what_is_stored_is_found_under_any_spelling_without_asking(binary):
+    only = {'Cache-Control': 'only-if-cached'}
+    with Origin() as origin:
+        origin.page('A_b', (7, 'text'))
+        with origin_server(binary, origin) as server:
+            rev, tid = get(server, 'A_b').headers['ETag'].strip('"').split('/')
+            asked = sum(origin.calls.values())
+            for where in ((), (rev,), (rev, tid)):
+                for title in ('a%20b', 'A%20b', 'A_b'):
+                    answer = get(server, title, *where, headers=only)
+                    check(b'text' in answer.body and '/html/A_b/' in answer.headers['Content-Location'], title)
+                    if title != 'A_b':
+                        eq(answer.headers['Cache-Control'], 'no-cache')
+            problem(get(server, 'a%20c', headers=only, status=504), 504, 'not_cached')
+            problem(get(server, 'A%5Bb', headers=only, status=400), 400, 'bad_request#invalid_title')
+            eq(sum(origin.calls.values()), asked)
+            origin.down()
+            server.restart()
+            for where in ((), (rev,), (rev, tid)):
+                problem(get(server, 'a%20b', *where, headers=only, status=504), 504, 'not_cached')  # no rules are known
+                eq(get(server, 'A_b', *where, headers=only).status, 200)
+
+
+def denied(handler, status, headers, body):
+    """What api.php of a private wiki says, with status 200."""
+    handler.answer(200, headers, b'{"error": {"code": "readapidenied", "info": "You need read permission."}}')
+
+
+@scene
+def what_only_some_may_read_is_403(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with origin_server(binary, origin, *FORGETFUL) as server:
+            get(server, 'B', status=404)        # the rules of titles are known now
+            origin.fault('meta', denied)
+            for content in ('html', 'data-parsoid', 'title', 'wikitext', 'lint'):
+                for rev in (None, 7):
+                    problem(get(server, 'A', rev, content=content, status=403), 403, 'access_denied#wiki')
+            origin.fault('meta', None)
+            origin.fault('transform', status_of(403))
+            problem(server.request('POST', f'{TRANSFORM}/A', JSON, b'{"wikitext": "x"}'), 403, 'access_denied#wiki')
+            origin.fault('siteinfo', denied)
+            server.restart()
+            problem(get(server, 'A', status=403), 403, 'access_denied#wiki')
 
 
 main()

@@ -125,7 +125,7 @@ static const struct user users[] = {
     { "{\"query\":{\"userinfo\":{\"id\":\"42\"}}}", RENDER_FAILED, 0 },
     { "{\"query\":{\"userinfo\":[]}}", RENDER_FAILED, 0 },
     { "{\"query\":{}}", RENDER_FAILED, 0 },
-    { "{\"error\":{\"code\":\"readapidenied\"}}", RENDER_REFUSED, 0 },
+    { "{\"error\":{\"code\":\"readapidenied\"}}", RENDER_DENIED, 0 },
     { "{\"error\":{\"code\":\"readonly\"}}", RENDER_BUSY, 0 },
     { "not JSON", RENDER_FAILED, 0 },
 };

@@ -76,9 +76,17 @@ static const struct row normal[] = {
     { "\xf0\x9f\x92\xa9", "\xf0\x9f\x92\xa9", 0, false },
     { "Cafe\xcc\x81", "Caf\xc3\xa9", 0, true }, /* NFC */
     { "\xc3\xa9t\xc3\xa9", "\xc3\x89t\xc3\xa9", 0, true },
+    /* letters that wikis do not agree on stay as they are */
     { "\xc3\x9f", "\xc3\x9f", 0, false },         /* sharp s has no capital of one letter */
     { "\xef\xac\x81x", "\xef\xac\x81x", 0, false }, /* nor has fi */
-    { "\xe1\x83\x90", "\xe1\x83\x90", 0, false },   /* Georgian keeps its letters */
+    { "\xc5\x89x", "\xc5\x89x", 0, false },         /* nor has 'n */
+    { "\xe1\x83\x90", "\xe1\x83\x90", 0, false },   /* Georgian has capitals since Unicode 11 */
+    { "\xc7\x86x", "\xc7\x86x", 0, false },         /* dz with caron, small; and with a capital D; and capital */
+    { "\xc7\x85x", "\xc7\x85x", 0, false },
+    { "\xc7\x84x", "\xc7\x84x", 0, false },
+    { "\xe1\xbe\xb3x", "\xe1\xbe\xb3x", 0, false }, /* alpha with iota below, small and capital */
+    { "\xe1\xbe\xbcx", "\xe1\xbe\xbcx", 0, false },
+    { "\xce\xb1x", "\xce\x91x", 0, true },          /* alpha alone */
     /* namespaces: local name in the key; any of its names, letter for letter, is as good */
     { "Benutzer:Anna", "Benutzer:Anna", 2, false },
     { "User:Anna", "Benutzer:Anna", 2, false },
