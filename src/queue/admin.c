@@ -24,10 +24,7 @@ static err part_check(struct queue *q, uint32_t partition, struct err_note *note
 /* A store that does not answer may not do so for long: nobody waits for it on a thread of the pool. */
 static err part_readable(const struct part *p, struct err_note *note)
 {
-    if (!stores_silent(p->queue->all, p->store))
-        return ERR_OK;
-    err_note_set(note, "partition not available; partition '%u' is failing, retry again", p->number);
-    return ERR_UNAVAILABLE;
+    return stores_silent(p->queue->all, p->store) ? part_failing_note(p, note) : ERR_OK;
 }
 
 /* Its store did not answer who looked there: it is probed, and those who come meanwhile do not wait. */

@@ -90,10 +90,8 @@ err queue_change_start(struct queue_change *c)
         return why;
     queue_enter(q);
     why = req_admit(q, &c->note);
-    if (why == ERR_OK && q->parts[c->partition]->failing) {
-        err_note_set(&c->note, "partition not available; partition '%u' is failing, retry again", c->partition);
-        why = ERR_UNAVAILABLE;
-    }
+    if (why == ERR_OK && part_failing(q->parts[c->partition]))
+        why = part_failing_note(q->parts[c->partition], &c->note);
     if (why == ERR_OK) {
         req_add(q, &own->req, c->deadline);
         if (q->paused && !removes(c)) /* what is done by hand goes on */
@@ -326,7 +324,6 @@ void change_refuse_all(struct part *p)
         struct queue_change *c = req_change(CONTAINER_OF(n, struct req, link));
         if (own_change(c)->looking)
             continue;
-        err_note_set(&c->note, "partition not available; partition '%u' is failing, retry again", c->partition);
-        req_answer(p->queue, &own_change(c)->req, ERR_UNAVAILABLE);
+        req_answer(p->queue, &own_change(c)->req, part_failing_note(p, &c->note));
     }
 }

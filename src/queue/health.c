@@ -26,16 +26,35 @@ static bool is_full(err why)
     return why == ERR_FULL || why == ERR_LIMIT;
 }
 
-static bool failed(struct health *h, mono now, err why)
+static uint32_t failures_of(const struct health *h)
 {
+    return h->failures > h->relapses ? h->failures : h->relapses;
+}
+
+static bool is_calm(const struct health *h, mono now)
+{
+    int64_t ms = 2 * backoff_ms(failures_of(h));
+    return h->relapses == 0 || now.ns >= mono_add_ms(h->ok_at, ms > HEALTH_CALM_MS ? ms : HEALTH_CALM_MS).ns;
+}
+
+static void count_failure(struct health *h, mono now, err why)
+{
+    if (h->status == PLACE_OK)
+        h->relapses = is_calm(h, now) ? 1 : h->relapses + 1;
     h->failures++;
     h->failures_total++;
     h->why = why;
     h->mute = why == ERR_UNAVAILABLE || why == ERR_TIMEOUT;
-    h->probe_at = mono_add_ms(now, backoff_ms(h->failures));
+    h->failed_at = now;
+    h->probe_at = mono_add_ms(now, backoff_ms(failures_of(h)));
+}
+
+static bool failed(struct health *h, mono now, err why)
+{
+    count_failure(h, now, why);
     if (why == ERR_IO || why == ERR_CORRUPT || h->status == PLACE_ERROR)
         return turn(h, PLACE_ERROR);
-    if (h->failures >= HEALTH_FAILURES_MAX && !is_full(why))
+    if (failures_of(h) >= HEALTH_FAILURES_MAX && !is_full(why))
         return turn(h, PLACE_ERROR);
     return turn(h, PLACE_SUSPECT);
 }
@@ -56,6 +75,8 @@ bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool c
         average(h, now, took_ns);
     if (h->status == PLACE_OK)
         h->failures = 0;
+    if (h->status == PLACE_OK && h->why != ERR_CORRUPT && h->why != ERR_IO)
+        h->relapses = 0; /* damage stays where it is, however well the rest is written */
     return false;
 }
 
@@ -66,11 +87,7 @@ bool health_overdue(struct health *h, mono now, int64_t took_ns)
     h->written_at = now;
     if (h->status != PLACE_OK)
         return false;
-    h->failures++;
-    h->failures_total++;
-    h->why = ERR_TIMEOUT;
-    h->mute = true;
-    h->probe_at = mono_add_ms(now, backoff_ms(h->failures));
+    count_failure(h, now, ERR_TIMEOUT);
     return turn(h, PLACE_SUSPECT);
 }
 
@@ -119,7 +136,18 @@ bool health_probed(struct health *h, mono now, err why, int64_t took_ns)
     h->write_ns = took_ns; /* nothing else was written there: this is how it is now */
     h->written_at = now;
     h->failures = 0;
+    if (h->status != PLACE_OK)
+        h->ok_at = now;
     return turn(h, PLACE_OK);
+}
+
+void health_wanted(struct health *h, mono now)
+{
+    mono soon = mono_add_ms(h->failed_at, HEALTH_WANTED_MS);
+    if (h->status == PLACE_OK || h->relapses > 1)
+        return; /* of one that passes its probes and refuses writes a probe says nothing new */
+    if (soon.ns < h->probe_at.ns)
+        h->probe_at = soon.ns > now.ns ? soon : now;
 }
 
 struct place_store health_view(const struct health *h)

@@ -46,10 +46,12 @@ static err import_encode(const struct import *m, str *encoded, struct err_note *
 static err import_admit(const struct part *p, struct err_note *note)
 {
     bool fails = p->failing || stores_silent(p->queue->all, p->store);
-    if (p->mode == PART_OPEN && !fails)
+    if (fails)
+        return part_failing_note(p, note);
+    if (p->mode == PART_OPEN)
         return ERR_OK;
     err_note_set(note, "partition not available; partition '%u' is %s, retry again", p->number,
-                 fails ? "failing" : p->mode == PART_DRAINING ? "draining" : "paused");
+                 p->mode == PART_DRAINING ? "draining" : "paused");
     return ERR_UNAVAILABLE;
 }
 

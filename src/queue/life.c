@@ -420,6 +420,8 @@ void queues_each(struct queues *qs, uint32_t store, bool recovered)
             part->stale |= recovered; /* another may have owned it meanwhile */
             if (stores_status(qs, store) != PLACE_OK)
                 produce_unplace_all(part);
+            if (part_failing(part))
+                change_refuse_all(part);
             queue_work(part);
         }
         queue_leave(q);

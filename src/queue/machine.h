@@ -104,6 +104,8 @@ struct queue {
     unsigned busy;                /* writes, jobs and moves on their way */
     mono retry_at;                /* of what is parked; INT64_MAX: nothing is */
     int64_t retry_ms;
+    mono unplaced_at;             /* since when no partition takes a produce; ns INT64_MAX: one does */
+    bool unplaced_said;           /* in the log */
     mono held_at;                 /* the first part that may be written again */
     struct list free_items;
     struct qitem **chunks;
@@ -183,6 +185,9 @@ void part_arrive(struct part *p, struct batch *b); /* is in the store now: its r
 void part_loads(struct part *p); /* its load changed */
 void part_heads(struct part *p); /* its head changed */
 bool part_usable(const struct part *p); /* loaded, and its store not in error */
+/* It is away: its memory was lost or never read, and its store does not answer, or is in error. Nobody waits for it. */
+bool part_failing(const struct part *p);
+err part_failing_note(const struct part *p, struct err_note *note); /* for who asked; its store is probed soon */
 struct queue_store *part_store(const struct part *p);
 /* queues.c: tells every queue how a store does. */
 void queues_each(struct queues *all, uint32_t store, bool recovered);

@@ -1,6 +1,8 @@
 /* produce.c - requests to the partitions that place.h names, whole, in order of arrival; then into one write. */
 #include "queue/flush.h"
 
+#include "base/log.h"
+
 #include <string.h>
 #include <xxhash.h>
 
@@ -11,6 +13,7 @@ enum {
     PRODUCE_WRITE_BYTES = 16 << 20,  /* of batches in one write: it takes no more beyond */
     PRODUCE_OPS_MAX = 2 * QUEUE_BATCH_ITEMS_MAX + 2, /* two for each item, a batch, an import's key */
     PRODUCE_ITEM_BYTES = 64,         /* about, beside what the client gave */
+    PRODUCE_UNPLACED_MS = 1000,      /* a queue that takes no request for longer is told of in the log */
     CACHE_BYTES_MAX = 128 << 20,     /* bodies of all queues kept until they are consumed */
 };
 
@@ -178,6 +181,30 @@ static void keep_decision(struct queue *q, const struct queue_produce *r, struct
         .partition = partition, .fixed = own->fixed != PLACE_NONE, .stores = stores });
 }
 
+/* No partition takes a request: stores that are away are probed soon. */
+static void place_failed(struct queue *q, const struct place_store *stores)
+{
+    mono now = clock_mono(q->all->opts.clock);
+    for (uint32_t i = 0; i < q->all->opts.stores_count; i++)
+        if (stores[i].status != PLACE_OK)
+            stores_wanted(q->all, i);
+    if (q->unplaced_at.ns == INT64_MAX)
+        q->unplaced_at = now;
+    if (q->unplaced_said || now.ns < mono_add_ms(q->unplaced_at, PRODUCE_UNPLACED_MS).ns)
+        return;
+    q->unplaced_said = true;
+    log_event(q->all->opts.log, LOG_WARN, "queue.unavailable", LOG_STR("queue", q->info.name),
+              LOG_INT("partitions", q->parts_count), LOG_INT("waiting", q->produces_waiting));
+}
+
+static void place_worked(struct queue *q)
+{
+    if (q->unplaced_said)
+        log_event(q->all->opts.log, LOG_INFO, "queue.available", LOG_STR("queue", q->info.name));
+    q->unplaced_said = false;
+    q->unplaced_at.ns = INT64_MAX;
+}
+
 void place_round(struct queue *q)
 {
     struct place_store stores[PLACE_STORES_MAX];
@@ -198,6 +225,8 @@ void place_round(struct queue *q)
             if (p->mode == PART_OPEN && part_usable(p) && stores[p->store].status == PLACE_OK) {
                 keep_decision(q, r, stores, p->store, p->number);
                 produce_place(r, p);
+            } else if (stores[p->store].status != PLACE_OK) {
+                stores_wanted(q->all, p->store);
             }
             continue;
         }
@@ -208,8 +237,12 @@ void place_round(struct queue *q)
         none = store == PLACE_NONE;
         uint32_t to = none ? PLACE_NONE : stores[store].partition;
         keep_decision(q, r, stores, store, to);
-        if (!none)
-            produce_place(r, q->parts[to]);
+        if (none) {
+            place_failed(q, stores);
+            continue;
+        }
+        place_worked(q);
+        produce_place(r, q->parts[to]);
     }
 }
 

@@ -236,8 +236,13 @@ static void time_out(struct queue *q, struct req *r)
         change_leave(req_change(r));
         break;
     }
-    err_note_set(req_note(r), unknown ? "request timeout; the outcome is unknown, try again"
-                                      : "request timeout; no partition is available, try again");
+    if (unknown)
+        err_note_set(req_note(r), "request timeout; the outcome is unknown, try again");
+    else if (r->kind == REQ_PRODUCE)
+        err_note_set(req_note(r), "request timeout; no partition is available, try again");
+    else
+        err_note_set(req_note(r), "request timeout; nothing was changed in partition '%u', try again",
+                     req_change(r)->partition);
     req_answer(q, r, ERR_TIMEOUT);
 }
 
@@ -533,7 +538,7 @@ struct queue *queue_new(struct queues *all, const struct queue_info *info, uint3
     heap_init(&q->heads, is_older);
     heap_init(&q->expires, expires_before);
     rng_init(&q->rng, all->opts.seed ^ ((uint64_t)number << 32));
-    q->retry_at.ns = q->held_at.ns = q->wait_at.ns = INT64_MAX;
+    q->retry_at.ns = q->held_at.ns = q->wait_at.ns = q->unplaced_at.ns = INT64_MAX;
     q->due_at = STORE_TIME_NEVER;
     q->retry_ms = RETRY_MS;
     q->place = place_new(all->opts.stores_count);

@@ -29,6 +29,19 @@ bool stores_silent(struct queues *all, uint32_t store)
     return silent;
 }
 
+bool part_failing(const struct part *p)
+{
+    struct queues *all = p->queue->all;
+    return p->failing || stores_status(all, p->store) == PLACE_ERROR || (!p->loaded && stores_silent(all, p->store));
+}
+
+err part_failing_note(const struct part *p, struct err_note *note)
+{
+    err_note_set(note, "partition not available; partition '%u' is failing, retry again", p->number);
+    stores_wanted(p->queue->all, p->store);
+    return ERR_UNAVAILABLE;
+}
+
 void stores_look(struct queues *all, struct place_store *out)
 {
     lock(all);
@@ -79,6 +92,18 @@ void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns
     unlock(all);
     if (turned || after.ns < before.ns)
         changed(all, store, turned);
+}
+
+void stores_wanted(struct queues *all, uint32_t store)
+{
+    struct health *h = &all->stores[store].health;
+    lock(all);
+    mono before = health_next(h);
+    health_wanted(h, clock_mono(all->opts.clock));
+    mono after = health_next(h);
+    unlock(all);
+    if (after.ns < before.ns)
+        timers_soon(all, after);
 }
 
 void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns)

@@ -471,6 +471,33 @@ def a_lease_outlives_the_postgresql_it_is_written_in(binary):
 
 
 @scene
+def what_was_away_at_the_start_is_refused_at_once_and_found_when_it_is_wanted(binary):
+    """Its partitions were never read: nobody waits for them. The queue that takes nothing is named."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        only = f'queue.stores=b={cluster.url}'
+        with Server(binary, '--set', only) as server:
+            create(server, 'q', lease_timeout='1h')
+            produce(server, 'q', 'kept')
+            item = lease(server, 'q')[1][0]
+            cluster.kill()
+            server.restart()
+            asked = {'queue_name': 'q', 'partition': 0}
+            failing = "partition not available; partition '0' is failing, retry again"
+            for path, more in (('queue.retry', {'items': [{'id': item['id']}]}),
+                               ('queue.complete', {'ids': [item['id']], 'request_timeout': '10m'}),
+                               ('storage/items.delete', {'ids': [item['id']]}), ('storage/items.list', {})):
+                got = call(server, f'/v1/{path}', {**asked, **more})
+                eq((got.status, got.body['message']), (454, failing), path)
+            one = {'queue_name': 'q', 'request_timeout': '2s', 'items': [{'utf8': 'x'}]}
+            eq(call(server, '/v1/queue.produce', one).status, 454)
+            wait_until(lambda: 'warn queue.unavailable queue=q partitions=1 waiting=1' in server.stderr(), 'it is told', WAIT)
+            eq(len(re.findall('queue.unavailable', server.stderr())), 1, 'once')
+            cluster.start()
+            eq(call(server, '/v1/queue.produce', {**one, 'request_timeout': '1m'}).status, 200)
+            check('info queue.available queue=q' in server.stderr(), 'that it is over')
+
+
+@scene
 def a_database_belongs_to_one_deployment(binary):
     """Who comes with another data folder is refused by name and takes over when told to, with what lies there."""
     def stores(cluster, *more):

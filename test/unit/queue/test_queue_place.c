@@ -210,6 +210,46 @@ static void health_is_suspect_until_probed_and_in_error_until_recovered(void **s
     assert_int_equal(h.status, PLACE_ERROR);
 }
 
+/* Passes every probe and refuses every write. */
+static void health_of_one_that_refuses_every_write_ends_in_error_and_swings_ever_slower(void **state)
+{
+    struct health h = { .status = PLACE_OK };
+    mono now = { .ns = 1 };
+    unsigned turns = 0;
+    (void)state;
+    for (mono end = mono_add_ms(now, 600000); now.ns < end.ns; turns++) {
+        (void)health_written(&h, now, ERR_UNAVAILABLE, 0, true);
+        assert_int_equal(h.status, turns < HEALTH_FAILURES_MAX - 1 ? PLACE_SUSPECT : PLACE_ERROR);
+        health_wanted(&h, now); /* somebody waits, and that changes nothing after the first */
+        now = turns == 0 ? mono_add_ms(now, HEALTH_WANTED_MS) : health_next(&h);
+        assert_true(health_probe(&h, now));
+        assert_true(health_probed(&h, now, ERR_OK, 1));
+    }
+    assert_true(turns < 40); /* in ten minutes */
+    (void)health_written(&h, now, ERR_OK, 1, true);
+    (void)health_written(&h, now, ERR_UNAVAILABLE, 0, true);
+    assert_int_equal(h.status, PLACE_SUSPECT); /* forgotten after one good write */
+}
+
+static void health_is_probed_soon_when_a_request_waits(void **state)
+{
+    struct health h = { .status = PLACE_OK };
+    mono now = { .ns = 1 };
+    (void)state;
+    (void)health_written(&h, now, ERR_UNAVAILABLE, 0, true);
+    for (unsigned i = 0; i < 20; i++) {
+        now = health_next(&h);
+        assert_true(health_probe(&h, now));
+        (void)health_probed(&h, now, ERR_UNAVAILABLE, 0);
+    }
+    assert_true(health_next(&h).ns >= mono_add_ms(now, HEALTH_BACKOFF_MS_MAX).ns);
+    health_wanted(&h, now);
+    assert_int_equal(health_next(&h).ns, mono_add_ms(now, HEALTH_WANTED_MS).ns); /* not at once: one was just made */
+    now = mono_add_ms(now, HEALTH_BACKOFF_MS_MAX / 2);
+    health_wanted(&h, now);
+    assert_true(health_probe(&h, now));
+}
+
 static void health_average_is_not_moved_by_one_slow_write(void **state)
 {
     struct health quick = { .status = PLACE_OK }, slow = { .status = PLACE_OK };
@@ -247,6 +287,8 @@ int main(void)
         cmocka_unit_test(place_leaves_a_crowded_store_out),
         cmocka_unit_test(place_agrees_with_a_naive_search),
         cmocka_unit_test(health_is_suspect_until_probed_and_in_error_until_recovered),
+        cmocka_unit_test(health_of_one_that_refuses_every_write_ends_in_error_and_swings_ever_slower),
+        cmocka_unit_test(health_is_probed_soon_when_a_request_waits),
         cmocka_unit_test(health_average_is_not_moved_by_one_slow_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
