@@ -27,18 +27,17 @@ enum cli_exit verb_completion(struct cli_call *call)
 {
     if (help_completion(stdout, str_of(call->operands[0])))
         return CLI_OK;
-    cli_error("completion: bash, zsh or fish, not \"%s\"", call->operands[0]);
-    return CLI_USAGE;
+    return cli_fail(call, CLI_USAGE, "completion: bash, zsh or fish, not \"%s\"", call->operands[0]);
 }
 
 /* One page under its name; verb NULL: the overview. */
-static bool write_page(const char *dir, const struct cli_verb *verb)
+static bool write_page(const struct cli_call *call, const char *dir, const struct cli_verb *verb)
 {
     char path[4096];
     int n = snprintf(path, sizeof path, "%s/palimpsest%s%s.1", dir, verb != NULL ? "-" : "",
                      verb != NULL ? verb->name : "");
     if (n < 0 || (size_t)n >= sizeof path) {
-        cli_error("man: the name of %s is too long", dir);
+        (void)cli_fail(call, CLI_FAILED, "man: the name of %s is too long", dir);
         return false;
     }
     for (char *p = path + strlen(dir) + 1; *p != '\0'; p++)
@@ -53,22 +52,22 @@ static bool write_page(const char *dir, const struct cli_verb *verb)
     if (to != NULL && fclose(to) != 0)
         whole = false;
     if (!whole)
-        cli_error("man: cannot write %s: %s", path, strerror(errno));
+        (void)cli_fail(call, CLI_FAILED, "man: cannot write %s: %s", path, strerror(errno));
     return whole;
 }
 
-static enum cli_exit write_pages(const char *dir)
+static enum cli_exit write_pages(const struct cli_call *call, const char *dir)
 {
-    bool ok = write_page(dir, NULL);
+    bool ok = write_page(call, dir, NULL);
     for (const struct cli_verb *v = cli_verbs; ok && v->name != NULL; v++)
-        ok = write_page(dir, v);
+        ok = write_page(call, dir, v);
     return ok ? CLI_OK : CLI_FAILED;
 }
 
 enum cli_exit verb_man(struct cli_call *call)
 {
     if (cli_flag(call, "write"))
-        return write_pages(cli_value(call, "write"));
+        return write_pages(call, cli_value(call, "write"));
     if (call->operands_count == 0) {
         help_man_overview(stdout);
         return CLI_OK;
@@ -83,8 +82,7 @@ enum cli_exit verb_man(struct cli_call *call)
     int n;
     const struct cli_verb *v = args_verb(cli_verbs, (int)call->operands_count, words, &n);
     if (v == NULL || (unsigned)n != call->operands_count) {
-        cli_error("man: no verb \"%s\"", call->operands[0]);
-        return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "man: no verb \"%s\"", call->operands[0]);
     }
     help_man_verb(stdout, v);
     return CLI_OK;

@@ -54,6 +54,11 @@ static const struct cli_option *find_in(const struct cli_option *options, str na
     return NULL;
 }
 
+const struct cli_option *args_json_option(void)
+{
+    return find_in(cli_client_options, STR("json"), '\0');
+}
+
 static const struct cli_option *find_option(const struct cli_verb *verb, str name, char letter)
 {
     const struct cli_option *o = find_in(verb->options, name, letter);
@@ -74,7 +79,8 @@ static err take_option(struct cli_call *c, int argc, char **argv, int *at, struc
     const char *value = name.n < rest.n ? rest.p + name.n + (is_long ? 1 : 0) : NULL;
     const struct cli_option *o = find_option(c->verb, name, is_long ? '\0' : word[1]);
     if (o == NULL) {
-        err_note_set(note, "unknown option %s%.*s", is_long ? "--" : "-", STR_ARG(name));
+        err_note_set(note, "unknown option %s%.*s (a word that is no option goes behind --)", is_long ? "--" : "-",
+                     STR_ARG(name));
         return ERR_BAD;
     }
     if (o->value == NULL && value != NULL) {
@@ -157,6 +163,12 @@ static err check_text(const struct cli_call *c, struct err_note *note)
     return ERR_OK;
 }
 
+/* -1 is a number that its verb refuses, unless the verb has an option of that letter. */
+static bool is_number(const struct cli_verb *verb, const char *word)
+{
+    return strspn(word + 1, "0123456789") == strlen(word + 1) && find_option(verb, STR_NONE, word[1]) == NULL;
+}
+
 err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_call *out, struct err_note *note)
 {
     struct cli_call c = { .verb = verb };
@@ -167,7 +179,7 @@ err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_ca
             options_over = true;
             continue;
         }
-        if (!options_over && word[0] == '-' && word[1] != '\0') {
+        if (!options_over && word[0] == '-' && word[1] != '\0' && !is_number(verb, word)) {
             err e = take_option(&c, argc, argv, &i, note);
             if (e != ERR_OK)
                 return e;

@@ -8,6 +8,8 @@
 /* The verb that argv (behind the program's name) begins with: the longest name wins. *words gets 1 or 2.
  * NULL: none. */
 const struct cli_verb *args_verb(const struct cli_verb *verbs, int argc, char **argv, int *words);
+/* The row of --json among cli_client_options. */
+const struct cli_option *args_json_option(void);
 /* Reads what stands behind the verb. ERR_BAD with a note; *out untouched then. */
 MUST_CHECK err args_parse(const struct cli_verb *verb, int argc, char **argv, struct cli_call *out,
                           struct err_note *note);

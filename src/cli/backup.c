@@ -39,12 +39,11 @@ static void print_backup(bool json, const char *dir, const struct engine_backup_
 }
 
 /* Reads the store only, so its disk may be read-only. */
-static enum cli_exit backup_offline(const char *data, const char *dir, bool json)
+static enum cli_exit backup_offline(const struct cli_call *call, const char *data, const char *dir)
 {
     struct stat st;
     if (stat(data, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        cli_error("backup: %s is no directory", data);
-        return CLI_FAILED;
+        return cli_fail(call, CLI_FAILED, "backup: %s is no directory", data);
     }
     struct engine_opts opts = { .dir = data, .read_only = true };
     struct engine *engine = NULL;
@@ -55,11 +54,11 @@ static enum cli_exit backup_offline(const char *data, const char *dir, bool json
     if (e == ERR_OK)
         e = engine_backup(engine, dir, &r, &note);
     engine_close(&engine);
-    if (e == ERR_OK)
-        print_backup(json, dir, &r);
-    else
-        cli_error("backup: %s", note.text);
-    return e == ERR_BAD ? CLI_FAILED : (enum cli_exit)store_exit(e);
+    if (e != ERR_OK)
+        return cli_fail(call, e == ERR_CONFLICT ? CLI_REFUSED : e == ERR_BAD ? CLI_FAILED : store_exit(e),
+                        "backup: %s", note.text);
+    print_backup(cli_flag(call, "json"), dir, &r);
+    return CLI_OK;
 }
 
 /* The server wants an absolute name, for it has another working directory. */
@@ -84,7 +83,7 @@ static enum cli_exit backup_online(const struct cli_call *call, const char *dir)
     char *body = to != NULL ? json_dumps(to, JSON_COMPACT) : NULL;
     json_t *doc = NULL;
     if (body == NULL)
-        cli_error("backup: the name of %s is not UTF-8", dir);
+        c.failed = cli_fail(call, CLI_FAILED, "backup: the name of %s is not UTF-8", dir);
     else
         doc = client_ask_json(&c, &(struct client_request){
             .method = "POST", .path = STR("/v1/admin.backup"), .has_body = true, .body = str_of(body),
@@ -94,7 +93,7 @@ static enum cli_exit backup_online(const struct cli_call *call, const char *dir)
             .bytes_copied = (uint64_t)json_integer_value(json_object_get(doc, "bytes_copied")),
             .bytes_kept = (uint64_t)json_integer_value(json_object_get(doc, "bytes_kept")),
             .segments_replaced = (uint64_t)json_integer_value(json_object_get(doc, "segments_replaced")) });
-    code = doc != NULL ? CLI_OK : CLI_FAILED;
+    code = doc != NULL ? CLI_OK : c.failed;
     json_decref(doc);
     json_decref(to);
     free(body);
@@ -106,7 +105,7 @@ enum cli_exit verb_backup(struct cli_call *call)
 {
     const char *data = cli_value(call, "data");
     if (data != NULL)
-        return backup_offline(data, call->operands[0], cli_flag(call, "json"));
+        return backup_offline(call, data, call->operands[0]);
     return backup_online(call, call->operands[0]);
 }
 
@@ -125,23 +124,25 @@ static bool is_free(const char *dir)
     return entries == 2;
 }
 
-static bool verify(const char *dir, bool is_backup, bool json, enum cli_exit *code)
+/* CLI_OK, or it was said why. */
+static enum cli_exit verify(const struct cli_call *call, const char *dir, bool is_backup)
 {
     struct store_check c;
-    err e = store_check(dir, !json, &c);
+    err e = store_check(dir, !cli_flag(call, "json"), &c);
     const char *first = json_string_value(json_array_get(c.found, 0));
+    enum cli_exit code = store_exit(e);
     if (first == NULL)
         first = c.note.text;
     if (e == ERR_CORRUPT && is_backup)
-        cli_error("restore: the backup in %s is damaged, nothing is restored: %s (where its store is still whole, one"
-                  " more backup into it mends it)", dir, first);
+        (void)cli_fail(call, code, "restore: the backup in %s is damaged, nothing is restored: %s (where its store is "
+                       "still whole, one more backup into it mends it)", dir, first);
     else if (e == ERR_CORRUPT)
-        cli_error("restore: the copy of the backup in %s is damaged, nothing is restored: %s", dir, first);
+        (void)cli_fail(call, code, "restore: the copy of the backup in %s is damaged, nothing is restored: %s", dir,
+                       first);
     else if (e != ERR_OK)
-        cli_error("restore: %s: %s", dir, first);
+        (void)cli_fail(call, code, "restore: %s: %s", dir, first);
     json_decref(c.found);
-    *code = (enum cli_exit)store_exit(e);
-    return e == ERR_OK;
+    return code;
 }
 
 /* Copies it while no other process has it: a server may just be backing up into it. */
@@ -161,37 +162,32 @@ static err copy_backup(const char *backup, const char *part, uint64_t *bytes, st
     return e;
 }
 
-static enum cli_exit restore_to(const char *backup, const char *dir, const char *part, bool json)
+static enum cli_exit restore_to(const struct cli_call *call, const char *backup, const char *dir, const char *part)
 {
-    enum cli_exit code;
     uint64_t bytes;
     struct err_note note;
-    if (!verify(backup, true, json, &code))
+    enum cli_exit code = verify(call, backup, true);
+    if (code != CLI_OK)
         return code;
     err e = copy_backup(backup, part, &bytes, &note);
-    if (e == ERR_CONFLICT) {
-        cli_error("restore: %s exists: another restore is under way, or one was cut off and left it; remove it then",
-                  part);
-        return CLI_FAILED;
-    }
+    if (e == ERR_CONFLICT)
+        return cli_fail(call, CLI_REFUSED, "restore: %s exists: another restore is under way, or one was cut off and "
+                        "left it; remove it then", part);
     if (e != ERR_OK) {
-        cli_error("restore: %s", note.text);
         if (e != ERR_UNAVAILABLE) /* else nothing was copied */
             copy_remove(part);
-        return CLI_FAILED;
+        return cli_fail(call, CLI_FAILED, "restore: %s", note.text);
     }
-    if (!verify(part, false, json, &code)) {
+    code = verify(call, part, false);
+    if (code == CLI_OK && rename(part, dir) != 0)
+        code = cli_fail(call, CLI_FAILED, "restore: cannot name it %s: %s", dir, strerror(errno));
+    if (code != CLI_OK) {
         copy_remove(part);
         return code;
-    }
-    if (rename(part, dir) != 0) {
-        cli_error("restore: cannot name it %s: %s", dir, strerror(errno));
-        copy_remove(part);
-        return CLI_FAILED;
     }
     char size[OUT_SIZE_BYTES];
     out_size(bytes, size);
-    if (json)
+    if (cli_flag(call, "json"))
         printf("{\"bytes_copied\":%llu}\n", (unsigned long long)bytes);
     else
         printf("restored %s, verified; start it with: palimpsest serve --data %s\n", size, dir);
@@ -202,22 +198,18 @@ enum cli_exit verb_restore(struct cli_call *call)
 {
     const char *backup = call->operands[0], *dir = cli_value(call, "data");
     char part[COPY_PATH_BYTES];
-    if (dir == NULL || dir[0] == '\0') {
-        cli_error("restore: --data says where to");
-        return CLI_USAGE;
-    }
+    if (dir == NULL || dir[0] == '\0')
+        return cli_fail(call, CLI_USAGE, "restore: --data says where to");
     size_t n = strlen(dir);
     while (n > 1 && dir[n - 1] == '/')
         n--;
     int used = snprintf(part, sizeof part, "%.*s.restoring", (int)n, dir);
     struct stat st;
-    if (stat(backup, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        cli_error("restore: %s is no directory", backup);
-        return CLI_FAILED;
-    }
-    if (!is_free(dir) || used < 0 || used >= COPY_PATH_BYTES) {
-        cli_error("restore: %s is not empty; it is left as it is", dir);
-        return CLI_FAILED;
-    }
-    return restore_to(backup, dir, part, cli_flag(call, "json"));
+    if (stat(backup, &st) != 0 || !S_ISDIR(st.st_mode))
+        return cli_fail(call, CLI_FAILED, "restore: %s is no directory", backup);
+    if (used < 0 || used >= COPY_PATH_BYTES)
+        return cli_fail(call, CLI_FAILED, "restore: the name of %s is too long", dir);
+    if (!is_free(dir))
+        return cli_fail(call, CLI_REFUSED, "restore: %s is not empty; it is left as it is", dir);
+    return restore_to(call, backup, dir, part);
 }

@@ -21,18 +21,18 @@ static void print_found(const json_t *found, uint64_t damages)
         printf("%llu %s found\n", (unsigned long long)damages, damages == 1 ? "damage" : "damages");
 }
 
-static enum cli_exit check_offline(const char *dir, bool json)
+static enum cli_exit check_offline(const struct cli_call *call, const char *dir)
 {
+    bool json = cli_flag(call, "json");
     struct stat st;
     if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        cli_error("check: %s is no directory", dir);
-        return CLI_FAILED;
+        return cli_fail(call, CLI_FAILED, "check: %s is no directory", dir);
     }
     struct store_check c;
     err e = store_check(dir, !json, &c);
     bool opened = e == ERR_OK || c.damages > 0;
     if (!opened)
-        cli_error("check: %s: %s", dir, c.note.text);
+        (void)cli_fail(call, store_exit(e), "check: %s: %s", dir, c.note.text);
     else if (!json)
         print_found(c.found, c.damages);
     if (json) {
@@ -44,7 +44,7 @@ static enum cli_exit check_offline(const char *dir, bool json)
         json_decref(doc);
     }
     json_decref(c.found);
-    return (enum cli_exit)store_exit(e);
+    return store_exit(e);
 }
 
 static enum cli_exit check_online(const struct cli_call *call)
@@ -57,7 +57,7 @@ static enum cli_exit check_online(const struct cli_call *call)
         .method = "POST", .path = STR("/v1/admin.check"), .has_body = true, .body = STR("{}"),
         .patient = true });
     if (doc == NULL) {
-        code = CLI_FAILED;
+        code = c.failed;
     } else {
         if (c.json)
             out_json(stdout, doc);
@@ -74,5 +74,5 @@ static enum cli_exit check_online(const struct cli_call *call)
 enum cli_exit verb_check(struct cli_call *call)
 {
     const char *dir = cli_value(call, "data");
-    return dir != NULL ? check_offline(dir, cli_flag(call, "json")) : check_online(call);
+    return dir != NULL ? check_offline(call, dir) : check_online(call);
 }

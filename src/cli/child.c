@@ -35,7 +35,7 @@ static err spawn(struct child *c, const char *const *argv, int in, int out, stru
     if (e == 0)
         return ERR_OK;
     err_note_set(note, "cannot run %s: %s", argv[0], strerror(e));
-    return ERR_UNAVAILABLE;
+    return ERR_IO;
 }
 
 static void close_pair(int pair[2])
@@ -53,7 +53,7 @@ err child_start(struct child *c, const char *const *argv, int stdin_fd, struct e
         err_note_set(note, "cannot make a pipe: %s", strerror(errno));
         close_pair(in);
         close_pair(out);
-        return ERR_UNAVAILABLE;
+        return ERR_IO;
     }
     err e = spawn(c, argv, stdin_fd < 0 ? in[0] : stdin_fd, out[1], note);
     close(out[1]);

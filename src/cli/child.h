@@ -14,7 +14,7 @@ struct child {
     const char *name;
 };
 /* argv[0] is looked up in PATH; ends with NULL. stdin_fd: borrowed, -1: a pipe. stderr is ours.
- * ERR_UNAVAILABLE with a note: it cannot be started. Owner: caller, child_end. */
+ * ERR_IO with a note: it cannot be started. Owner: caller, child_end. */
 MUST_CHECK err child_start(struct child *c, const char *const *argv, int stdin_fd, struct err_note *note);
 /* Closes the pipes and waits. ERR_IO with a note unless it exited with 0 (or was killed by our closing). */
 MUST_CHECK err child_end(struct child *c, struct err_note *note);

@@ -5,16 +5,27 @@
  * many operands it takes, and who runs it. Options are long (--name VALUE, --name=VALUE), some have a letter
  * (-o VALUE); "--" ends them. Verbs with .client take the options of cli_client_options too, all take --help.
  *   What names no file is UTF-8: operands before files_from, values that are no FILE, DIR, REF or PATTERN.
- *   Exit codes (CONTRACT 1): CLI_OK, CLI_FAILED while running, CLI_USAGE, CLI_DAMAGED. */
+ *   Exit codes: enum cli_exit. Every failure is told through cli_fail, so that --json makes a document of it. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
 #include "base/check.h"
+#include "base/err.h"
 #include "base/str.h"
 
 #include <stdio.h>
 
-enum cli_exit { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_DAMAGED = 3 };
+/* Part of the outside surface: docs/operations.md lists them for scripts. */
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1,     /* while running: a file, a disk, an origin */
+    CLI_USAGE = 2,      /* of the command line, or configuration */
+    CLI_DAMAGED = 3,    /* the store is damaged or of another version */
+    CLI_NO_SERVER = 4,  /* nobody answers, something else does, or the server says 503 */
+    CLI_NOT_FOUND = 5,  /* is not stored, or not any more */
+    CLI_REFUSED = 6,    /* the server understood and said no, or what is there must not be overwritten */
+    CLI_EXITS
+};
 enum { CLI_OPERANDS_MAX = 64, CLI_GIVEN_MAX = 128 };
 
 struct cli_option {
@@ -62,8 +73,15 @@ bool cli_flag(const struct cli_call *call, const char *name);
 /* The whole program: finds the verb, parses, runs. Returns the exit code. */
 enum cli_exit cli_run(int argc, char **argv);
 
-/* "palimpsest: ..." and a newline on stderr. */
-void cli_error(const char *format, ...) PRINTF_LIKE(1, 2);
+/* Tells on stderr why a verb fails, and gives code back: "palimpsest: ..." in a line, or with --json a document,
+ * {"error":"not_found","exit":5,"message":"..."}. call NULL: as text. Control bytes are printed as '?'. */
+enum cli_exit cli_fail(const struct cli_call *call, enum cli_exit code, const char *format, ...) PRINTF_LIKE(3, 4);
+/* The same of a server's answer; its status is in the document. 0: none came. */
+enum cli_exit cli_fail_status(const struct cli_call *call, enum cli_exit code, long status, const char *text);
+/* Tells what ends nothing; with --json {"warning":"..."}. */
+void cli_warn(const struct cli_call *call, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The code of a failure that came with a note. */
+enum cli_exit cli_exit_of(err why);
 /* Usage, summary and options of one verb on stdout. */
 void cli_print_help(const struct cli_verb *verb);
 

@@ -1,4 +1,6 @@
+/* client.c - requests over libcurl, and what their failures mean to people and scripts. */
 #include "cli/client.h"
+#include "base/tid.h"
 #include "cli/out.h"
 
 #include <stdlib.h>
@@ -20,6 +22,7 @@ enum cli_exit client_open(struct client *c, const struct cli_call *call)
 enum cli_exit client_open_at(struct client *c, const struct cli_call *call, const char *at)
 {
     *c = (struct client){
+        .call = call,
         .server = at != NULL ? at : given_or(call, "server", "PALIMPSEST_SERVER", CLIENT_SERVER_DEFAULT),
         .token = given_or(call, "token", "PALIMPSEST_TOKEN", NULL),
         .domain = given_or(call, "domain", NULL, "localhost"),
@@ -28,12 +31,11 @@ enum cli_exit client_open_at(struct client *c, const struct cli_call *call, cons
     };
     str server = str_of(c->server);
     if (!str_starts(server, STR("http://")) && !str_starts(server, STR("https://"))) {
-        cli_error("a server is a URL such as %s, not \"%s\"", CLIENT_SERVER_DEFAULT, c->server);
-        return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "a server is a URL such as %s, not \"%s\"", CLIENT_SERVER_DEFAULT,
+                        c->server);
     }
     if (c->token != NULL && strpbrk(c->token, "\r\n") != NULL) {
-        cli_error("--token holds a line break");
-        return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "--token holds a line break");
     }
     c->curl = curl_easy_init();
     INVARIANT(c->curl != NULL);
@@ -107,6 +109,23 @@ void client_path_render(const struct client *c, struct buf *out, str what, str t
         client_path_segment(out, str_of(name[i]));
 }
 
+bool client_check_name(const struct cli_call *call, unsigned operand)
+{
+    uint64_t rev;
+    struct tid tid;
+    const char *name[2] = { call->operands[operand], call->operands[operand + 1] };
+    if (name[0] != NULL && (!str_to_u64(str_of(name[0]), &rev) || rev == 0 || rev > INT64_MAX)) {
+        (void)cli_fail(call, CLI_USAGE, "%s: REV is a whole number from 1 on, not \"%s\"", call->verb->name, name[0]);
+        return false;
+    }
+    if (name[0] != NULL && name[1] != NULL && !tid_parse(str_of(name[1]), &tid)) {
+        (void)cli_fail(call, CLI_USAGE, "%s: TID is a time UUID such as 3f6c1e80-0000-11ee-8000-000000000000, not "
+                       "\"%s\"", call->verb->name, name[1]);
+        return false;
+    }
+    return true;
+}
+
 /* ---- one request ---- */
 
 struct receiving { CURL *curl; struct client_answer *answer; FILE *to; };
@@ -150,6 +169,24 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     return line.n;
 }
 
+/* Another program than a web server, or a web server behind TLS that is none. */
+static bool is_other_program(CURLcode code)
+{
+    return code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_GOT_NOTHING ||
+           code == CURLE_SSL_CONNECT_ERROR || code == CURLE_HTTP2;
+}
+
+err client_explain_curl(const struct client *c, CURLcode code, struct err_note *note)
+{
+    bool absent = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
+    err_note_set(note, "%s: %s%s", c->server, curl_easy_strerror(code),
+                 absent ? " (is it running? --server or $PALIMPSEST_SERVER names it; see palimpsest help serve)"
+                 : is_other_program(code)
+                     ? " (is this the URL of a Palimpsest? --server or $PALIMPSEST_SERVER names it)"
+                     : "");
+    return code == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE;
+}
+
 static err outcome(const struct client *c, CURLcode code, const struct client_answer *a, struct err_note *note)
 {
     if (code == CURLE_OK)
@@ -162,9 +199,7 @@ static err outcome(const struct client *c, CURLcode code, const struct client_an
         err_note_set(note, "cannot write what the server sent");
         return ERR_IO;
     }
-    err_note_set(note, "%s: %s%s", c->server, curl_easy_strerror(code),
-                 code == CURLE_COULDNT_CONNECT ? " (is it running? see palimpsest help serve)" : "");
-    return code == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE;
+    return client_explain_curl(c, code, note);
 }
 
 static struct curl_slist *request_headers(const struct client_request *r)
@@ -259,33 +294,51 @@ bool client_was_stored(const char *cache_status)
 
 /* ---- what went wrong ---- */
 
-void client_explain_failure(const struct client_answer *a, struct err_note *note)
+static enum cli_exit exit_of_status(long status)
+{
+    if (status == 404 || status == 410)
+        return CLI_NOT_FOUND;
+    if (status == 503)
+        return CLI_NO_SERVER;
+    return status >= 500 ? CLI_FAILED : CLI_REFUSED;
+}
+
+/* The library below the server answers what it cannot read itself, without a document. */
+static bool is_too_long(long status)
+{
+    return status == 414 || status == 431;
+}
+
+enum cli_exit client_explain(const struct client *c, const struct client_answer *a, struct err_note *note)
 {
     str body = buf_str(&a->body);
     json_t *doc = body.n > 0 ? json_loadb(body.p, body.n, 0, NULL) : NULL;
     const char *detail = json_string_value(json_object_get(doc, "detail"));
     const char *title = json_string_value(json_object_get(doc, "title"));
     const char *message = json_string_value(json_object_get(doc, "message"));
+    bool ours = detail != NULL || title != NULL || message != NULL;
     if (detail == NULL)
         detail = message;
-    err_note_set(note, "the server answered %ld%s%s%s%s", a->status, title != NULL ? " " : "",
-                 title != NULL ? title : "", detail != NULL ? ": " : "", detail != NULL ? detail : "");
+    if (ours)
+        err_note_set(note, "the server answered %ld%s%s%s%s", a->status, title != NULL ? " " : "",
+                     title != NULL ? title : "", detail != NULL ? ": " : "", detail != NULL ? detail : "");
+    else if (is_too_long(a->status))
+        err_note_set(note, "the server answered %ld: the request is too long", a->status);
+    else
+        err_note_set(note, "%s answered %ld, and not as a Palimpsest does: is this its URL? --server or "
+                     "$PALIMPSEST_SERVER names it", c->server, a->status);
     json_decref(doc);
+    return ours || is_too_long(a->status) ? exit_of_status(a->status) : CLI_NO_SERVER;
 }
 
 bool client_ask(struct client *c, const struct client_request *r, struct client_answer *out)
 {
     struct err_note note;
-    if (client_send(c, r, out, &note) != ERR_OK) {
-        cli_error("%s", note.text);
-        return false;
-    }
-    if (out->status >= 200 && out->status < 300)
+    err e = client_send(c, r, out, &note);
+    if (e == ERR_OK && out->status >= 200 && out->status < 300)
         return true;
-    client_explain_failure(out, &note);
-    fputs("palimpsest: ", stderr);
-    out_text(stderr, str_of(note.text));
-    fputc('\n', stderr);
+    c->failed = e == ERR_OK ? client_explain(c, out, &note) : cli_exit_of(e);
+    (void)cli_fail_status(c->call, c->failed, e == ERR_OK ? out->status : 0, note.text); /* gives failed back */
     return false;
 }
 
@@ -297,7 +350,8 @@ json_t *client_ask_json(struct client *c, const struct client_request *r)
         str body = buf_str(&a.body);
         doc = json_loadb(body.p != NULL ? body.p : "", body.n, JSON_DECODE_ANY, NULL);
         if (doc == NULL)
-            cli_error("the server's answer is not JSON");
+            c->failed = cli_fail(c->call, CLI_NO_SERVER, "the answer of %s is not JSON: is this the URL of a "
+                                 "Palimpsest? --server or $PALIMPSEST_SERVER names it", c->server);
     }
     client_answer_fini(&a);
     return doc;

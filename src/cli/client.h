@@ -23,8 +23,10 @@ enum {
 
 struct client {
     CURL *curl;
+    const struct cli_call *call;                  /* borrowed; NULL: nothing is told */
     const char *server, *domain, *bucket, *token; /* borrowed from the call and the environment */
     bool json;
+    enum cli_exit failed;                         /* the code of the last failure that was told */
 };
 /* Reads --server, --token, --domain, --bucket, --json. Prints what is wrong. Owner: caller, client_close. */
 MUST_CHECK enum cli_exit client_open(struct client *c, const struct cli_call *call);
@@ -42,6 +44,10 @@ void client_path_bucket(const struct client *c, struct buf *out);
 void client_path_segment(struct buf *out, str segment);
 /* "/localhost/v1/page/{what}/{title}[/{rev}[/{tid}]]"; rev and tid NULL when absent. */
 void client_path_render(const struct client *c, struct buf *out, str what, str title, const char *const *name);
+
+/* Are the operands from this one on a revision, and the name of a render of it? Those that are absent are fine. False:
+ * it was said. */
+MUST_CHECK bool client_check_name(const struct cli_call *call, unsigned operand);
 
 struct client_request {
     const char *method;
@@ -74,11 +80,14 @@ void client_field_keep(str line, str name, char dst[CLIENT_FIELD_BYTES_MAX]);
 /* Was it answered from the store? By its Cache-Status. */
 bool client_was_stored(const char *cache_status);
 
-/* Sends, and prints what went wrong; true: a 2xx answer. */
+/* Sends, and tells what went wrong, with its code in failed; true: a 2xx answer. */
 bool client_ask(struct client *c, const struct client_request *r, struct client_answer *out);
 /* The same, and reads the body as JSON. NULL: it was said why. Owner: caller, json_decref. */
 MUST_CHECK json_t *client_ask_json(struct client *c, const struct client_request *r);
-/* "404 Not Found: detail" of a problem document or of plain text, into note. */
-void client_explain_failure(const struct client_answer *a, struct err_note *note);
+/* "the server answered 404 Not Found: detail" into note. Returns the code that belongs to the status; CLI_NO_SERVER for
+ * an answer that no Palimpsest gives. */
+enum cli_exit client_explain(const struct client *c, const struct client_answer *a, struct err_note *note);
+/* Why no answer came, and what to do about it. */
+err client_explain_curl(const struct client *c, CURLcode code, struct err_note *note);
 
 #endif

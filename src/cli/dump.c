@@ -1,3 +1,5 @@
+/* dump.c - exports of MediaWiki through expat: the leaves that matter are kept, cut at their limits, until their
+ * revision ends. Only XML that cannot be read, and what would expand, ends the parsing. */
 #include "cli/dump.h"
 #include "base/buf.h"
 #include "base/date.h"
@@ -10,7 +12,7 @@ enum { DUMP_MAGIC = 0x50350a7e };
 
 /* Where we are. What is not in the table is EL_OTHER, with all below it. */
 enum element {
-    EL_NONE, EL_OTHER, EL_MEDIAWIKI, EL_PAGE, EL_TITLE, EL_NS, EL_REVISION, EL_ID, EL_TIMESTAMP, EL_MODEL, EL_FORMAT,
+    EL_NONE, EL_OTHER, EL_MEDIAWIKI, EL_PAGE, EL_TITLE, EL_REVISION, EL_ID, EL_TIMESTAMP, EL_MODEL, EL_FORMAT,
     EL_TEXT, ELEMENTS
 };
 struct element_row { enum element parent; const char *name; enum element element; size_t bytes_max; };
@@ -18,7 +20,6 @@ static const struct element_row rows[] = {
     { EL_NONE, "mediawiki", EL_MEDIAWIKI, 0 },
     { EL_MEDIAWIKI, "page", EL_PAGE, 0 },
     { EL_PAGE, "title", EL_TITLE, DUMP_TITLE_BYTES_MAX },
-    { EL_PAGE, "ns", EL_NS, DUMP_FIELD_BYTES_MAX },
     { EL_PAGE, "revision", EL_REVISION, 0 },
     { EL_REVISION, "id", EL_ID, DUMP_FIELD_BYTES_MAX },
     { EL_REVISION, "timestamp", EL_TIMESTAMP, DUMP_FIELD_BYTES_MAX },
@@ -34,7 +35,8 @@ struct dump {
     const struct element_row *stack[DUMP_DEPTH_MAX]; /* NULL: other */
     unsigned depth;
     struct buf fields[ELEMENTS];  /* text of the leaves */
-    bool no_text, text_promised, too_large;
+    bool no_text, text_promised;
+    bool too_long[ELEMENTS];      /* the leaf had more than its limit, and was cut */
     uint64_t fed;
     err failed;
     struct err_note why;
@@ -56,9 +58,11 @@ static str field(const struct dump *d, enum element el)
 
 static void clear_fields(struct dump *d, enum element from)
 {
-    for (unsigned el = from; el < ELEMENTS; el++)
+    for (unsigned el = from; el < ELEMENTS; el++) {
         buf_clear(&d->fields[el]);
-    d->no_text = d->text_promised = d->too_large = false;
+        d->too_long[el] = false;
+    }
+    d->no_text = d->text_promised = false;
 }
 
 static const struct element_row *find_row(const struct dump *d, const char *name)
@@ -106,8 +110,10 @@ static void XMLCALL on_start(void *ctx, const XML_Char *name, const XML_Char **a
         clear_fields(d, EL_NONE);
     if (row->element == EL_REVISION)
         clear_fields(d, EL_REVISION);
-    if (row->bytes_max > 0)
+    if (row->bytes_max > 0) {
         buf_clear(&d->fields[row->element]);
+        d->too_long[row->element] = false;
+    }
     if (row->element == EL_TEXT)
         take_text_attributes(d, attributes);
 }
@@ -119,36 +125,35 @@ static void XMLCALL on_text(void *ctx, const XML_Char *p, int n)
     if (row == NULL || row->bytes_max == 0)
         return;
     struct buf *b = &d->fields[row->element];
-    buf_put(b, (str){ .p = p, .n = (size_t)n });
-    if (!b->failed)
-        return;
-    if (row->element == EL_TEXT)
-        d->too_large = true;
-    else
-        fail(d, ERR_LIMIT, "a title or field is too long");
+    if (b->n + (size_t)n > row->bytes_max)
+        d->too_long[row->element] = true;
+    buf_put(b, str_take((str){ .p = p, .n = (size_t)n }, row->bytes_max - b->n));
+}
+
+/* What of a revision cannot be right; NULL: nothing. Its id and time are read into r. */
+static const char *read_fields(const struct dump *d, struct dump_revision *r)
+{
+    if (!str_to_u64(str_trim(field(d, EL_ID)), &r->id) || r->id > INT64_MAX)
+        r->id = 0;
+    if (r->title.n == 0)
+        return "its page has no title before it";
+    if (d->too_long[EL_TITLE])
+        return "the title of its page is too long";
+    if (r->id == 0)
+        return "it has no proper id";
+    if (!date_parse_rfc3339(str_trim(field(d, EL_TIMESTAMP)), &r->time_ns))
+        return "it has no proper timestamp: wanted is " DATE_WANTED;
+    if (d->too_long[EL_MODEL] || d->too_long[EL_FORMAT])
+        return "its model or format is too long";
+    return NULL;
 }
 
 static void end_revision(struct dump *d)
 {
     struct dump_revision r = { .title = field(d, EL_TITLE), .text = field(d, EL_TEXT), .model = field(d, EL_MODEL),
-                               .format = field(d, EL_FORMAT), .no_text = d->no_text, .too_large = d->too_large };
-    if (r.title.n == 0) {
-        fail(d, ERR_BAD, "a revision before its page's title");
-        return;
-    }
-    if (!str_to_u64(str_trim(field(d, EL_ID)), &r.id) || r.id == 0 || r.id > INT64_MAX) {
-        fail(d, ERR_BAD, "a revision without a proper id");
-        return;
-    }
-    if (!date_parse_rfc3339(str_trim(field(d, EL_TIMESTAMP)), &r.time_ns)) {
-        fail(d, ERR_BAD, "a revision without a proper timestamp: wanted is " DATE_WANTED);
-        return;
-    }
-    str ns = str_trim(field(d, EL_NS));
-    if (ns.n > 0 && !str_to_i64(ns, &r.ns)) {
-        fail(d, ERR_BAD, "a page with an odd namespace");
-        return;
-    }
+                               .format = field(d, EL_FORMAT), .no_text = d->no_text,
+                               .too_large = d->too_long[EL_TEXT] };
+    r.unfit = read_fields(d, &r);
     if (r.too_large)
         r.text = STR("");
     r.no_text = r.no_text || (d->text_promised && r.text.n == 0 && !r.too_large);

@@ -18,13 +18,13 @@ enum {
 
 /* Borrowed: inside the call. */
 struct dump_revision {
-    str title;
-    int64_t ns;
-    uint64_t id;
+    str title;                           /* cut where it is too long, empty where there is none */
+    uint64_t id;                         /* 0: it has none */
     int64_t time_ns;                     /* since 1970 */
     str text, model, format;             /* model and format are empty in old schemas */
     bool no_text;                        /* hidden, or the export was made without texts */
     bool too_large;                      /* text is empty */
+    const char *unfit;                   /* why it cannot be taken: a field that is wrong; NULL: it can */
 };
 struct dump_opts {
     /* Anything but ERR_OK ends the parsing, and dump_feed gives it back. */
@@ -37,7 +37,7 @@ struct dump;
 struct dump *dump_new(const struct dump_opts *opts);
 void dump_free(struct dump **dp);
 /* last: the input ends with these bytes. ERR_BAD: no XML, or no export of MediaWiki; ERR_LIMIT; the note has the
- * line. After an error only dump_free. */
+ * line. A wrong field of a revision ends nothing: the revision comes with unfit. After an error only dump_free. */
 MUST_CHECK err dump_feed(struct dump *d, str bytes, bool last, struct err_note *note);
 
 #endif

@@ -84,11 +84,13 @@ struct listing {
     size_t flights_count;
 };
 
-static bool ask(struct listing *l, const char *server)
+/* CLI_OK, or it was said why. */
+static enum cli_exit ask(struct listing *l, const char *server)
 {
     struct client c;
-    if (client_open_at(&c, l->call, server) != CLI_OK)
-        return false;
+    enum cli_exit code = client_open_at(&c, l->call, server);
+    if (code != CLI_OK)
+        return code;
     json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = STR("/v1/admin.flights") });
     if (doc != NULL && c.json) {
         INVARIANT(json_object_set_new(doc, "server", json_string(c.server)) == 0);
@@ -98,10 +100,10 @@ static bool ask(struct listing *l, const char *server)
         add_flights(l->flights, doc);
         l->flights_count += json_array_size(json_object_get(doc, "flights"));
     }
-    bool fine = doc != NULL;
+    code = doc != NULL ? CLI_OK : c.failed;
     json_decref(doc);
     client_close(&c);
-    return fine;
+    return code;
 }
 
 enum cli_exit verb_flight_ls(struct cli_call *call)
@@ -111,11 +113,13 @@ enum cli_exit verb_flight_ls(struct cli_call *call)
         l.servers = out_table_new(stdout, server_columns, COUNT_OF(server_columns));
         l.flights = out_table_new(stdout, flight_columns, COUNT_OF(flight_columns));
     }
-    bool fine = true;
-    for (unsigned i = 0; i < call->operands_count; i++)
-        fine = ask(&l, call->operands[i]) && fine;
+    enum cli_exit code = CLI_OK;
+    for (unsigned i = 0; i < call->operands_count; i++) {
+        enum cli_exit one = ask(&l, call->operands[i]);
+        code = one != CLI_OK ? one : code;
+    }
     if (call->operands_count == 0)
-        fine = ask(&l, NULL);
+        code = ask(&l, NULL);
     if (l.servers != NULL)
         out_table_end(&l.servers);
     if (l.flights != NULL && l.flights_count > 0) {
@@ -123,5 +127,5 @@ enum cli_exit verb_flight_ls(struct cli_call *call)
         out_table_end(&l.flights);
     }
     out_table_drop(&l.flights);
-    return fine ? CLI_OK : CLI_FAILED;
+    return code;
 }

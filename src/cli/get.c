@@ -2,11 +2,9 @@
 #include "cli/client.h"
 #include "cli/out.h"
 #include "cli/verbs.h"
+#include "cli/whole.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <unistr.h>
 
 static void query_of(const struct client *c, const struct cli_call *call, struct buf *path)
@@ -48,31 +46,28 @@ static bool ask_into(struct client *c, str path, FILE *to)
     return ok;
 }
 
-/* A file appears whole or not at all. */
+/* For eyes: what would move the cursor or change colours is shown, not done. */
+static bool get_to_terminal(struct client *c, str path)
+{
+    struct client_answer a;
+    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .follow = true }, &a);
+    if (ok)
+        out_shown(stdout, buf_str(&a.body));
+    client_answer_fini(&a);
+    return ok;
+}
+
 static bool get_to_file(struct client *c, str path, const char *file)
 {
-    struct buf part;
-    buf_init(&part, 8192);
-    buf_printf(&part, "%s.part", file);
-    buf_put_c(&part, '\0');
-    FILE *to = buf_status(&part) == ERR_OK ? fopen(part.p, "wbx") : NULL;
-    bool ok = to != NULL;
-    if (!ok)
-        cli_error("cannot create %s.part: %s", file, strerror(errno));
-    else
-        ok = ask_into(c, path, to);
-    if (to != NULL && fclose(to) != 0 && ok) {
-        cli_error("cannot write %s: %s", file, strerror(errno));
-        ok = false;
-    }
-    if (ok && rename(part.p, file) != 0) {
-        cli_error("cannot name the file %s: %s", file, strerror(errno));
-        ok = false;
-    }
-    if (!ok && to != NULL)
-        (void)unlink(part.p); /* it was ours; nothing more to do when it stays */
-    buf_fini(&part);
-    return ok;
+    struct whole w;
+    struct err_note note;
+    err e = whole_begin(&w, file, &note);
+    bool ok = e == ERR_OK && ask_into(c, path, w.to);
+    if (e == ERR_OK)
+        e = whole_end(&w, ok, &note);
+    if (e != ERR_OK)
+        c->failed = cli_fail(c->call, CLI_FAILED, "get: %s", note.text);
+    return ok && e == ERR_OK;
 }
 
 static bool get_json(struct client *c, const struct cli_call *call, str path)
@@ -88,11 +83,11 @@ static bool get_json(struct client *c, const struct cli_call *call, str path)
 enum cli_exit verb_get(struct cli_call *call)
 {
     const char *file = cli_value(call, "output");
-    if (file != NULL && cli_flag(call, "json")) {
-        cli_error("get: --output and --json exclude each other");
-        return CLI_USAGE;
-    }
+    if (file != NULL && cli_flag(call, "json"))
+        return cli_fail(call, CLI_USAGE, "get: --output and --json exclude each other");
     struct client c;
+    if (!client_check_name(call, 1))
+        return CLI_USAGE;
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
@@ -102,11 +97,13 @@ enum cli_exit verb_get(struct cli_call *call)
     bool ok;
     if (c.json)
         ok = get_json(&c, call, buf_str(&path));
-    else if (file != NULL)
+    else if (file != NULL && strcmp(file, "-") != 0)
         ok = get_to_file(&c, buf_str(&path), file);
+    else if (file == NULL && out_is_terminal(stdout))
+        ok = get_to_terminal(&c, buf_str(&path));
     else
         ok = ask_into(&c, buf_str(&path), stdout);
     buf_fini(&path);
     client_close(&c);
-    return ok ? CLI_OK : CLI_FAILED;
+    return ok ? CLI_OK : c.failed;
 }

@@ -40,10 +40,23 @@ static void list_verbs(FILE *to, const char *group)
     fputs("\npalimpsest help VERB tells more.\n", to);
 }
 
+static const char *const exits[CLI_EXITS] = {
+    [CLI_OK] = "fine",
+    [CLI_FAILED] = "failed while running",
+    [CLI_USAGE] = "usage or configuration",
+    [CLI_DAMAGED] = "the store is damaged or of another version",
+    [CLI_NO_SERVER] = "no server answers, or one that is no Palimpsest",
+    [CLI_NOT_FOUND] = "not stored, or not any more",
+    [CLI_REFUSED] = "refused by the server, or would overwrite",
+};
+
 void help_overview(FILE *to)
 {
     fputs("Usage: palimpsest VERB [OPTION]... [OPERAND]...\n\n", to);
     list_verbs(to, "");
+    fputs("\nExit status (with --json errors are documents on standard error):\n", to);
+    for (size_t i = 0; i < COUNT_OF(exits); i++)
+        fprintf(to, "  %zu  %s\n", i, exits[i]);
 }
 
 bool help_is_group(const char *word)
@@ -160,8 +173,11 @@ void help_man_overview(FILE *to)
         man_name(to, v->name, true);
         fputs("\\fR(1))\n", to);
     }
-    fputs(".SH EXIT STATUS\n0 fine, 1 failed while running, 2 usage or configuration, 3 the store is damaged or\n"
-          "of another version.\n.SH ENVIRONMENT\n"
+    fputs(".SH EXIT STATUS\n", to);
+    for (size_t i = 0; i < COUNT_OF(exits); i++)
+        fprintf(to, ".TP\n%zu\n%s\n", i, exits[i]);
+    fputs(".PP\nWith \\-\\-json each failure is one document on standard error, with error, exit,\n"
+          "message and, where the server answered, status.\n.SH ENVIRONMENT\n"
           "\\fBPALIMPSEST_SERVER\\fR, \\fBPALIMPSEST_TOKEN\\fR: as the options of the client verbs.\n"
           "\\fBNO_COLOR\\fR: no colours, also on a terminal.\n", to);
 }

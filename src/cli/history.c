@@ -83,17 +83,17 @@ enum cli_exit verb_history(struct cli_call *call)
     bool any = doc != NULL;
     while (doc != NULL) {
         take_items(&c, table, json_object_get(doc, "items"));
-        if (out_damaged(doc))
+        if (out_damaged(call, doc))
             code = CLI_FAILED;
         const char *next = json_string_value(json_object_get(doc, "next"));
         json_t *page = next != NULL ? ask_page(&c, call, next) : NULL;
         if (next != NULL && page == NULL)
-            code = CLI_FAILED;
+            code = c.failed;
         json_decref(doc);
         doc = page;
     }
     if (!any)
-        code = CLI_FAILED;
+        code = c.failed;
     if (any)
         out_table_end(&table);
     else
@@ -117,6 +117,8 @@ static void print_value(const char *name, const json_t *value)
 enum cli_exit verb_explain(struct cli_call *call)
 {
     struct client c;
+    if (!client_check_name(call, 1))
+        return CLI_USAGE;
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
@@ -128,7 +130,7 @@ enum cli_exit verb_explain(struct cli_call *call)
     buf_fini(&path);
     client_close(&c);
     if (doc == NULL)
-        return CLI_FAILED;
+        return c.failed;
     if (c.json) {
         out_json(stdout, doc);
     } else {
@@ -137,7 +139,7 @@ enum cli_exit verb_explain(struct cli_call *call)
         json_object_foreach(doc, key, value)
             print_value(key, value);
     }
-    code = out_damaged(doc) ? CLI_FAILED : CLI_OK;
+    code = out_damaged(call, doc) ? CLI_FAILED : CLI_OK;
     json_decref(doc);
     return code;
 }

@@ -13,15 +13,14 @@ static void on_refused(void *ctx, str title, uint64_t rev, const char *why)
 /* "palimpsest: left out: TITLE revision REV: why", on a line of its own. */
 static void tell(const struct import *im, const char *what, str title, uint64_t rev, const char *why)
 {
+    char revision[40] = "";
     if (im->quiet)
         return;
-    fprintf(stderr, "%spalimpsest: %s", im->progress.shown ? "\r\033[K" : "", what);
-    out_text(stderr, title);
     if (rev > 0)
-        fprintf(stderr, " revision %llu", (unsigned long long)rev);
-    fputs(": ", stderr);
-    out_text(stderr, str_of(why));
-    fputc('\n', stderr);
+        (void)snprintf(revision, sizeof revision, " revision %llu", (unsigned long long)rev); /* fits */
+    if (im->progress.shown)
+        fputs("\r\033[K", stderr);
+    cli_warn(im->call, "%s%.*s%s: %s", what, STR_ARG(title), revision, why);
 }
 
 void import_skipped(struct import *im, str title, uint64_t rev, const char *why)
@@ -47,8 +46,8 @@ enum cli_exit import_open(struct import *im, const struct cli_call *call, str wh
     const char *parallel = cli_value(call, "parallel");
     uint64_t n = UPLOAD_PARALLEL;
     if (parallel != NULL && (!str_to_u64(str_of(parallel), &n) || n < 1 || n > UPLOAD_PARALLEL_MAX)) {
-        cli_error("--parallel wants a number from 1 to %d, not \"%s\"", UPLOAD_PARALLEL_MAX, parallel);
-        return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "--parallel wants a number from 1 to %d, not \"%s\"", UPLOAD_PARALLEL_MAX,
+                        parallel);
     }
     im->parallel = (unsigned)n;
     enum cli_exit code = client_open(&im->client, call);
@@ -93,8 +92,8 @@ err import_finish(struct import *im, err e, struct err_note *note)
         resume_save(&im->resume, im->uploads, clock_mono(im->clock), true);
     uint64_t differ = uploads_counts(im->uploads).differ;
     if (differ > 0)
-        cli_error("stored with other bytes than these, left out and as they were: %llu renders. To replace one: "
-                  "palimpsest rm TITLE REV, then palimpsest put TITLE REV FILE", (unsigned long long)differ);
+        cli_warn(im->call, "stored with other bytes than these, left out and as they were: %llu renders. To replace "
+                 "one: palimpsest rm TITLE REV, then palimpsest put TITLE REV FILE", (unsigned long long)differ);
     return e;
 }
 

@@ -191,9 +191,11 @@ static void match_resume(struct import_git *g)
         return;
     if (r->rev <= g->history.count && strcmp(g->history.commits[r->rev - 1].oid, r->mark) == 0)
         return;
-    cli_error("import git: commits before the last import's are others now (rewritten, or of a branch merged since). "
-              "Revisions are numbered by their place, so all of it is sent again; what was imported under other "
-              "numbers stays until it is culled or removed (palimpsest rm), and the greatest number stays the latest");
+    cli_warn(g->im.call,
+             "import git: commits before the last import's are others now (rewritten, or of a branch merged "
+             "since). Revisions are numbered by their place, so all of it is sent again; what was imported "
+             "under other numbers stays until it is culled or removed (palimpsest rm), and the greatest number "
+             "stays the latest");
     resume_forget(r);
 }
 
@@ -209,8 +211,10 @@ static err run_import(struct import_git *g, struct err_note *note)
     if (e != ERR_OK)
         return e;
     if (g->shallow)
-        cli_error("import git: this is a shallow clone: the history before its cut is missing, and revisions are "
-                  "numbered from there, so a whole one does not go on from this; git fetch --unshallow makes it whole");
+        cli_warn(g->im.call,
+                 "import git: this is a shallow clone: the history before its cut is missing, and revisions are "
+                 "numbered from there, so a whole one does not go on from this; git fetch --unshallow makes it "
+                 "whole");
     match_resume(g);
     import_begin(&g->im, "importing", "commits");
     e = git_changes_begin(g->repository, &g->history, &g->changes, note);
@@ -302,7 +306,7 @@ enum cli_exit verb_import_git(struct cli_call *call)
     if (e == ERR_OK)
         print_result(&g);
     else
-        cli_error("import git: %s", note.text);
+        code = cli_fail(call, cli_exit_of(e), "import git: %s", note.text);
     fini(&g);
-    return e == ERR_OK ? CLI_OK : CLI_FAILED;
+    return code;
 }

@@ -18,7 +18,7 @@ struct import_xml {
     struct unpack *unpack;
     struct dump *dump;
     struct buf html;
-    uint64_t item, pages, no_text, too_large;
+    uint64_t item, pages, no_text, too_large, unfit;
     char page[DUMP_TITLE_BYTES_MAX + 1];
     uint64_t doubt;            /* the first revision that no sum has covered yet; 0: all are */
     char doubt_page[DUMP_TITLE_BYTES_MAX + 1];
@@ -59,6 +59,11 @@ static err check_resumed(const struct import_xml *x, const struct dump_revision 
 
 static void render_revision(struct import_xml *x, const struct dump_revision *r, struct upload_item *item)
 {
+    if (r->unfit != NULL) {
+        import_skipped(&x->im, r->title.n > 0 ? r->title : STR("a page without a title"), r->id, r->unfit);
+        x->unfit++;
+        return;
+    }
     if (r->no_text) {
         x->no_text++;
         return;
@@ -87,7 +92,9 @@ static err take_revision(void *ctx, const struct dump_revision *r, struct err_no
         return check_resumed(x, r, note);
     char mark[24];
     snprintf(mark, sizeof mark, "%llu", (unsigned long long)x->item);
-    struct upload_item item = { .title = r->title, .rev = r->id, .tid = revision_tid(r), .mark = str_of(mark) };
+    struct upload_item item = { .title = r->title, .rev = r->id, .mark = str_of(mark) };
+    if (r->unfit == NULL)
+        item.tid = revision_tid(r);
     render_revision(x, r, &item);
     if (x->im.unchecked && x->doubt == 0) {
         x->doubt = r->id;
@@ -128,9 +135,9 @@ static err run_import(struct import_xml *x, struct err_note *note)
     if (e == ERR_OK && x->item < x->im.resume.done)
         e = other_file(x, note); /* it ends before the last one's end */
     if (e != ERR_OK && x->doubt > 0)
-        cli_error("import mediawiki-xml: no checksum covers what was stored from revision %llu of \"%s\" on: it may "
-                  "be damaged. Import the whole file: it tells which revisions differ",
-                  (unsigned long long)x->doubt, x->doubt_page);
+        cli_warn(x->im.call, "import mediawiki-xml: no checksum covers what was stored from revision %llu of \"%s\" "
+                 "on: it may be damaged. Import the whole file: it tells which revisions differ",
+                 (unsigned long long)x->doubt, x->doubt_page);
     return import_finish(&x->im, e, note);
 }
 
@@ -139,10 +146,12 @@ static void print_result(const struct import_xml *x)
     struct upload_counts n = uploads_counts(x->im.uploads);
     uint64_t before = x->im.resume.done;
     if (x->im.client.json) {
-        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pages", (json_int_t)x->pages, "revisions",
+        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "pages", (json_int_t)x->pages,
+                                "revisions",
                                 (json_int_t)x->item, "stored", (json_int_t)n.stored, "already", (json_int_t)n.already,
                                 "imported_before", (json_int_t)before, "refused", (json_int_t)n.refused, "no_text",
-                                (json_int_t)x->no_text, "too_large", (json_int_t)x->too_large);
+                                (json_int_t)x->no_text, "too_large", (json_int_t)x->too_large, "unfit",
+                                (json_int_t)x->unfit);
         out_json(stdout, doc);
         json_decref(doc);
         return;
@@ -157,19 +166,21 @@ static void print_result(const struct import_xml *x)
         printf(", %llu without text left out", (unsigned long long)x->no_text);
     if (x->too_large > 0)
         printf(", %llu too large left out", (unsigned long long)x->too_large);
+    if (x->unfit > 0)
+        printf(", %llu with wrong fields left out", (unsigned long long)x->unfit);
     fputc('\n', stdout);
 }
 
-static bool open_file(struct import_xml *x)
+static err open_file(struct import_xml *x, struct err_note *note)
 {
     x->file = strcmp(x->path, "-") == 0 ? stdin : fopen(x->path, "rb");
     struct stat st;
     if (x->file == NULL || fstat(fileno(x->file), &st) != 0) {
-        cli_error("import mediawiki-xml: cannot read %s: %s", x->path, strerror(errno));
-        return false;
+        err_note_set(note, "cannot read: %s", strerror(errno));
+        return ERR_IO;
     }
     x->file_bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-    return true;
+    return ERR_OK;
 }
 
 static void fini(struct import_xml *x)
@@ -197,11 +208,13 @@ enum cli_exit verb_import_xml(struct cli_call *call)
         return code;
     buf_init(&x.html, IMPORT_HTML_BYTES_MAX);
     struct err_note note;
-    err e = open_file(&x) ? run_import(&x, &note) : ERR_IO;
+    err e = open_file(&x, &note);
+    if (e == ERR_OK)
+        e = run_import(&x, &note);
     if (e == ERR_OK)
         print_result(&x);
-    else if (x.file != NULL)
-        cli_error("import mediawiki-xml: %s: %s", x.path, note.text);
+    else
+        code = cli_fail(call, cli_exit_of(e), "import mediawiki-xml: %s: %s", x.path, note.text);
     fini(&x);
-    return e == ERR_OK ? CLI_OK : CLI_FAILED;
+    return code;
 }

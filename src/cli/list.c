@@ -9,11 +9,11 @@
 enum { PATH_BYTES_MAX = 64 << 10 };
 
 /* name=value as query text. False: it was said. */
-static bool add_param(struct buf *path, const char *given, bool first)
+static bool add_param(const struct cli_call *call, struct buf *path, const char *given, bool first)
 {
     str value = str_of(given);
     if (str_find(value, '=') == value.n) {
-        cli_error("list get: --param wants NAME=VALUE, not \"%s\"", given);
+        (void)cli_fail(call, CLI_USAGE, "list get: --param wants NAME=VALUE, not \"%s\"", given);
         return false;
     }
     str name = str_split(&value, '=');
@@ -46,7 +46,7 @@ static bool make_path(const struct client *c, const struct cli_call *call, struc
     for (unsigned i = 0; i < call->given_count; i++) {
         if (strcmp(call->given[i].option->name, "param") != 0)
             continue;
-        if (!add_param(path, call->given[i].value, first))
+        if (!add_param(call, path, call->given[i].value, first))
             return false;
         first = false;
     }
@@ -149,7 +149,7 @@ static bool get(struct client *c, const struct cli_call *call, str path)
     str text = buf_str(&a.body);
     json_t *body = fine ? json_loadb(text.p != NULL ? text.p : "", text.n, 0, NULL) : NULL;
     if (fine && body == NULL)
-        cli_error("the server's answer is not JSON");
+        c->failed = cli_fail(call, CLI_NO_SERVER, "the answer of %s is not JSON", c->server);
     if (body != NULL) {
         json_t *doc = document(call, &a, body);
         if (c->json)
@@ -174,8 +174,10 @@ enum cli_exit verb_list_get(struct cli_call *call)
     buf_init(&path, PATH_BYTES_MAX);
     if (!make_path(&c, call, &path))
         code = CLI_USAGE;
-    else if (buf_status(&path) != ERR_OK || !get(&c, call, buf_str(&path)))
-        code = CLI_FAILED;
+    else if (buf_status(&path) != ERR_OK)
+        code = cli_fail(call, CLI_REFUSED, "list get: its name and parameters are too long for a request");
+    else if (!get(&c, call, buf_str(&path)))
+        code = c.failed;
     buf_fini(&path);
     client_close(&c);
     return code;

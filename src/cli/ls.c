@@ -77,10 +77,10 @@ enum cli_exit verb_ls(struct cli_call *call)
         doc = page;
         asked = doc != NULL;
         if (!asked)
-            code = CLI_FAILED;
+            code = c.failed;
         const json_t *items = json_object_get(doc, "items");
         print_items(&c, items, prefix);
-        if (out_damaged(doc))
+        if (out_damaged(call, doc))
             code = CLI_FAILED; /* at the end: what is whole is listed */
         more = json_object_get(doc, "next") != NULL && !past(items, prefix);
     }

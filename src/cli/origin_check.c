@@ -290,8 +290,7 @@ static enum cli_exit load(struct options *o, const struct cli_call *call)
     struct err_note note;
     if (options_load(o, count, args, environ, NULL, NULL, &note) == ERR_OK)
         return CLI_OK;
-    cli_error("%s", note.text);
-    return CLI_USAGE;
+    return cli_fail(call, CLI_USAGE, "%s", note.text);
 }
 
 static enum cli_exit check_all(const struct config *config, const struct cli_call *call)
@@ -314,10 +313,8 @@ static enum cli_exit check_all(const struct config *config, const struct cli_cal
     if (checked > 0)
         return fine ? CLI_OK : CLI_FAILED;
     if (only != NULL)
-        cli_error("origin check: %s has no origin", only);
-    else
-        cli_error("origin check: no domain has an origin; domains.NAME.origin.url names one");
-    return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "origin check: %s has no origin", only);
+    return cli_fail(call, CLI_USAGE, "origin check: no domain has an origin; domains.NAME.origin.url names one");
 }
 
 enum cli_exit verb_origin_check(struct cli_call *call)

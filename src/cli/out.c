@@ -8,16 +8,6 @@
 #include <unistr.h>
 #include <uniwidth.h>
 
-void cli_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("palimpsest: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-}
-
 bool out_is_terminal(FILE *to)
 {
     return isatty(fileno(to)) == 1;
@@ -53,6 +43,19 @@ void out_text(FILE *to, str s)
             fputc('?', to);
         else
             fwrite(s.p, 1, n, to);
+        s = str_skip(s, n == 0 ? 1 : n);
+    }
+}
+
+void out_shown(FILE *to, str s)
+{
+    while (s.n > 0) {
+        int width;
+        size_t n = printable(s, &width);
+        if (n == 0 && s.p[0] != '\n' && s.p[0] != '\t')
+            fprintf(to, "\\x%02x", (unsigned char)s.p[0]);
+        else
+            fwrite(s.p, 1, n == 0 ? 1 : n, to);
         s = str_skip(s, n == 0 ? 1 : n);
     }
 }
@@ -183,20 +186,17 @@ void out_pair(FILE *to, const char *name, str value)
     fputc('\n', to);
 }
 
-bool out_damaged(const json_t *listing)
+bool out_damaged(const struct cli_call *call, const json_t *listing)
 {
     const json_t *rows = json_object_get(listing, "damaged");
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i), *title = json_object_get(row, "title");
-        const json_t *rev = json_object_get(row, "rev");
-        fputs("palimpsest: damaged on the server, left out: ", stderr);
-        if (json_is_string(title))
-            out_text(stderr, (str){ .p = json_string_value(title), .n = json_string_length(title) });
-        else
-            fputs("a row whose name cannot be read", stderr);
+        const json_t *row = json_array_get(rows, i), *rev = json_object_get(row, "rev");
+        const char *title = json_string_value(json_object_get(row, "title"));
+        char revision[OUT_SIZE_BYTES + 16] = "";
         if (json_is_integer(rev))
-            fprintf(stderr, " revision %lld", (long long)json_integer_value(rev));
-        fputc('\n', stderr);
+            (void)snprintf(revision, sizeof revision, " revision %lld", (long long)json_integer_value(rev)); /* fits */
+        cli_warn(call, "damaged on the server, left out: %s%s",
+                 title != NULL ? title : "a row whose name cannot be read", revision);
     }
     return json_array_size(rows) > 0;
 }

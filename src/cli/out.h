@@ -18,6 +18,8 @@ bool out_colours(FILE *to);
 bool out_is_terminal(FILE *to);
 /* s with control bytes (C0, DEL, C1) as '?'; bytes that are no UTF-8 too. */
 void out_text(FILE *to, str s);
+/* A whole document for a terminal: line ends and tabs as they are, all else that out_text takes away as \xHH. */
+void out_shown(FILE *to, str s);
 
 /* A table keeps its rows until it is printed, at most OUT_ROWS_MAX of them, then prints what it has and
  * goes on. Owner: caller. */
@@ -38,7 +40,8 @@ void out_pair(FILE *to, const char *name, str value);
 void out_json(FILE *to, const json_t *value);
 
 /* Tells on stderr what a listing of the server left out because it is damaged there. True: something. */
-bool out_damaged(const json_t *listing);
+struct cli_call;
+bool out_damaged(const struct cli_call *call, const json_t *listing);
 
 /* "3.4 MB": powers of 1000, one digit. */
 enum { OUT_SIZE_BYTES = 24 };

@@ -111,6 +111,11 @@ static err list_wiki(struct prewarm *p, struct err_note *note)
 
 /* ---- the verb ---- */
 
+static err err_of(enum cli_exit code)
+{
+    return code == CLI_NO_SERVER ? ERR_UNAVAILABLE : code == CLI_REFUSED ? ERR_DENIED : ERR_NOT_FOUND;
+}
+
 /* A domain that is not served would be told for each title. */
 static err ask_domain(struct prewarm *p, struct err_note *note)
 {
@@ -120,10 +125,8 @@ static err ask_domain(struct prewarm *p, struct err_note *note)
     buf_put(&path, STR("/title/?limit=1"));
     struct client_answer a;
     err e = client_send(&p->im.client, &(struct client_request){ .method = "GET", .path = buf_str(&path) }, &a, note);
-    if (e == ERR_OK && a.status != 200) {
-        client_explain_failure(&a, note);
-        e = ERR_NOT_FOUND;
-    }
+    if (e == ERR_OK && a.status != 200)
+        e = err_of(client_explain(&p->im.client, &a, note));
     client_answer_fini(&a);
     buf_fini(&path);
     return e;
@@ -172,18 +175,15 @@ static enum cli_exit read_call(struct prewarm *p, const struct cli_call *call, s
     p->wiki = cli_value(call, "wiki");
     p->list = call->operands_count > 0 ? call->operands[0] : NULL;
     if ((p->wiki == NULL) == (p->list == NULL)) {
-        cli_error("prewarm wants a FILE of titles or --wiki URL, one of the two");
-        return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "prewarm wants a FILE of titles or --wiki URL, one of the two");
     }
     if (namespace_only != NULL && (p->wiki == NULL || !str_to_i64(str_of(namespace_only), &p->namespace_only) ||
                                    p->namespace_only < 0)) {
-        cli_error("prewarm: --namespace wants a number from 0 on, and goes with --wiki");
-        return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "prewarm: --namespace wants a number from 0 on, and goes with --wiki");
     }
     if (p->wiki != NULL && !str_starts(str_of(p->wiki), STR("http://")) &&
         !str_starts(str_of(p->wiki), STR("https://"))) {
-        cli_error("--wiki wants the URL of an api.php, not \"%s\"", p->wiki);
-        return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "--wiki wants the URL of an api.php, not \"%s\"", p->wiki);
     }
     if (p->wiki != NULL) {
         buf_printf(what, "prewarm wiki\n%s\n%lld", p->wiki, (long long)p->namespace_only);
@@ -194,18 +194,18 @@ static enum cli_exit read_call(struct prewarm *p, const struct cli_call *call, s
     return CLI_OK;
 }
 
-static bool open_list(struct prewarm *p)
+static err open_list(struct prewarm *p, struct err_note *note)
 {
     if (p->wiki != NULL)
-        return true;
+        return ERR_OK;
     p->file = strcmp(p->list, "-") == 0 ? stdin : fopen(p->list, "rb");
     if (p->file == NULL) {
-        cli_error("prewarm: cannot read %s: %s", p->list, strerror(errno));
-        return false;
+        err_note_set(note, "cannot read %s: %s", p->list, strerror(errno));
+        return ERR_IO;
     }
     if (p->file != stdin)
         p->total = count_lines(p->file);
-    return true;
+    return ERR_OK;
 }
 
 enum cli_exit verb_prewarm(struct cli_call *call)
@@ -221,16 +221,15 @@ enum cli_exit verb_prewarm(struct cli_call *call)
         return code;
     p.im.fresh = cli_flag(call, "fresh");
     struct err_note note = { .text = "" };
-    err e = ERR_IO;
-    if (open_list(&p)) {
+    err e = open_list(&p, &note);
+    if (e == ERR_OK)
         e = run_prewarm(&p, &note);
-        if (e == ERR_OK)
-            print_result(&p);
-        else
-            cli_error("prewarm: %s", note.text);
-    }
+    if (e == ERR_OK)
+        print_result(&p);
+    else
+        code = cli_fail(call, cli_exit_of(e), "prewarm: %s", note.text);
     if (p.file != NULL && p.file != stdin)
         fclose(p.file);
     import_close(&p.im);
-    return e == ERR_OK ? CLI_OK : CLI_FAILED;
+    return code;
 }

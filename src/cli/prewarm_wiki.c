@@ -10,6 +10,7 @@ struct walk {
     unsigned namespaces_count;
     char from[PREWARM_TITLE_BYTES_MAX + 1]; /* allpages starts here; "": at the first */
     char seen[PREWARM_TITLE_BYTES_MAX + 1]; /* an earlier start; a list that comes back to it has no end (Brent 1980) */
+    err failed;                             /* why the last answer was none */
     uint64_t lots, lots_seen;               /* of this namespace; when seen was set */
 };
 
@@ -42,6 +43,7 @@ static json_t *ask(struct walk *w, str query, struct err_note *note)
     struct client_answer a;
     json_t *doc = NULL;
     err e = client_send(&w->client, &(struct client_request){ .method = "GET", .path = buf_str(&path) }, &a, note);
+    w->failed = e == ERR_OK ? ERR_IO : e;
     if (e == ERR_OK && a.status != 200) {
         err_note_set(note, "%s: answered %ld", w->wiki->api, a.status);
     } else if (e == ERR_OK) {
@@ -68,7 +70,7 @@ static err read_namespaces(struct walk *w, struct err_note *note)
 {
     json_t *doc = ask(w, STR("&meta=siteinfo&siprop=namespaces%7Cstatistics"), note);
     if (doc == NULL)
-        return ERR_UNAVAILABLE;
+        return w->failed;
     const json_t *query = json_object_get(doc, "query");
     const char *key;
     json_t *namespace;
@@ -145,7 +147,7 @@ static err list_lot(struct walk *w, const char *mark, bool *goes_on, struct err_
     json_t *doc = ask(w, buf_str(&query), note);
     buf_fini(&query);
     if (doc == NULL)
-        return ERR_UNAVAILABLE;
+        return w->failed;
     err e = ERR_OK;
     size_t i;
     json_t *page;

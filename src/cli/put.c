@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <unistr.h>
 
 enum { PUT_CONTENTS_MAX = 16, PUT_FILE_BYTES_MAX = 64 << 20 };
@@ -29,18 +30,41 @@ static const char *type_of(str content, const char *file)
     return str_eq(content, STR("html")) ? "text/html; charset=utf-8" : "application/octet-stream";
 }
 
+static bool is_token(str s)
+{
+    static const char others[] = "!#$%&'*+-.^_`|~";
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char c = (unsigned char)s.p[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && (c == '\0' || strchr(others, c) == NULL))
+            return false;
+    }
+    return s.n > 0;
+}
+
+/* TYPE/SUBTYPE, and behind a semicolon what is text (RFC 9110, 8.3.1). */
+static bool is_media_type(str s)
+{
+    str rest = s, essence = str_trim(str_split(&rest, ';'));
+    str type = str_split(&essence, '/');
+    for (size_t i = 0; i < s.n; i++)
+        if ((unsigned char)s.p[i] < ' ' || s.p[i] == 0x7f)
+            return false;
+    return is_token(type) && is_token(essence);
+}
+
 /* "data-parsoid=file.json" names its content; a plain name is the content of --content. */
 static bool add_part(const struct cli_call *call, const char *word, struct put_call *p)
 {
     if (p->count == PUT_CONTENTS_MAX) {
-        cli_error("put: more than %d contents", PUT_CONTENTS_MAX);
+        (void)cli_fail(call, CLI_USAGE, "put: more than %d contents", PUT_CONTENTS_MAX);
         return false;
     }
     str all = str_of(word);
     size_t equals = str_find(all, '=');
     bool named = equals > 0 && equals < all.n && str_find(all, '/') > equals;
     if (named && !utf8_valid(str_take(all, equals))) {
-        cli_error("put: the name of a content is not UTF-8");
+        (void)cli_fail(call, CLI_USAGE, "put: the name of a content is not UTF-8");
         return false;
     }
     const char *content = cli_value(call, "content");
@@ -62,12 +86,12 @@ static bool read_file(FILE *from, struct buf *out)
     return !ferror(from);
 }
 
-static bool read_part(struct put_part *part)
+static bool read_part(const struct cli_call *call, struct put_part *part)
 {
     bool is_stdin = strcmp(part->file, "-") == 0;
     FILE *from = is_stdin ? stdin : fopen(part->file, "rb");
     if (from == NULL || !read_file(from, &part->bytes)) {
-        cli_error("cannot read %s: %s", part->file, strerror(errno));
+        (void)cli_fail(call, CLI_FAILED, "put: cannot read %s: %s", part->file, strerror(errno));
         if (from != NULL && !is_stdin)
             fclose(from);
         return false;
@@ -75,7 +99,7 @@ static bool read_part(struct put_part *part)
     if (!is_stdin)
         fclose(from);
     if (part->bytes.failed)
-        cli_error("%s has more than %d bytes", part->file, PUT_FILE_BYTES_MAX);
+        (void)cli_fail(call, CLI_FAILED, "put: %s has more than %d bytes", part->file, PUT_FILE_BYTES_MAX);
     return !part->bytes.failed;
 }
 
@@ -139,24 +163,65 @@ static void print_stored(const struct client *c, const json_t *doc)
            json_is_true(json_object_get(doc, "latest")) ? ", the latest" : "");
 }
 
+/* Both files of a content that is given twice, and how to tell them apart. */
+static void refuse_twice(const struct cli_call *call, const struct put_part *a, const struct put_part *b)
+{
+    struct tid tid;
+    const char *word = call->operands[2];
+    bool meant_as_tid = a->file == word &&
+                        strcmp(word, "-") != 0 && !tid_parse(str_of(word), &tid) && access(word, F_OK) != 0;
+    if (meant_as_tid)
+        (void)cli_fail(call, CLI_USAGE, "put: \"%s\" is neither a TID nor a file", word);
+    else
+        (void)cli_fail(call, CLI_USAGE, "put: content %.*s is given twice, as %s and as %s: name them CONTENT=FILE",
+                       STR_ARG(a->content), a->file, b->file);
+}
+
+/* Standard input can be read once alone, and of one content there is one. */
+static bool check_twice(const struct cli_call *call, const struct put_call *p)
+{
+    for (unsigned i = 0; i < p->count; i++)
+        for (unsigned k = 0; k < i; k++) {
+            const struct put_part *a = &p->parts[k], *b = &p->parts[i];
+            if (str_eq(a->content, b->content)) {
+                refuse_twice(call, a, b);
+                return false;
+            }
+            if (strcmp(a->file, "-") == 0 && strcmp(b->file, "-") == 0) {
+                (void)cli_fail(call, CLI_USAGE, "put: - is standard input, which can be read once, not for %.*s and "
+                               "for %.*s", STR_ARG(a->content), STR_ARG(b->content));
+                return false;
+            }
+        }
+    return true;
+}
+
+static bool check_type(const struct cli_call *call)
+{
+    const char *type = cli_value(call, "type");
+    if (type == NULL || is_media_type(str_of(type)))
+        return true;
+    (void)cli_fail(call, CLI_USAGE, "put: --type wants a media type such as text/html; charset=utf-8, not \"%s\"",
+                   type);
+    return false;
+}
+
 static bool read_call(const struct cli_call *call, struct put_call *p)
 {
-    p->name[0] = call->operands[1];
-    unsigned at = 2;
     struct tid tid;
+    unsigned at = 2;
+    uint64_t rev;
+    p->name[0] = call->operands[1];
+    if (!str_to_u64(str_of(p->name[0]), &rev) || rev == 0 || rev > INT64_MAX) {
+        (void)cli_fail(call, CLI_USAGE, "put: REV is a whole number from 1 on, not \"%s\"", p->name[0]);
+        return false;
+    }
     if (call->operands_count > 3 && tid_parse(str_of(call->operands[2]), &tid))
         p->name[1] = call->operands[at++];
     for (; at < call->operands_count; at++)
         if (!add_part(call, call->operands[at], p))
             return false;
-    for (unsigned i = 0; i < p->count; i++)
-        for (unsigned k = 0; k < i; k++)
-            if (str_eq(p->parts[i].content, p->parts[k].content)) {
-                cli_error("put: content %.*s is given twice; name them as CONTENT=FILE",
-                          STR_ARG(p->parts[i].content));
-                return false;
-            }
-    return true;
+    return check_twice(call, p) && check_type(call);
 }
 
 enum cli_exit verb_put(struct cli_call *call)
@@ -170,7 +235,7 @@ enum cli_exit verb_put(struct cli_call *call)
         return code;
     bool ok = true;
     for (unsigned i = 0; ok && i < p.count; i++)
-        ok = read_part(&p.parts[i]);
+        ok = read_part(call, &p.parts[i]);
     json_t *doc = NULL;
     if (ok)
         doc = p.count == 1 ? send_one(&c, call, &p) : send_bundle(&c, call, &p);
@@ -180,5 +245,5 @@ enum cli_exit verb_put(struct cli_call *call)
     for (unsigned i = 0; i < p.count; i++)
         buf_fini(&p.parts[i].bytes);
     client_close(&c);
-    return doc != NULL ? CLI_OK : CLI_FAILED;
+    return doc != NULL ? CLI_OK : ok ? c.failed : CLI_FAILED;
 }

@@ -14,10 +14,11 @@
 #include <unistr.h>
 
 enum { READ_BYTES = 64 << 10, PATH_BYTES = 64, AGE_ARENA_BYTES = 4096 };
+enum { STATUS_TRY_AGAIN = 453, STATUS_IN_VAIN = 454 }; /* Querator's own: it was not done, later it may be */
 
 /* ---- calls ---- */
 
-static json_t *read_reply(const struct client_answer *a, struct queue_reply *reply)
+static json_t *read_reply(const struct client *c, const struct client_answer *a, struct queue_reply *reply)
 {
     str body = buf_str(&a->body);
     json_t *doc = json_loadb(body.p != NULL ? body.p : "", body.n, JSON_ALLOW_NUL, NULL);
@@ -25,12 +26,13 @@ static json_t *read_reply(const struct client_answer *a, struct queue_reply *rep
     reply->status = a->status;
     if (a->status == 200 && doc != NULL)
         return doc;
-    if (a->status == 200)
-        err_note_set(&reply->note, "the server's answer is not JSON");
-    else if (message != NULL)
+    reply->exit = client_explain(c, a, &reply->note);
+    if (message != NULL)
         err_note_set(&reply->note, "%s", message);
-    else
-        client_explain_failure(a, &reply->note);
+    if (a->status == 400 && str_find_str(str_of(reply->note.text), STR("does not exist")) < strlen(reply->note.text))
+        reply->exit = CLI_NOT_FOUND;
+    if (a->status == STATUS_TRY_AGAIN || a->status == STATUS_IN_VAIN)
+        reply->exit = CLI_FAILED;
     json_decref(doc);
     return NULL;
 }
@@ -51,10 +53,19 @@ json_t *queue_post(struct client *c, const char *name, json_t *body, const char 
         r.header = headers[0];
         r.header_more = headers[1];
     }
-    json_t *doc = client_send(c, &r, &a, &reply->note) == ERR_OK ? read_reply(&a, reply) : NULL;
+    err e = client_send(c, &r, &a, &reply->note);
+    reply->exit = cli_exit_of(e);
+    json_t *doc = e == ERR_OK ? read_reply(c, &a, reply) : NULL;
     client_answer_fini(&a);
     free(text);
     return doc;
+}
+
+enum cli_exit queue_fail(const struct cli_call *call, const char *before, const struct queue_reply *reply)
+{
+    struct err_note note;
+    err_note_set(&note, "%s%s", before, reply->note.text);
+    return cli_fail_status(call, reply->exit, reply->status, note.text);
 }
 
 json_t *queue_ask_with(struct client *c, const char *name, json_t *body, const char *const headers[2])
@@ -63,9 +74,7 @@ json_t *queue_ask_with(struct client *c, const char *name, json_t *body, const c
     json_t *doc = queue_post(c, name, body, headers, &reply);
     if (doc != NULL)
         return doc;
-    fputs("palimpsest: ", stderr);
-    out_text(stderr, str_of(reply.note.text));
-    fputc('\n', stderr);
+    c->failed = queue_fail(c->call, "", &reply);
     return NULL;
 }
 
@@ -109,8 +118,8 @@ bool queue_number(const struct cli_call *call, const char *option, int64_t min, 
     if (text == NULL)
         return true;
     if (!number_of(text, min, max, &n)) {
-        cli_error("%s: --%s wants a number from %lld to %lld, not \"%s\"", call->verb->name, option, (long long)min,
-                  (long long)max, text);
+        (void)cli_fail(call, CLI_USAGE, "%s: --%s wants a number from %lld to %lld, not \"%s\"", call->verb->name,
+                       option, (long long)min, (long long)max, text);
         return false;
     }
     *value = n;
@@ -121,8 +130,8 @@ bool queue_partition(const struct cli_call *call, unsigned operand, int64_t *val
 {
     if (number_of(call->operands[operand], 0, QUEUE_PARTITIONS_MAX - 1, value))
         return true;
-    cli_error("%s: a partition is a number from 0 to %d, not \"%s\"", call->verb->name, QUEUE_PARTITIONS_MAX - 1,
-              call->operands[operand]);
+    (void)cli_fail(call, CLI_USAGE, "%s: a partition is a number from 0 to %d, not \"%s\"", call->verb->name,
+                   QUEUE_PARTITIONS_MAX - 1, call->operands[operand]);
     return false;
 }
 
@@ -170,11 +179,11 @@ void queue_age_cell(int64_t ns, char out[QUEUE_CELL_BYTES])
         goduration_format(ns - ns % unit, out);
 }
 
-bool queue_bytes(const json_t *item, const char *member, struct arena *a, str *out)
+bool queue_bytes(const struct cli_call *call, const json_t *item, const char *member, struct arena *a, str *out)
 {
     if (base64_decode(a, str_of(queue_text(item, member)), out) == ERR_OK)
         return true;
-    cli_error("the server's answer holds an item that is no base64");
+    (void)cli_fail(call, CLI_FAILED, "the server's answer holds an item that is no base64");
     return false;
 }
 
@@ -194,10 +203,11 @@ json_t *queue_item_json(const json_t *item, const char *member, str bytes)
 
 /* ---- lines ---- */
 
-void queue_lines_init(struct queue_lines *l, int fd, const char *file, char end)
+void queue_lines_init(struct queue_lines *l, const struct cli_call *call, int fd, const char *file)
 {
     bool named = file != NULL && strcmp(file, "-") != 0;
-    *l = (struct queue_lines){ .fd = fd, .file = named ? file : "standard input", .end = end };
+    *l = (struct queue_lines){ .call = call, .fd = fd, .file = named ? file : "standard input",
+                               .end = cli_flag(call, "null") ? '\0' : '\n' };
     buf_init(&l->buf, QUEUE_ITEM_BYTES_MAX + READ_BYTES);
 }
 
@@ -223,7 +233,7 @@ static bool read_more(struct queue_lines *l)
     size_t before = l->buf.n;
     char *room = buf_extend(&l->buf, READ_BYTES);
     if (room == NULL) {
-        cli_error("a line of more than %d bytes in %s", QUEUE_ITEM_BYTES_MAX, l->file);
+        (void)cli_fail(l->call, CLI_FAILED, "a line of more than %d bytes in %s", QUEUE_ITEM_BYTES_MAX, l->file);
         return false;
     }
     ssize_t got;
@@ -233,7 +243,7 @@ static bool read_more(struct queue_lines *l)
     l->buf.n = before + (got > 0 ? (size_t)got : 0);
     l->done = got == 0;
     if (got < 0)
-        cli_error("cannot read %s: %s", l->file, strerror(errno));
+        (void)cli_fail(l->call, CLI_FAILED, "cannot read %s: %s", l->file, strerror(errno));
     return got >= 0;
 }
 
@@ -256,12 +266,22 @@ enum queue_line queue_lines_next(struct queue_lines *l, bool eager, str *line)
     }
 }
 
-int queue_open(const char *file)
+bool queue_stdin_once(const struct cli_call *call)
+{
+    unsigned times = 0;
+    for (unsigned i = 1; i < call->operands_count; i++)
+        times += strcmp(call->operands[i], "-") == 0;
+    if (times > 1)
+        (void)cli_fail(call, CLI_USAGE, "%s: - is standard input, which can be read once", call->verb->name);
+    return times <= 1;
+}
+
+int queue_open(const struct cli_call *call, const char *file)
 {
     if (file == NULL || strcmp(file, "-") == 0)
         return STDIN_FILENO;
     int fd = open(file, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        cli_error("cannot open %s: %s", file, strerror(errno));
+        (void)cli_fail(call, CLI_FAILED, "cannot open %s: %s", file, strerror(errno));
     return fd;
 }

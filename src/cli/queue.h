@@ -19,10 +19,12 @@ enum {
 };
 
 /* One call. body is taken over. The answer, or NULL with its status (0: none came) and why not in note. */
-struct queue_reply { long status; struct err_note note; };
+struct queue_reply { long status; enum cli_exit exit; struct err_note note; };
 MUST_CHECK json_t *queue_post(struct client *c, const char *name, json_t *body, const char *const headers[2],
                               struct queue_reply *reply);
-/* The same, and prints what went wrong. */
+/* Tells why, with what it was about before it ("queue lease: ") or "". Returns reply's code. */
+enum cli_exit queue_fail(const struct cli_call *call, const char *before, const struct queue_reply *reply);
+/* The same, and prints what went wrong; its code is in c->failed. */
 MUST_CHECK json_t *queue_ask_with(struct client *c, const char *name, json_t *body, const char *const headers[2]);
 MUST_CHECK json_t *queue_ask(struct client *c, const char *name, json_t *body);
 /* For calls whose answer says no more than that it was done. */
@@ -48,12 +50,14 @@ void queue_number_cell(int64_t n, char out[QUEUE_CELL_BYTES]);
 void queue_age_cell(int64_t ns, char out[QUEUE_CELL_BYTES]);
 /* An item's bytes, base64 in a member; in the arena. False: it was said. */
 struct arena;
-MUST_CHECK bool queue_bytes(const json_t *item, const char *member, struct arena *a, str *out);
+MUST_CHECK bool queue_bytes(const struct cli_call *call, const json_t *item, const char *member, struct arena *a,
+                            str *out);
 /* An item for --json: all but its bytes, then "body" when they are UTF-8, else "base64". */
 json_t *queue_item_json(const json_t *item, const char *member, str bytes);
 
 /* Lines, or pieces that end in NUL, of a descriptor. */
 struct queue_lines {
+    const struct cli_call *call;
     int fd;
     const char *file;         /* as it was given, for what is said */
     char end;
@@ -62,12 +66,14 @@ struct queue_lines {
     struct buf buf;
 };
 enum queue_line { LINE_ONE, LINE_NONE, LINE_NOT_YET, LINE_FAILED };
-/* file is borrowed; NULL and "-": standard input. */
-void queue_lines_init(struct queue_lines *l, int fd, const char *file, char end);
+/* call and file are borrowed; file NULL and "-": standard input. With --null of call pieces end in NUL. */
+void queue_lines_init(struct queue_lines *l, const struct cli_call *call, int fd, const char *file);
 void queue_lines_fini(struct queue_lines *l);
 /* *line is borrowed until the next call. eager: LINE_NOT_YET instead of waiting. FAILED: it was said. */
 enum queue_line queue_lines_next(struct queue_lines *l, bool eager, str *line);
+/* Is - among the operands behind the first once at most? False: it was said. */
+MUST_CHECK bool queue_stdin_once(const struct cli_call *call);
 /* Opens FILE, or standard input for "-" and NULL. -1: it was said. */
-int queue_open(const char *file);
+int queue_open(const struct cli_call *call, const char *file);
 
 #endif

@@ -44,7 +44,8 @@ static bool read_durability(const struct cli_call *call, char out[QUEUE_TEXT_BYT
     }
     if (text == NULL || out[0] != '\0')
         return true;
-    cli_error("%s: --durability wants sync, interval or none, not \"%s\"", call->verb->name, text);
+    (void)cli_fail(call, CLI_USAGE, "%s: --durability wants sync, interval or none, not \"%s\"", call->verb->name,
+                   text);
     return false;
 }
 
@@ -58,7 +59,7 @@ static enum cli_exit send_info(struct cli_call *call, struct client *c, const ch
     const char *headers[2] = { durability[0] != '\0' ? durability : NULL, NULL };
     json_t *doc = queue_ask_with(c, name, info, headers);
     json_decref(doc);
-    return doc != NULL ? CLI_OK : CLI_FAILED;
+    return doc != NULL ? CLI_OK : c->failed;
 }
 
 enum cli_exit verb_queue_create(struct cli_call *call)
@@ -84,7 +85,7 @@ enum cli_exit verb_queue_update(struct cli_call *call)
         return code;
     json_t *info = queue_ask(&c, "queues.info", queue_named(call->operands[0]));
     if (info == NULL) {
-        code = CLI_FAILED;
+        code = c.failed;
     } else {
         (void)json_object_del(info, "created_at"); /* the server's own; absent is fine */
         (void)json_object_del(info, "updated_at");
@@ -163,7 +164,7 @@ enum cli_exit verb_queue_ls(struct cli_call *call)
     do {
         json_t *page = ask_page(&c, call, next != NULL ? next : prefix[0] != '\0' ? prefix : NULL);
         if (page == NULL) {
-            code = CLI_FAILED;
+            code = c.failed;
             break;
         }
         print_page(&c, t, page, prefix, &next);
@@ -187,7 +188,7 @@ enum cli_exit verb_queue_info(struct cli_call *call)
     json_t *info = queue_ask(&c, "queues.info", queue_named(call->operands[0]));
     client_close(&c);
     if (info == NULL)
-        return CLI_FAILED;
+        return c.failed;
     const char *key;
     json_t *value;
     if (c.json) {
@@ -210,7 +211,7 @@ enum cli_exit verb_queue_rm(struct cli_call *call)
     const char *headers[2] = { cli_flag(call, "force") ? NULL : "Queue-Delete: unnamed", NULL };
     for (unsigned i = 0; i < call->operands_count && code == CLI_OK; i++) {
         json_t *doc = queue_ask_with(&c, "queues.delete", queue_named(call->operands[i]), headers);
-        code = doc != NULL ? CLI_OK : CLI_FAILED;
+        code = doc != NULL ? CLI_OK : c.failed;
         json_decref(doc);
     }
     client_close(&c);
@@ -231,7 +232,7 @@ static enum cli_exit change_partition(struct cli_call *call, const char *name, b
     json_t *body = queue_named(call->operands[0]);
     INVARIANT(json_object_set_new(body, "partition", json_integer(number)) == 0);
     queue_set(body, "store", store);
-    code = queue_order(&c, name, body) ? CLI_OK : CLI_FAILED;
+    code = queue_order(&c, name, body) ? CLI_OK : c.failed;
     client_close(&c);
     return code;
 }
@@ -287,7 +288,7 @@ enum cli_exit verb_queue_requeue(struct cli_call *call)
         fprintf(stderr, "%lld items moved\n", (long long)queue_count(doc, "moved"));
     json_decref(doc);
     client_close(&c);
-    return doc != NULL ? CLI_OK : CLI_FAILED;
+    return doc != NULL ? CLI_OK : c.failed;
 }
 
 enum cli_exit verb_queue_why(struct cli_call *call)
@@ -309,5 +310,5 @@ enum cli_exit verb_queue_why(struct cli_call *call)
     }
     json_decref(doc);
     client_close(&c);
-    return doc != NULL ? CLI_OK : CLI_FAILED;
+    return doc != NULL ? CLI_OK : c.failed;
 }

@@ -28,13 +28,13 @@ static void print_bytes(str bytes)
 }
 
 /* As a part of one line, without a tab, from which the bytes can be made again. */
-static bool escape(str bytes, struct arena *a, str *out)
+static bool escape(const struct cli_call *call, str bytes, struct arena *a, str *out)
 {
     static const char hex[] = "0123456789abcdef";
     char *p = arena_alloc(a, bytes.n * ESCAPE_BYTES + 1);
     size_t n = 0;
     if (p == NULL) {
-        cli_error("an item of %zu bytes is too long to be printed", bytes.n);
+        (void)cli_fail(call, CLI_FAILED, "an item of %zu bytes is too long to be printed", bytes.n);
         return false;
     }
     for (size_t i = 0; i < bytes.n; i++) {
@@ -59,12 +59,12 @@ static bool escape(str bytes, struct arena *a, str *out)
 static bool behind_handle(const struct cli_call *call, const char *handle, str bytes, struct arena *a, str *out)
 {
     if (!cli_flag(call, "null"))
-        return escape(bytes, a, out);
+        return escape(call, bytes, a, out);
     *out = bytes;
     if (str_find(bytes, '\0') == bytes.n)
         return true;
-    cli_error("%s: %s is an item that holds NUL: it can be had without --null, with --json, or alone with --body",
-              call->verb->name, handle);
+    (void)cli_fail(call, CLI_FAILED, "%s: %s is an item that holds NUL: it can be had without --null, with --json, or "
+                   "alone with --body", call->verb->name, handle);
     return false;
 }
 
@@ -74,7 +74,7 @@ static bool print_item(const struct cli_call *call, const json_t *item, const ch
     struct arena a;
     str bytes;
     arena_init(&a, ITEMS_ARENA_BYTES);
-    bool fine = queue_bytes(item, member, &a, &bytes), as_json = cli_flag(call, "json");
+    bool fine = queue_bytes(call, item, member, &a, &bytes), as_json = cli_flag(call, "json");
     bool headed = !as_json && !cli_flag(call, "body");
     if (fine && headed)
         fine = behind_handle(call, handle, bytes, &a, &bytes);
@@ -117,7 +117,7 @@ static bool print_leased(const struct leasing *l, int64_t partition, json_t *ite
     char handle[HANDLE_BYTES];
     int n = snprintf(handle, sizeof handle, "%lld/%s", (long long)partition, queue_text(item, "id"));
     if (n < 0 || n >= HANDLE_BYTES) {
-        cli_error("queue lease: the server's answer holds an item whose id is too long");
+        (void)cli_fail(l->call, CLI_FAILED, "queue lease: the server's answer holds an item whose id is too long");
         return false;
     }
     (void)json_object_set_new(item, "partition", json_integer(partition)); /* dies with its document */
@@ -136,7 +136,8 @@ static bool take_reply(struct leasing *l, const json_t *reply)
     bool fine = json_array_size(printed) == json_array_size(items);
     l->left -= (int64_t)json_array_size(items);
     if (cli_flag(l->call, "complete") && fflush(stdout) != 0) {
-        cli_error("queue lease: cannot write to standard output; what was leased is not completed");
+        (void)cli_fail(l->call, CLI_FAILED, "queue lease: cannot write to standard output; what was leased is not "
+                       "completed");
         fine = false;
     } else if (cli_flag(l->call, "complete") && json_array_size(printed) > 0) {
         fine = complete_ids(l, partition, printed) && fine;
@@ -145,7 +146,7 @@ static bool take_reply(struct leasing *l, const json_t *reply)
     return fine;
 }
 
-/* CLI_OK, or CLI_FAILED; *empty: the time passed and no item came. */
+/* CLI_OK, or it was said why; *empty: the time passed and no item came. */
 static enum cli_exit lease_once(struct leasing *l, bool *empty)
 {
     json_t *body = queue_named(l->call->operands[0]);
@@ -159,11 +160,11 @@ static enum cli_exit lease_once(struct leasing *l, bool *empty)
     json_t *doc = queue_post(&l->c, own ? "lease.take" : "queue.lease", body, NULL, &reply);
     *empty = doc == NULL && reply.status == 454 &&
              str_starts(str_of(reply.note.text), STR("request timeout; no items"));
-    if (doc == NULL && !*empty)
-        cli_error("queue lease: %s", reply.note.text);
-    bool fine = doc != NULL && take_reply(l, doc);
+    if (doc == NULL)
+        return *empty ? CLI_OK : queue_fail(l->call, "queue lease: ", &reply);
+    bool fine = take_reply(l, doc);
     json_decref(doc);
-    return fine || *empty ? CLI_OK : CLI_FAILED;
+    return fine ? CLI_OK : l->c.failed != CLI_OK ? l->c.failed : CLI_FAILED;
 }
 
 static bool read_lease(struct leasing *l)
@@ -174,7 +175,7 @@ static bool read_lease(struct leasing *l)
     if (!queue_number(l->call, "count", 1, INT32_MAX, &l->count))
         return false;
     if (all && cli_value(l->call, "count") != NULL) {
-        cli_error("queue lease: --all and --count exclude each other");
+        (void)cli_fail(l->call, CLI_USAGE, "queue lease: --all and --count exclude each other");
         return false;
     }
     l->left = l->count;
@@ -184,7 +185,7 @@ static bool read_lease(struct leasing *l)
                                          (unsigned long long)entropy_u64());
     if (n < CLIENT_BYTES)
         return true;
-    cli_error("queue lease: --client is longer than %d bytes", CLIENT_BYTES - 1);
+    (void)cli_fail(l->call, CLI_USAGE, "queue lease: --client is longer than %d bytes", CLIENT_BYTES - 1);
     return false;
 }
 
@@ -199,10 +200,8 @@ enum cli_exit verb_queue_lease(struct cli_call *call)
     bool empty = false;
     while (code == CLI_OK && l.left > 0 && !empty)
         code = lease_once(&l, &empty);
-    if (empty && l.left == l.count && !cli_flag(call, "all")) {
-        cli_error("queue lease: no items are in the queue");
-        code = CLI_FAILED;
-    }
+    if (empty && l.left == l.count && !cli_flag(call, "all"))
+        code = cli_fail(call, CLI_NOT_FOUND, "queue lease: no items are in the queue");
     client_close(&l.c);
     return code;
 }
@@ -215,7 +214,8 @@ struct changing {
     const char *name;              /* of the call */
     json_t *by_partition;          /* partition as text -> ids */
     char retry_at[DATE_RFC3339_BYTES + 1];
-    bool retries, failed;
+    bool retries;
+    enum cli_exit failed;          /* CLI_OK: no call did */
     uint64_t done;
 };
 
@@ -247,7 +247,7 @@ static void send_batch(struct changing *ch, int64_t partition, const json_t *ids
     if (queue_order(&ch->c, ch->name, change_body(ch, partition, ids)))
         ch->done += json_array_size(ids);
     else
-        ch->failed = true;
+        ch->failed = ch->c.failed;
 }
 
 static void send_ids(struct changing *ch, const char *partition, const json_t *ids)
@@ -276,7 +276,8 @@ static bool add_handle(struct changing *ch, str line)
     if (handle.n == 0)
         return true;
     if (rest.n == 0 || !str_to_u64(number, &n) || n > INT32_MAX || !str_to_cstr(number, partition, sizeof partition)) {
-        cli_error("%s: a handle is PARTITION/ID, not \"%.*s\"", ch->call->verb->name, STR_ARG(str_take(handle, 60)));
+        ch->failed = cli_fail(ch->call, CLI_USAGE, "%s: a handle is PARTITION/ID, not \"%.*s\"", ch->call->verb->name,
+                       STR_ARG(str_take(handle, 60)));
         return false;
     }
     json_t *ids = json_object_get(ch->by_partition, partition), *id = json_stringn(rest.p, rest.n);
@@ -285,7 +286,7 @@ static bool add_handle(struct changing *ch, str line)
         INVARIANT(json_object_set_new(ch->by_partition, partition, ids) == 0);
     }
     if (id == NULL) {
-        cli_error("%s: a handle is PARTITION/ID in UTF-8", ch->call->verb->name);
+        ch->failed = cli_fail(ch->call, CLI_USAGE, "%s: a handle is PARTITION/ID in UTF-8", ch->call->verb->name);
         return false;
     }
     INVARIANT(json_array_append_new(ids, id) == 0);
@@ -295,18 +296,22 @@ static bool add_handle(struct changing *ch, str line)
 static bool add_stdin(struct changing *ch)
 {
     struct queue_lines lines;
-    queue_lines_init(&lines, STDIN_FILENO, NULL, cli_flag(ch->call, "null") ? '\0' : '\n');
+    queue_lines_init(&lines, ch->call, STDIN_FILENO, NULL);
     str line;
-    enum queue_line got;
+    enum queue_line got = LINE_NONE;
     bool fine = true;
     while (fine && (got = queue_lines_next(&lines, false, &line)) != LINE_NONE)
         fine = got == LINE_ONE && add_handle(ch, line);
+    if (!fine && got == LINE_FAILED)
+        ch->failed = CLI_FAILED;
     queue_lines_fini(&lines);
     return fine;
 }
 
 static enum cli_exit change(struct cli_call *call, struct changing *ch)
 {
+    if (!queue_stdin_once(call))
+        return CLI_USAGE;
     enum cli_exit code = client_open(&ch->c, call);
     if (code != CLI_OK)
         return code;
@@ -329,7 +334,7 @@ static enum cli_exit change(struct cli_call *call, struct changing *ch)
     }
     json_decref(ch->by_partition);
     client_close(&ch->c);
-    return fine && !ch->failed ? CLI_OK : CLI_FAILED;
+    return ch->failed;
 }
 
 enum cli_exit verb_queue_complete(struct cli_call *call)
@@ -344,16 +349,16 @@ static bool read_when(const struct cli_call *call, char out[DATE_RFC3339_BYTES +
     const char *at = cli_value(call, "at"), *in = cli_value(call, "in");
     int64_t ns = 0;
     if (at != NULL && in != NULL) {
-        cli_error("queue retry: --at and --in exclude each other");
+        (void)cli_fail(call, CLI_USAGE, "queue retry: --at and --in exclude each other");
         return false;
     }
     if (at != NULL && !date_parse_any(str_of(at), &ns)) {
-        cli_error("queue retry: --at wants " DATE_WANTED ", not \"%s\"", at);
+        (void)cli_fail(call, CLI_USAGE, "queue retry: --at wants " DATE_WANTED ", not \"%s\"", at);
         return false;
     }
     if (in != NULL) {
         if (!units_parse_duration(str_of(in), &ns) || ns == DURATION_NEVER) {
-            cli_error("queue retry: --in wants a duration such as 5m, not \"%s\"", in);
+            (void)cli_fail(call, CLI_USAGE, "queue retry: --in wants a duration such as 5m, not \"%s\"", in);
             return false;
         }
         struct sysclock *sysclock = sysclock_new();
@@ -403,7 +408,8 @@ enum cli_exit verb_queue_peek(struct cli_call *call)
     bool fine = doc != NULL;
     json_array_foreach(json_object_get(doc, "items"), i, item)
         fine = print_item(call, item, "payload", queue_text(item, "id")) && fine;
+    code = fine ? CLI_OK : doc == NULL ? c.failed : CLI_FAILED;
     json_decref(doc);
     client_close(&c);
-    return fine ? CLI_OK : CLI_FAILED;
+    return code;
 }

@@ -39,6 +39,7 @@ struct producing {
     json_t *items;
     size_t bytes;                /* of items, as they are sent */
     uint64_t run, batches, produced;
+    enum cli_exit failed;        /* CLI_FAILED, unless the server said why */
     char order_header[HEADER_BYTES];
 };
 
@@ -52,24 +53,25 @@ static bool read_options(struct producing *p)
         return false;
     if (timeout != NULL && (!units_parse_duration(str_of(timeout), &p->patience_ns) ||
                             p->patience_ns > PATIENCE_MAX_S * NS_PER_S || p->patience_ns < NS_PER_S)) {
-        cli_error("queue produce: --timeout wants a duration from 1s to %ds, not \"%s\"", PATIENCE_MAX_S, timeout);
+        (void)cli_fail(p->call, CLI_USAGE, "queue produce: --timeout wants a duration from 1s to %ds, not \"%s\"",
+                       PATIENCE_MAX_S, timeout);
         return false;
     }
     int64_t ns;
     if (at != NULL && !date_parse_any(str_of(at), &ns)) {
-        cli_error("queue produce: --at wants " DATE_WANTED ", not \"%s\"", at);
+        (void)cli_fail(p->call, CLI_USAGE, "queue produce: --at wants " DATE_WANTED ", not \"%s\"", at);
         return false;
     }
     if (at != NULL)
         date_format_ns(ns, p->enqueue_at);
     if (order != NULL && str_trim(str_of(order)).n == 0) { /* curl drops a header without a value */
-        cli_error("queue produce: --order-key is empty");
+        (void)cli_fail(p->call, CLI_USAGE, "queue produce: --order-key is empty");
         return false;
     }
     bool fits = order == NULL || (strpbrk(order, "\r\n") == NULL &&
                                   snprintf(p->order_header, HEADER_BYTES, "Order-Key: %s", order) < HEADER_BYTES);
     if (!fits)
-        cli_error("queue produce: --order-key is too long or holds a line break");
+        (void)cli_fail(p->call, CLI_USAGE, "queue produce: --order-key is too long or holds a line break");
     return fits;
 }
 
@@ -107,7 +109,7 @@ static bool send_batch(struct producing *p)
         if (doc != NULL)
             return true;
         if (!may_pass(reply.status) || clock_mono(p->clock).ns + pause_ms * NS_PER_MS > end_ns) {
-            cli_error("queue produce: %s", reply.note.text);
+            p->failed = queue_fail(p->call, "queue produce: ", &reply);
             return false;
         }
         (void)poll(NULL, 0, pause_ms); /* cut short by a signal: no harm */
@@ -165,8 +167,8 @@ static bool add_item(struct producing *p, str bytes)
     if (p->bytes + sent > most && !flush_batch(p))
         return false;
     if (sent > most) {
-        cli_error("queue produce: an item of %zu bytes is too long: in base64 it makes a request of more than %d bytes,"
-                  " which is the server's limit", bytes.n, REQUEST_BYTES_MAX);
+        (void)cli_fail(p->call, CLI_FAILED, "queue produce: an item of %zu bytes is too long: in base64 it makes a "
+                       "request of more than %d bytes, which is the server's limit", bytes.n, REQUEST_BYTES_MAX);
         return false;
     }
     INVARIANT(json_array_append_new(p->items, item_of(p, bytes)) == 0);
@@ -176,11 +178,11 @@ static bool add_item(struct producing *p, str bytes)
 
 static bool add_lines(struct producing *p, const char *file)
 {
-    int fd = queue_open(file);
+    int fd = queue_open(p->call, file);
     if (fd < 0)
         return false;
     struct queue_lines lines;
-    queue_lines_init(&lines, fd, file, cli_flag(p->call, "null") ? '\0' : '\n');
+    queue_lines_init(&lines, p->call, fd, file);
     bool fine = true;
     enum queue_line got = LINE_ONE;
     while (fine && got != LINE_NONE) {
@@ -212,7 +214,8 @@ static bool add_file(struct producing *p, const char *file)
         buf_put(&all, (str){ .p = piece, .n = n });
     fine = fine && !ferror(from) && buf_status(&all) == ERR_OK;
     if (!fine)
-        cli_error("queue produce: cannot read %s, or it has more than %d bytes", file, QUEUE_ITEM_BYTES_MAX);
+        (void)cli_fail(p->call, CLI_FAILED, "queue produce: cannot read %s, or it has more than %d bytes", file,
+                       QUEUE_ITEM_BYTES_MAX);
     if (from != NULL && from != stdin)
         (void)fclose(from); /* it was read alone */
     fine = fine && add_item(p, buf_str(&all));
@@ -244,8 +247,8 @@ static void print_result(const struct producing *p)
 
 enum cli_exit verb_queue_produce(struct cli_call *call)
 {
-    struct producing p = { .call = call, .run = entropy_u64() };
-    if (!read_options(&p))
+    struct producing p = { .call = call, .run = entropy_u64(), .failed = CLI_FAILED };
+    if (!queue_stdin_once(call) || !read_options(&p))
         return CLI_USAGE;
     enum cli_exit code = client_open(&p.c, call);
     if (code != CLI_OK)
@@ -260,5 +263,5 @@ enum cli_exit verb_queue_produce(struct cli_call *call)
     json_decref(p.fields);
     sysclock_free(&p.sysclock);
     client_close(&p.c);
-    return fine ? CLI_OK : CLI_FAILED;
+    return fine ? CLI_OK : p.failed;
 }

@@ -62,5 +62,5 @@ enum cli_exit verb_queue_stats(struct cli_call *call)
     json_decref(stats);
     json_decref(state);
     client_close(&c);
-    return state != NULL ? CLI_OK : CLI_FAILED;
+    return state != NULL ? CLI_OK : c.failed;
 }

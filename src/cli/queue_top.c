@@ -28,6 +28,7 @@ struct top {
     struct top_row *rows;
     size_t rows_count;
     struct queue_reply reply;  /* why there are none */
+    enum cli_exit failed;
 };
 
 /* ---- looking ---- */
@@ -209,7 +210,7 @@ static bool show(struct top *t)
     (void)fflush(stdout); /* cli_run looks at the stream */
     bool ends = !fine && !(t->live && t->began);
     if (ends)
-        cli_error("queue top: %s", t->reply.note.text);
+        t->failed = queue_fail(t->call, "queue top: ", &t->reply);
     t->began = true;
     return !ends;
 }
@@ -238,5 +239,5 @@ enum cli_exit verb_queue_top(struct cli_call *call)
     forget(&t);
     sysclock_free(&sysclock);
     client_close(&t.c);
-    return fine ? CLI_OK : CLI_FAILED;
+    return fine ? CLI_OK : t.failed;
 }

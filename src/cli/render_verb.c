@@ -50,6 +50,8 @@ static void print_render(const struct client *c, str title, const struct client_
 enum cli_exit verb_render(struct cli_call *call)
 {
     struct client c;
+    if (!client_check_name(call, 1))
+        return CLI_USAGE;
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
@@ -76,5 +78,5 @@ enum cli_exit verb_render(struct cli_call *call)
     buf_fini(&path);
     sysclock_free(&sysclock);
     client_close(&c);
-    return ok ? CLI_OK : CLI_FAILED;
+    return ok ? CLI_OK : c.failed;
 }

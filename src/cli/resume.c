@@ -1,4 +1,7 @@
+/* resume.c - the state file of an import, and whether the server knows what it says. */
 #include "cli/resume.h"
+
+#include "cli/whole.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -63,11 +66,11 @@ static void read_state(struct resume *r)
 
 void resume_open(struct resume *r, const struct client *c, const char *given, str what, bool fresh)
 {
-    *r = (struct resume){ .done = 0 };
+    *r = (struct resume){ .call = c->call };
     if (given == NULL && what.n > 0)
         default_path(r, c, what);
     else if (given != NULL && !str_to_cstr(str_of(given), r->path, sizeof r->path))
-        cli_error("the name of the state file is too long: nothing is kept");
+        cli_warn(r->call, "the name of the state file is too long: nothing is kept");
     if (r->path[0] != '\0' && !fresh)
         read_state(r);
 }
@@ -102,11 +105,13 @@ err resume_verify(struct resume *r, struct client *c, struct err_note *note)
     return e;
 }
 
-static bool write_state(const struct resume *r, const json_t *doc)
+static bool write_state(const struct resume *r, const json_t *doc, struct err_note *note)
 {
-    char part[RESUME_PATH_BYTES + 8];
-    snprintf(part, sizeof part, "%s.part", r->path);
-    return json_dump_file(doc, part, JSON_COMPACT) == 0 && rename(part, r->path) == 0;
+    struct whole w;
+    if (whole_begin(&w, r->path, note) != ERR_OK)
+        return false;
+    bool dumped = json_dumpf(doc, w.to, JSON_COMPACT) == 0;
+    return whole_end(&w, dumped, note) == ERR_OK && dumped;
 }
 
 void resume_save(struct resume *r, const struct uploads *u, mono now, bool forced)
@@ -121,8 +126,9 @@ void resume_save(struct resume *r, const struct uploads *u, mono now, bool force
     json_t *doc = json_pack("{s:I, s:s%, s:s%, s:I, s:s}", "done", (json_int_t)uploads_done_through(u), "title",
                             last.title.p, last.title.n, "mark", last.mark.p, last.mark.n, "rev", (json_int_t)last.rev,
                             "tid", tid);
-    if (doc == NULL || !write_state(r, doc)) {
-        cli_error("cannot keep how far the import came in %s: %s", r->path, strerror(errno));
+    struct err_note note = { .text = "it holds what is no UTF-8" };
+    if (doc == NULL || !write_state(r, doc, &note)) {
+        cli_warn(r->call, "cannot keep how far the import came in %s: %s", r->path, note.text);
         r->path[0] = '\0';
     }
     json_decref(doc);

@@ -9,6 +9,7 @@
 
 enum { RESUME_PATH_BYTES = 4096, RESUME_SAVE_EVERY_MS = 1000 };
 struct resume {
+    const struct cli_call *call;   /* for what is told */
     char path[RESUME_PATH_BYTES];  /* "": nothing is kept */
     mono saved_at;
     /* what was read; done 0: nothing to go on from */

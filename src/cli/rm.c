@@ -6,6 +6,8 @@
 enum cli_exit verb_rm(struct cli_call *call)
 {
     struct client c;
+    if (!client_check_name(call, 1))
+        return CLI_USAGE;
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
@@ -23,5 +25,5 @@ enum cli_exit verb_rm(struct cli_call *call)
     client_answer_fini(&a);
     buf_fini(&path);
     client_close(&c);
-    return ok ? CLI_OK : CLI_FAILED;
+    return ok ? CLI_OK : c.failed;
 }

@@ -5,9 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Before a command line is understood: does it ask for JSON, of errors too? */
+static struct cli_call bare_call(int argc, char **argv)
+{
+    struct cli_call call = { .verb = NULL };
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0 && call.given_count == 0)
+            call.given[call.given_count++] = (struct cli_given){ .option = args_json_option(), .value = "" };
+    return call;
+}
+
 /* What is no verb: a group of verbs alone or asked for help tells of its verbs. */
 static enum cli_exit no_verb(int argc, char **argv, bool asked)
 {
+    struct cli_call bare = bare_call(argc, argv), *call = &bare;
     bool is_group = help_is_group(argv[0]);
     asked = asked || (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0));
     if (is_group && (argc == 1 || asked)) {
@@ -15,10 +26,8 @@ static enum cli_exit no_verb(int argc, char **argv, bool asked)
         return asked ? CLI_OK : CLI_USAGE;
     }
     if (is_group)
-        cli_error("no verb \"%s %s\"; try palimpsest help %s", argv[0], argv[1], argv[0]);
-    else
-        cli_error("no verb \"%s\"; try palimpsest help", argv[0]);
-    return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "no verb \"%s %s\"; try palimpsest help %s", argv[0], argv[1], argv[0]);
+    return cli_fail(call, CLI_USAGE, "no verb \"%s\"; try palimpsest help", argv[0]);
 }
 
 static enum cli_exit run_help(int argc, char **argv)
@@ -37,12 +46,10 @@ static enum cli_exit run_help(int argc, char **argv)
 
 static enum cli_exit run_verb(const struct cli_verb *v, int argc, char **argv)
 {
-    struct cli_call call;
+    struct cli_call call = bare_call(argc, argv);
     struct err_note note;
-    if (args_parse(v, argc, argv, &call, &note) != ERR_OK) {
-        cli_error("%s: %s", v->name, note.text);
-        return CLI_USAGE;
-    }
+    if (args_parse(v, argc, argv, &call, &note) != ERR_OK)
+        return cli_fail(&call, CLI_USAGE, "%s: %s", v->name, note.text);
     if (call.help) {
         cli_print_help(v);
         return CLI_OK;
@@ -55,11 +62,7 @@ static enum cli_exit flushed(enum cli_exit code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    if (code == CLI_OK) {
-        cli_error("cannot write to standard output");
-        return CLI_FAILED;
-    }
-    return code;
+    return code == CLI_OK ? cli_fail(NULL, CLI_FAILED, "cannot write to standard output") : code;
 }
 
 enum cli_exit cli_run(int argc, char **argv)

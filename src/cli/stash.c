@@ -82,7 +82,7 @@ enum cli_exit verb_stash_ls(struct cli_call *call)
     } while (json_object_get(doc, "next") != NULL);
     if (t != NULL)
         out_table_end(&t);
-    code = doc == NULL ? CLI_FAILED : CLI_OK;
+    code = doc == NULL ? c.failed : CLI_OK;
     json_decref(doc);
     client_close(&c);
     return code;
@@ -108,8 +108,7 @@ enum cli_exit verb_stash_rm(struct cli_call *call)
     const char *title = call->operands_count > 0 ? call->operands[0] : NULL;
     struct client c;
     if ((title == NULL) != cli_flag(call, "all")) {
-        cli_error("stash rm: name a TITLE, or say --all for all of the domain");
-        return CLI_USAGE;
+        return cli_fail(call, CLI_USAGE, "stash rm: name a TITLE, or say --all for all of the domain");
     }
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
@@ -124,7 +123,7 @@ enum cli_exit verb_stash_rm(struct cli_call *call)
         bytes += json_integer_value(json_object_get(doc, "bytes"));
     } while (json_object_get(doc, "next") != NULL);
     print_removed(&c, removed, bytes);
-    code = doc == NULL ? CLI_FAILED : CLI_OK;
+    code = doc == NULL ? c.failed : CLI_OK;
     json_decref(doc);
     client_close(&c);
     return code;

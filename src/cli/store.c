@@ -77,7 +77,7 @@ err store_check(const char *dir, bool progress, struct store_check *out)
     return e;
 }
 
-int store_exit(err why)
+enum cli_exit store_exit(err why)
 {
     if (why == ERR_OK)
         return CLI_OK;

@@ -2,6 +2,7 @@
 #ifndef CLI_STORE_H
 #define CLI_STORE_H
 
+#include "cli/cli.h"
 #include "cli/out.h"
 
 #include "base/err.h"
@@ -17,6 +18,6 @@ enum { STORE_FOUND_MAX = 1000 };
  * Owner of found: caller, json_decref, in every case. progress: on a terminal. */
 MUST_CHECK err store_check(const char *dir, bool progress, struct store_check *out);
 /* The exit code that belongs to it. */
-int store_exit(err why);
+enum cli_exit store_exit(err why);
 
 #endif

@@ -21,26 +21,22 @@ struct token_store {
 };
 
 /* must_exist: making a store only to find nothing in it helps nobody. */
-static enum cli_exit store_open(struct token_store *s, const char *dir, bool must_exist)
+static enum cli_exit store_open(const struct cli_call *call, struct token_store *s, bool must_exist)
 {
     enum server_exit status = SERVER_FAILED;
     struct err_note note;
-    if (must_exist && access(dir, F_OK) != 0) {
-        cli_error("token: there is no store at %s", dir);
-        return CLI_FAILED;
-    }
-    if (offline_open(&s->offline, dir, &status, &note) != ERR_OK) {
-        cli_error("token: %s", note.text);
-        return (enum cli_exit)status;
-    }
+    const char *dir = cli_value(call, "data");
+    if (must_exist && access(dir, F_OK) != 0)
+        return cli_fail(call, CLI_FAILED, "token: there is no store at %s", dir);
+    if (offline_open(&s->offline, dir, &status, &note) != ERR_OK)
+        return cli_fail(call, (enum cli_exit)status, "token: %s", note.text);
     if (s->offline.leap)
-        cli_error("token: the machine's clock is far ahead of the last stored time and is not followed: --expires "
-                  "counts from the stored one (clock.leap)");
+        cli_warn(call, "token: the machine's clock is far ahead of the last stored time and is not followed: --expires "
+                 "counts from the stored one (clock.leap)");
     struct auth_opts opts = { .engine = s->offline.engine, .clock = s->offline.clock, .entropy = entropy_bytes };
     if (auth_new(&opts, &s->auth, &note) != ERR_OK) {
-        cli_error("token: %s", note.text);
         offline_close(&s->offline);
-        return CLI_FAILED;
+        return cli_fail(call, CLI_FAILED, "token: %s", note.text);
     }
     return CLI_OK;
 }
@@ -49,12 +45,6 @@ static void store_close(struct token_store *s)
 {
     auth_free(&s->auth);
     offline_close(&s->offline);
-}
-
-static enum cli_exit failed(const struct err_note *note)
-{
-    cli_error("token: %s", note->text);
-    return CLI_FAILED;
 }
 
 /* Of an answer that is no JSON there is nothing to say but that it was good. */
@@ -139,7 +129,7 @@ static bool read_expiry(const struct cli_call *call, int64_t *ns)
         return true;
     if (units_parse_duration(str_of(text), ns))
         return true;
-    cli_error("token create: --expires wants a duration such as 30d, not \"%s\"", text);
+    (void)cli_fail(call, CLI_USAGE, "token create: --expires wants a duration such as 30d, not \"%s\"", text);
     return false;
 }
 
@@ -149,7 +139,7 @@ static bool read_roles(const struct cli_call *call, struct auth_key_new *n)
         if (strcmp(call->given[i].option->name, "role") != 0)
             continue;
         if (n->roles_count == AUTH_ROLES_OF_KEY_MAX) {
-            cli_error("token create: at most %d roles", AUTH_ROLES_OF_KEY_MAX);
+            (void)cli_fail(call, CLI_USAGE, "token create: at most %d roles", AUTH_ROLES_OF_KEY_MAX);
             return false;
         }
         n->roles[n->roles_count++] = str_of(call->given[i].value);
@@ -159,10 +149,11 @@ static bool read_roles(const struct cli_call *call, struct auth_key_new *n)
     return true;
 }
 
-static enum cli_exit create_offline(const char *dir, struct auth_key_new *n, int64_t expires_ns, json_t **key)
+static enum cli_exit create_offline(const struct cli_call *call, struct auth_key_new *n, int64_t expires_ns,
+                                    json_t **key)
 {
     struct token_store s;
-    enum cli_exit code = store_open(&s, dir, false);
+    enum cli_exit code = store_open(call, &s, false);
     if (code != CLI_OK)
         return code;
     struct auth_key k;
@@ -178,8 +169,7 @@ static enum cli_exit create_offline(const char *dir, struct auth_key_new *n, int
     store_close(&s);
     if (why == ERR_OK)
         return CLI_OK;
-    (void)failed(&note);
-    return why == ERR_BAD ? CLI_USAGE : CLI_FAILED;
+    return cli_fail(call, why == ERR_BAD ? CLI_USAGE : cli_exit_of(why), "token: %s", note.text);
 }
 
 static enum cli_exit create_online(const struct cli_call *call, const struct auth_key_new *n, json_t **key)
@@ -204,7 +194,7 @@ static enum cli_exit create_online(const struct cli_call *call, const struct aut
     free(text);
     json_decref(body);
     client_close(&c);
-    return *key != NULL ? CLI_OK : CLI_FAILED;
+    return *key != NULL ? CLI_OK : c.failed;
 }
 
 enum cli_exit verb_token_create(struct cli_call *call)
@@ -216,7 +206,7 @@ enum cli_exit verb_token_create(struct cli_call *call)
         return CLI_USAGE;
     const char *dir = cli_value(call, "data");
     json_t *key = NULL;
-    enum cli_exit code = dir != NULL ? create_offline(dir, &n, expires_ns, &key) : create_online(call, &n, &key);
+    enum cli_exit code = dir != NULL ? create_offline(call, &n, expires_ns, &key) : create_online(call, &n, &key);
     if (code == CLI_OK)
         print_created(key, cli_flag(call, "json"));
     json_decref(key);
@@ -231,10 +221,10 @@ static bool list_each(void *ctx, const struct auth_key *k)
     return true;
 }
 
-static enum cli_exit list_offline(const char *dir, json_t **items)
+static enum cli_exit list_offline(const struct cli_call *call, json_t **items)
 {
     struct token_store s;
-    enum cli_exit code = store_open(&s, dir, true);
+    enum cli_exit code = store_open(call, &s, true);
     if (code != CLI_OK)
         return code;
     *items = json_array();
@@ -242,8 +232,7 @@ static enum cli_exit list_offline(const char *dir, json_t **items)
     store_close(&s);
     if (why == ERR_OK)
         return CLI_OK;
-    cli_error("token ls: %s", err_name(why));
-    return CLI_FAILED;
+    return cli_fail(call, CLI_FAILED, "token ls: %s", err_name(why));
 }
 
 static enum cli_exit list_online(const struct cli_call *call, json_t **items)
@@ -257,14 +246,14 @@ static enum cli_exit list_online(const struct cli_call *call, json_t **items)
         *items = json_incref(json_object_get(doc, "items"));
     json_decref(doc);
     client_close(&c);
-    return *items != NULL ? CLI_OK : CLI_FAILED;
+    return *items != NULL ? CLI_OK : c.failed;
 }
 
 enum cli_exit verb_token_ls(struct cli_call *call)
 {
     const char *dir = cli_value(call, "data");
     json_t *items = NULL;
-    enum cli_exit code = dir != NULL ? list_offline(dir, &items) : list_online(call, &items);
+    enum cli_exit code = dir != NULL ? list_offline(call, &items) : list_online(call, &items);
     if (code == CLI_OK)
         print_list(items, cli_flag(call, "json"));
     json_decref(items);
@@ -273,16 +262,16 @@ enum cli_exit verb_token_ls(struct cli_call *call)
 
 /* ---- rm ---- */
 
-static enum cli_exit remove_offline(const char *dir, str id)
+static enum cli_exit remove_offline(const struct cli_call *call, str id)
 {
     struct token_store s;
-    enum cli_exit code = store_open(&s, dir, true);
+    enum cli_exit code = store_open(call, &s, true);
     if (code != CLI_OK)
         return code;
     struct err_note note;
     err why = auth_key_delete(s.auth, id, &note);
     store_close(&s);
-    return why == ERR_OK ? CLI_OK : failed(&note);
+    return why == ERR_OK ? CLI_OK : cli_fail(call, cli_exit_of(why), "token: %s", note.text);
 }
 
 static enum cli_exit remove_online(const struct cli_call *call, str id)
@@ -295,10 +284,13 @@ static enum cli_exit remove_online(const struct cli_call *call, str id)
     buf_init(&path, 4096);
     buf_put(&path, STR("/v1/admin.tokens"));
     client_path_segment(&path, id);
-    bool fine = buf_status(&path) == ERR_OK && send_plain(&c, "DELETE", buf_str(&path), STR_NONE);
+    if (buf_status(&path) != ERR_OK)
+        code = cli_fail(call, CLI_NOT_FOUND, "token rm: no key has so long an id");
+    else if (!send_plain(&c, "DELETE", buf_str(&path), STR_NONE))
+        code = c.failed;
     buf_fini(&path);
     client_close(&c);
-    return fine ? CLI_OK : CLI_FAILED;
+    return code;
 }
 
 enum cli_exit verb_token_rm(struct cli_call *call)
@@ -306,7 +298,7 @@ enum cli_exit verb_token_rm(struct cli_call *call)
     const char *dir = cli_value(call, "data");
     enum cli_exit code = CLI_OK;
     for (unsigned i = 0; i < call->operands_count && code == CLI_OK; i++)
-        code = dir != NULL ? remove_offline(dir, str_of(call->operands[i]))
+        code = dir != NULL ? remove_offline(call, str_of(call->operands[i]))
                            : remove_online(call, str_of(call->operands[i]));
     return code;
 }
@@ -321,19 +313,19 @@ static enum cli_exit set_door(const struct cli_call *call, bool open)
         enum cli_exit code = client_open(&c, call);
         if (code == CLI_OK) {
             str body = open ? STR("{\"open\":true}") : STR("{\"open\":false}");
-            code = send_plain(&c, "POST", STR("/v1/admin.door"), body) ? CLI_OK : CLI_FAILED;
+            code = send_plain(&c, "POST", STR("/v1/admin.door"), body) ? CLI_OK : c.failed;
             client_close(&c);
         }
         return code;
     }
     struct token_store s;
-    enum cli_exit code = store_open(&s, dir, false);
+    enum cli_exit code = store_open(call, &s, false);
     if (code != CLI_OK)
         return code;
     struct err_note note;
     err why = auth_door_set(s.auth, open, &note);
     store_close(&s);
-    return why == ERR_OK ? CLI_OK : failed(&note);
+    return why == ERR_OK ? CLI_OK : cli_fail(call, cli_exit_of(why), "token: %s", note.text);
 }
 
 enum cli_exit verb_token_lock(struct cli_call *call)

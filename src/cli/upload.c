@@ -36,6 +36,7 @@ struct uploads {
     struct upload_counts counts;
     struct upload_last last;
     char last_title[NAME_BYTES], last_mark[NAME_BYTES];
+    bool answered;             /* something did, once */
     err failed;
     struct err_note why;
 };
@@ -270,10 +271,16 @@ static void fail(struct uploads *u, err code, const char *text)
     err_note_set(&u->why, "%s", text);
 }
 
-static void again_or_fail(struct uploads *u, struct job *j, const char *why)
+/* What a status is that says "not now": the server is away, or something behind it failed. */
+static err err_of_status(long status)
 {
-    if (j->tries >= UPLOAD_TRIES) {
-        fail(u, ERR_UNAVAILABLE, why);
+    return status == 503 ? ERR_UNAVAILABLE : ERR_IO;
+}
+
+static void again_or_fail(struct uploads *u, struct job *j, err code, const char *why)
+{
+    if (j->tries >= (u->answered ? UPLOAD_TRIES : UPLOAD_FIRST_TRIES)) {
+        fail(u, code, why);
         return;
     }
     int64_t pause_ms = (int64_t)100 << j->tries;
@@ -282,11 +289,21 @@ static void again_or_fail(struct uploads *u, struct job *j, const char *why)
     j->not_before = mono_add_ms(clock_mono(u->opts.clock), pause_ms);
 }
 
+/* What answers there is no Palimpsest: asking again is in vain. */
+static bool is_other_server(struct uploads *u, const struct client_answer *a, struct err_note *note)
+{
+    bool other = client_explain(u->opts.client, a, note) == CLI_NO_SERVER && a->status >= 300 && a->status < 500;
+    if (other)
+        fail(u, ERR_UNAVAILABLE, note->text);
+    return other;
+}
+
 static void take_status(struct uploads *u, struct job *j, long status)
 {
     struct client_answer a = { .status = status, .body = j->answer };
     struct err_note note;
-    client_explain_failure(&a, &note);
+    if (is_other_server(u, &a, &note))
+        return;
     switch (status) {
     case 200:
     case 201:
@@ -301,11 +318,6 @@ static void take_status(struct uploads *u, struct job *j, long status)
         u->counts.differ++;
         refuse(u, j, note.text);
         return;
-    case 400:
-    case 410:
-    case 413:
-        refuse(u, j, note.text);
-        return;
     case 401:
     case 403:
         fail(u, ERR_DENIED, note.text);
@@ -315,7 +327,10 @@ static void take_status(struct uploads *u, struct job *j, long status)
         fail(u, ERR_NOT_FOUND, note.text);
         return;
     default:
-        again_or_fail(u, j, note.text);
+        if (status >= 400 && status < 500 && status != 408 && status != 429)
+            refuse(u, j, note.text); /* whatever is wrong with it, the next one may be right */
+        else
+            again_or_fail(u, j, err_of_status(status), note.text);
     }
 }
 
@@ -335,19 +350,20 @@ static void take_made(struct uploads *u, struct job *j)
 static void take_unmade(struct uploads *u, struct job *j, const char *why)
 {
     if (j->tries < UPLOAD_ASK_TRIES) {
-        again_or_fail(u, j, why);
+        again_or_fail(u, j, ERR_IO, why);
         return;
     }
     refuse(u, j, why);
     if (++u->failed_in_row >= UPLOAD_ASK_FAILED_IN_ROW_MAX)
-        fail(u, ERR_UNAVAILABLE, why);
+        fail(u, ERR_IO, why);
 }
 
 static void take_asked(struct uploads *u, struct job *j, long status)
 {
     struct client_answer a = { .status = status, .body = j->answer };
     struct err_note note;
-    client_explain_failure(&a, &note);
+    if (is_other_server(u, &a, &note))
+        return;
     switch (status) {
     case 200:
         take_made(u, j);
@@ -364,8 +380,15 @@ static void take_asked(struct uploads *u, struct job *j, long status)
         if (status >= 400 && status < 500 && status != 429)
             refuse(u, j, note.text);
         else
-            again_or_fail(u, j, note.text);
+            again_or_fail(u, j, err_of_status(status), note.text);
     }
+}
+
+static void take_no_answer(struct uploads *u, struct job *j, CURLcode code)
+{
+    struct err_note note;
+    err e = client_explain_curl(u->opts.client, code, &note);
+    again_or_fail(u, j, e, note.text);
 }
 
 static void take_messages(struct uploads *u)
@@ -383,12 +406,13 @@ static void take_messages(struct uploads *u)
         long status = 0;
         curl_easy_getinfo(m->easy_handle, CURLINFO_RESPONSE_CODE, &status);
         land(u, j);
+        u->answered = u->answered || code == CURLE_OK;
         if (code == CURLE_OK && j->ask)
             take_asked(u, j, status);
         else if (code == CURLE_OK)
             take_status(u, j, status);
         else
-            again_or_fail(u, j, curl_easy_strerror(code));
+            take_no_answer(u, j, code);
     }
 }
 

@@ -4,8 +4,8 @@
  * when it is missing. Renders are handed over in an order and numbered from 1. At most .parallel are in the air, at
  * most UPLOAD_WINDOW wait; of one title never more than one is in the air, so the server sees a title's renders in
  * the order given. What the server cannot do now (5xx, no connection) is tried again UPLOAD_TRIES times with growing
- * pauses; what it refuses for good (400, 409, 410, 413) is counted and told; anything else ends the upload. Thread:
- * one; libcurl's multi interface, no threads of ours. */
+ * pauses; what it refuses for good (4xx) is counted and told. A server that is no Palimpsest, has no such domain or
+ * wants another token ends the upload. Thread: one; libcurl's multi interface, no threads of ours. */
 #ifndef CLI_UPLOAD_H
 #define CLI_UPLOAD_H
 
@@ -19,6 +19,7 @@ enum {
     UPLOAD_BODY_BYTES_MAX = 64 << 20,
     UPLOAD_PARTS_MAX = 4,
     UPLOAD_TRIES = 8,
+    UPLOAD_FIRST_TRIES = 3,            /* while nothing has ever answered there */
     UPLOAD_PAUSE_MS_MAX = 5000,
     UPLOAD_ASK_TRIES = 2,              /* of a render that cannot be made */
     UPLOAD_ASK_FAILED_IN_ROW_MAX = 20, /* that many titles of which none can be: it is not the titles */

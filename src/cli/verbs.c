@@ -6,7 +6,7 @@
 
 static const struct cli_option get_options[] = {
     { "content", 'c', "NAME", "Content of the render [html]" },
-    { "output", 'o', "FILE", "Write to FILE, which appears whole or not at all" },
+    { "output", 'o', "FILE", "Write to FILE: whole or not at all; a link stays, a device is written into" },
     { "at", 0, "INSTANT", "The render that was served then: RFC 3339, an HTTP date or seconds since 1970" },
     OPTIONS_END,
 };
@@ -217,12 +217,13 @@ const struct cli_verb cli_verbs[] = {
     { .name = "get", .usage = "TITLE [REV [TID]]", .summary = "print a render: the latest, of a revision, or exact",
       .prose = "Prints one content of a render of TITLE: of the latest, of the newest render of revision REV, or "
                "of exactly REV and TID. Asking for a superseded render by its revision extends its life on the "
-               "server.\n\nWith --json one document: title, rev, tid, content_type, bytes, and body when it is UTF-8.",
+               "server.\n\nOn a terminal control bytes are shown as \\xHH; --output - prints them as they are.\n\n"
+               "With --json one document: title, rev, tid, content_type, bytes, and body when it is UTF-8.",
       .options = get_options, .operands_min = 1, .operands_max = 3, .client = true, .run = verb_get },
     { .name = "put", .usage = "TITLE REV [TID] [CONTENT=]FILE...", .summary = "store a render from files",
       .prose = "Stores a render of revision REV of TITLE, named TID or by the server. Each FILE is one content of "
-               "its bundle; - is standard input. A FILE whose name holds = is written ./FILE.\n\nA render that is "
-               "there already, byte for byte, is no error and changes nothing.",
+               "its bundle; - is standard input, for one of them. A FILE whose name holds = is written ./FILE.\n\n"
+               "A render that is there already, byte for byte, is no error and changes nothing.",
       .options = put_options, .files_from = 3, .operands_min = 3, .operands_max = CLI_OPERANDS_MAX,
       .client = true, .run = verb_put },
     { .name = "ls", .usage = "[PREFIX]", .summary = "list titles",
@@ -266,8 +267,9 @@ const struct cli_verb cli_verbs[] = {
     { .name = "import mediawiki-xml", .usage = "FILE|-", .summary = "import an export of MediaWiki",
       .prose = "Stores each revision in an export of MediaWiki (Special:Export, dumpBackup.php, dumps.wikimedia.org) "
                "under its own number, with its own time. FILE may be compressed: bzip2, xz, zstd, gzip. Content source "
-               "is the wikitext, content html shows it escaped until somebody renders it. Revisions without text are "
-               "left out.\n\nAn import that was interrupted goes on where it ended; from standard input only with "
+               "is the wikitext, content html shows it escaped until somebody renders it. Revisions without text, and "
+               "those with a wrong id, time or title, are left out and counted; the latter are named, too.\n\n"
+               "An import that was interrupted goes on where it ended; from standard input only with "
                "--state. Of a compressed file nothing is stored before its checksum has been compared, except of parts "
                "over 64 MiB unpacked, which are told when they turn out damaged, and gone through again by the next "
                "import. What is stored with other bytes than in FILE is told and stays.",
@@ -330,7 +332,7 @@ const struct cli_verb cli_verbs[] = {
       .run = verb_queue_produce },
     { .name = "queue lease", .usage = "QUEUE", .summary = "take items out to work on them",
       .prose = "Leases items and prints each in a line: its handle PARTITION/ID, a tab, the item. Who does not "
-               "complete one within the lease timeout gets it again, or another does. Exit status 1 when none came."
+               "complete one within the lease timeout gets it again, or another does. Exit status 5 when none came."
                "\n\n" PROSE_ESCAPES " An item that holds NUL is not printed behind its handle with --null.\n\n"
                "With --json a document a line, with body, or base64 of what is no UTF-8.",
       .options = queue_lease_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_lease },

@@ -101,7 +101,7 @@ def a_wrong_place_for_a_backup_is_the_callers_mistake(binary):
             got = server.json('POST', '/v1/admin.backup', body={'to': to})
             eq(got.status, status, f'{got.body}')
             check(why in got.body['message'] and to in got.body['message'], f'{got.body}')
-            says(client('backup', to), 1, why, to)
+            says(client('backup', to), 6, why, to)
         eq(server.sigterm(), 0)
         says(client('backup', 'no/such', '--data', str(server.data)), 1, 'cannot make the folder no/such: No such')
         server.start()

@@ -68,7 +68,7 @@ def history_explain_and_rm_tell_one_story(binary):
         client.ok('rm', 'T', '2')
         eq(client.json('explain', 'T', '2', items[1]['tid'])[0]['state'], 'purged')
         gone = client('get', 'T', '2')
-        eq(gone.returncode, 1)
+        eq(gone.returncode, 5)
         check(b'410' in gone.stderr and gone.stdout == b'', gone.stderr)
         client.ok('rm', 'T')
         eq(client.ok('ls'), '')
@@ -108,18 +108,18 @@ def _closed_port():
 def what_fails_says_why_and_leaves_no_file(binary):
     with Server(binary) as server:
         client = Client(binary, server)
-        eq(client('get', 'nope', '-o', 'out').returncode, 1)
+        eq(client('get', 'nope', '-o', 'out').returncode, 5)
         check(not list(client.folder.glob('out*')), 'a file is left')
         for args, code, says in (
                 (['get'], 2, 'something is missing'), (['get', 'a', 'b', 'c', 'd'], 2, 'too many'),
                 (['put', '', '1', '-'], 2, 'word 1 is empty: palimpsest put TITLE REV'),
                 (['explain', 'T', ''], 2, 'word 2 is empty'),
                 (['nonsense'], 2, 'no verb'), (['get', 'x', '--bogus'], 2, 'unknown option --bogus'),
-                (['ls', '--server', 'ftp://x'], 2, 'is a URL'), (['ls', '--domain', 'nope'], 1, '404'),
-                (['put', 'T', '0', '-'], 1, '400'), (['put', '..', '1', '-'], 1, '400'),
+                (['ls', '--server', 'ftp://x'], 2, 'is a URL'), (['ls', '--domain', 'nope'], 5, '404'),
+                (['put', 'T', '0', '-'], 2, 'REV'), (['put', '..', '1', '-'], 6, '400'),
                 (['put', 'T', '1', 'no-such-file'], 1, 'cannot read no-such-file'),
                 (['put', 'T', '1', '-', '-'], 2, 'given twice'), (['completion', 'tcsh'], 2, 'bash, zsh or fish'),
-                (['ls', '--server', f'http://127.0.0.1:{_closed_port()}'], 1, 'is it running'),
+                (['ls', '--server', f'http://127.0.0.1:{_closed_port()}'], 4, 'is it running'),
                 (['restore', 'nowhere', '--data', 'x'], 1, 'no directory'), (['restore', '.'], 2, '--data')):
             done = client(*args)
             eq(done.returncode, code, ' '.join(args))
@@ -157,13 +157,13 @@ def a_key_opens_what_is_locked_for_every_verb(binary):
                      (['backup', 'b'], b''), (['rm', 'T'], b''))
             for args, stdin in calls:
                 done = client(*args, stdin=stdin)
-                eq(done.returncode, 1, ' '.join(args))
+                eq(done.returncode, 6, ' '.join(args))
                 check(b'401' in done.stderr, f'{args}: {done.stderr}')
             client.env['PALIMPSEST_TOKEN'] = key
             for args, stdin in calls:
                 eq(client(*args, stdin=stdin).returncode, 0, ' '.join(args))
             client.env['PALIMPSEST_TOKEN'] = 'wrong'
-            eq(client('ls').returncode, 1)
+            eq(client('ls').returncode, 6)
             eq(client('ls', '--token', key).returncode, 0)
 
 
@@ -172,7 +172,7 @@ def control_bytes_in_answers_do_not_reach_a_terminal(binary):
     with Server(binary) as server:
         client = Client(binary, server)
         done = client('get', 'x\x1b[31m\r', '--domain', 'a\x1b]0;y\x07')
-        eq(done.returncode, 1)
+        eq(done.returncode, 5)
         check(b'\x1b' not in done.stderr and b'\x07' not in done.stderr, done.stderr)
 
 
@@ -345,7 +345,7 @@ def backup_and_restore_give_the_same_store(binary):
         eq(client.json('check', '--data', 'b')[0]['ok'], True)
         client.ok('put', 'later', '1', '-', stdin=b'later')
         client.ok('restore', 'b', '--data', 'r')
-        eq(client('restore', 'b', '--data', 'r').returncode, 1, 'a restore over a store')
+        eq(client('restore', 'b', '--data', 'r').returncode, 6, 'a restore over a store')
         check(not (client.folder / 'r.restoring').exists(), 'a half store is left')
         with Server(binary, data=client.folder / 'r') as other:
             for title, body in {**bodies, 'more': b'more'}.items():
@@ -382,7 +382,7 @@ def a_backup_of_no_store_and_a_restore_that_was_cut_off_are_told(binary):
         client.ok('backup', 'c', '--data', 'b')
         (client.folder / 'r.restoring').mkdir()
         done = client('restore', 'b', '--data', 'r')
-        check(done.returncode == 1 and b'r.restoring exists' in done.stderr and b'remove' in done.stderr, done)
+        check(done.returncode == 6 and b'r.restoring exists' in done.stderr and b'remove' in done.stderr, done)
         (client.folder / 'r.restoring').rmdir()
         client.ok('restore', 'b', '--data', 'r')
 

@@ -74,7 +74,7 @@ def flights_show_who_leads_and_who_waits(binary):
         docs = client.json('flight', 'ls', *urls)
         eq(sum(doc['counts']['led'] for doc in docs), 1)
         eq(sum(doc['counts']['joins'] for doc in docs), 2)
-        _refused(client, 'flight', 'ls', urls[0], 'http://127.0.0.1:9', says='127.0.0.1:9')
+        _refused(client, 'flight', 'ls', urls[0], 'http://127.0.0.1:9', code=4, says='127.0.0.1:9')
         check(urls[0] in client('flight', 'ls', 'http://127.0.0.1:9', urls[0]).stdout.decode(), 'the others are shown')
 
 
@@ -125,7 +125,7 @@ def what_is_being_made_is_for_administrators(binary):
     with Server(binary, '--admin-listen', '127.0.0.1:0') as server:
         eq(server.request('GET', '/v1/admin.flights').status, server.request('GET', '/v1/admin.nothing').status,
            'the admin listener alone has it')
-        check(Client(binary, server)('flight', 'ls').returncode == 1, 'and nobody else')
+        check(Client(binary, server)('flight', 'ls').returncode == 6, 'and nobody else')
 
 
 @scene
@@ -149,8 +149,8 @@ def lists_are_got_whole_and_by_position(binary):
         eq(client.json('list', 'get', 'related', '*')[0]['display'], '*')
         eq(c.generator.calls[1][1], None)
         _refused(client, 'list', 'get', 'related', 'other', '--cached', says='none was to be made')
-        _refused(client, 'list', 'get', 'related', 'show', '9', says='no such position')
-        _refused(client, 'list', 'get', 'nothing', 'show', says='no list of this name')
+        _refused(client, 'list', 'get', 'related', 'show', '9', code=5, says='no such position')
+        _refused(client, 'list', 'get', 'nothing', 'show', code=5, says='no list of this name')
         _refused(client, 'list', 'get', 'related', 'show', '--param', 'user', code=2, says='NAME=VALUE')
         eq(c.generator.count(), 2)
 

@@ -41,12 +41,12 @@ def queues_are_made_listed_changed_and_removed(binary):
     server, client = queue_of(binary, '--partitions', '3', '--lease-timeout', '90s', '--max-attempts', '5',
                               '--reference', 'words')
     with server:
-        refused(client, 'queue', 'create', 'q', says="invalid queue; 'q' already exists")
-        refused(client, 'queue', 'create', 'a b', says='cannot contain whitespace')
+        refused(client, 'queue', 'create', 'q', code=6, says="invalid queue; 'q' already exists")
+        refused(client, 'queue', 'create', 'a b', code=6, says='cannot contain whitespace')
         for many in ('many', '0', '65536'):
             refused(client, 'queue', 'create', 'x', '-p', many, code=2, says='--partitions wants a number from 1 to 65535')
         refused(client, 'queue', 'drain', 'q', 'one', code=2, says='a partition is a number from 0 to 65534, not "one"')
-        refused(client, 'queue', 'update', 'q', '-p', '2', says='a queue has 3 and cannot have fewer')
+        refused(client, 'queue', 'update', 'q', '-p', '2', code=6, says='a queue has 3 and cannot have fewer')
         check('lasts, as in 1m30s [1m]' in client.ok('queue', 'create', '--help'), 'what a new queue gets')
         check('lasts, as in 1m30s\n' in client.ok('queue', 'update', '--help'), 'what is not given is kept')
         client.ok('queue', 'create', 'q2', '--dead-queue', 'q')
@@ -60,7 +60,7 @@ def queues_are_made_listed_changed_and_removed(binary):
         client.ok('queue', 'update', 'q', '--max-attempts', '7')
         info = client.json('queue', 'info', 'q')[0]
         eq((info['max_attempts'], info['lease_timeout'], info['reference']), (7, '1m30s', 'words'))
-        refused(client, 'queue', 'rm', 'q', says="queue is in use; it is the dead queue of others (1)")
+        refused(client, 'queue', 'rm', 'q', code=6, says="queue is in use; it is the dead queue of others (1)")
         client.ok('queue', 'update', 'q2', '--dead-queue', '')
         check('dead_queue' not in client.json('queue', 'info', 'q2')[0], 'it has none any more')
         refused(client, 'queue', 'create', 'x', '--durability', 'some', code=2, says='--durability wants sync')
@@ -75,8 +75,8 @@ def queues_are_made_listed_changed_and_removed(binary):
         client.ok('queue', 'create', 'dead')
         client.ok('queue', 'rm', 'q2', 'dead', 'other', 'fast')
         eq([q['queue_name'] for q in client.json('queue', 'ls')], ['q'])
-        refused(client, 'queue', 'rm', 'q2', says="no such queue named 'q2'")
-        refused(client, 'queue', 'info', 'q2', says="no such queue named 'q2'")
+        refused(client, 'queue', 'rm', 'q2', code=5, says="no such queue named 'q2'")
+        refused(client, 'queue', 'info', 'q2', code=5, says="no such queue named 'q2'")
 
 
 @scene
@@ -101,7 +101,7 @@ def lines_go_in_and_come_out_in_order(binary):
         eq(made, [{'queue_name': 'q', 'items': 2502, 'requests': 3}])
         out = client.ok('queue', 'lease', 'q', '--all', '--complete', '--body', '--timeout', '3s')
         eq(out, '\n'.join(text) + '\n')
-        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', says='no items are in the queue')
+        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', code=5, says='no items are in the queue')
         eq(client.ok('queue', 'lease', 'q', '--all', '--timeout', '50ms'), '')
 
 
@@ -126,7 +126,7 @@ def items_may_be_any_bytes(binary):
         eq(done.stdout, everything + b'\0')
         refused(client, 'queue', 'produce', 'q', '--file', 'nothing', says='cannot read nothing')
         refused(client, 'queue', 'produce', 'q', 'nothing', says='cannot open nothing')
-        refused(client, 'queue', 'produce', 'none', stdin=b'x\n', says="no such queue named 'none'")
+        refused(client, 'queue', 'produce', 'none', stdin=b'x\n', code=5, says="no such queue named 'none'")
 
 
 @scene
@@ -172,16 +172,16 @@ def handles_complete_and_return_what_they_name(binary):
         client.ok('queue', 'complete', 'q', by_item['a'], by_item['b'])
         done = client.json('queue', 'complete', 'q', stdin=''.join(f'{by_item[w]}\tx\n' for w in 'cd').encode())
         eq(done, [{'queue_name': 'q', 'items': 2}])
-        refused(client, 'queue', 'complete', 'q', by_item['a'], says='does not exist')
-        refused(client, 'queue', 'complete', 'q', 'nonsense', says='a handle is PARTITION/ID')
-        refused(client, 'queue', 'complete', 'q', '9/' + by_item['e'].split('/')[1], says='is not a valid partition')
+        refused(client, 'queue', 'complete', 'q', by_item['a'], code=5, says='does not exist')
+        refused(client, 'queue', 'complete', 'q', 'nonsense', code=2, says='a handle is PARTITION/ID')
+        refused(client, 'queue', 'complete', 'q', '9/' + by_item['e'].split('/')[1], code=6, says='is not a valid partition')
         client.ok('queue', 'retry', 'q', by_item['e'])
         client.ok('queue', 'retry', 'q', '--dead', by_item['f'])
         again = client.json('queue', 'lease', 'q')
         eq((again[0]['body'], again[0]['attempts']), ('e', 2))
         check(again[0]['handle'] != by_item['e'], 'a new id')
         client.ok('queue', 'retry', 'q', '--in', '1h', again[0]['handle'])
-        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', says='no items')
+        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', code=5, says='no items')
         partition = again[0]['handle'].split('/')[0]
         eq(client.ok('queue', 'peek', 'q', '--scheduled', '--partition', partition, '--body'), 'e\n')
         refused(client, 'queue', 'retry', 'q', '--at', 'soon', again[0]['handle'], code=2, says='--at wants an instant')
@@ -246,9 +246,9 @@ def a_bad_handle_completes_nothing(binary):
         leased = client('queue', 'lease', 'q', '--count', '1500').stdout
         handles = [line.split('\t')[0] for line in lines(leased.decode())]
         for verb in 'complete', 'retry':
-            refused(client, 'queue', verb, 'q', stdin=leased + b'nonsense\n', says='a handle is PARTITION/ID')
-            refused(client, 'queue', verb, 'q', handles[0], 'nonsense', says='a handle is PARTITION/ID')
-            refused(client, 'queue', verb, 'q', stdin=leased + b'0/\xff\n', says='a handle is PARTITION/ID in UTF-8')
+            refused(client, 'queue', verb, 'q', stdin=leased + b'nonsense\n', code=2, says='a handle is PARTITION/ID')
+            refused(client, 'queue', verb, 'q', handles[0], 'nonsense', code=2, says='a handle is PARTITION/ID')
+            refused(client, 'queue', verb, 'q', stdin=leased + b'0/\xff\n', code=2, says='a handle is PARTITION/ID in UTF-8')
         eq(len(client.json('queue', 'peek', 'q', '--count', '2000')), 1500)
         eq(client.json('queue', 'stats', 'q')[0]['partitions'][0]['leased'], '1500')
         eq(client.json('queue', 'complete', 'q', stdin=leased)[0]['items'], 1500)
@@ -304,7 +304,7 @@ def partitions_obey_and_are_counted(binary):
         check('draining' in client.ok('queue', 'stats', 'q'), 'the table')
         client.ok('queue', 'resume', 'q', '0')
         client.ok('queue', 'pause', 'q', '1')
-        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', says='no items')
+        refused(client, 'queue', 'lease', 'q', '--timeout', '50ms', code=5, says='no items')
         client.ok('queue', 'produce', 'q', stdin=b'c\n')
         eq(client.ok('queue', 'lease', 'q', '--body', '--complete'), 'c\n')
         client.ok('queue', 'resume', 'q', '1')
@@ -312,7 +312,7 @@ def partitions_obey_and_are_counted(binary):
         client.ok('queue', 'add', 'q')
         eq(len(client.json('queue', 'stats', 'q')[0]['partitions']), 3)
         client.ok('queue', 'rebalance', 'q')
-        refused(client, 'queue', 'pause', 'q', '7', says='is not a valid partition')
+        refused(client, 'queue', 'pause', 'q', '7', code=6, says='is not a valid partition')
         refused(client, 'queue', 'pause', 'q', 'one', code=2, says='a partition is a number')
         why = [json.loads(line) for line in lines(client.ok('queue', 'why', 'q'))]
         eq([decision['partition'] for decision in why if decision['items'] == 2], [1])
@@ -370,8 +370,8 @@ def a_key_is_asked_for_on_queues_too(binary):
         key = client.json('token', 'create', '--role', 'read')[0]['key']
         admin = client.json('token', 'create', '--role', 'Admin')[0]['key']
         client.ok('token', 'lock')
-        refused(client, 'queue', 'ls', says='access denied')
-        refused(client, 'queue', 'ls', '--token', key, says='access denied')
+        refused(client, 'queue', 'ls', code=6, says='access denied')
+        refused(client, 'queue', 'ls', '--token', key, code=6, says='access denied')
         eq(client.json('queue', 'ls', '--token', admin)[0]['queue_name'], 'q')
 
 

@@ -130,7 +130,7 @@ def no_more_is_shown_than_fits(binary):
             terminal.reader.join(EXIT_TIMEOUT)
             eq([line.split()[0] for line in map(plain, terminal.picture()[3:])], ['q11', 'q03'])
         with Terminal(client, 'none') as terminal:
-            eq(terminal.process.wait(EXIT_TIMEOUT), 1)
+            eq(terminal.process.wait(EXIT_TIMEOUT), 5)
             terminal.reader.join(EXIT_TIMEOUT)
             check("no such queue named 'none'" in terminal.seen, terminal.seen)
 

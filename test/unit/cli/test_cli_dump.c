@@ -35,7 +35,9 @@ static err write_down(void *ctx, const struct dump_revision *r, struct err_note 
     struct buf *b = ctx;
     buf_printf(b, "%.*s/%llu@%lld %.*s ", STR_ARG(r->title), (unsigned long long)r->id, (long long)r->time_ns,
                STR_ARG(r->model));
-    if (r->no_text)
+    if (r->unfit != NULL)
+        buf_printf(b, "unfit: %s\n", r->unfit);
+    else if (r->no_text)
         buf_put(b, STR("no text\n"));
     else if (r->too_large)
         buf_put(b, STR("too large\n"));
@@ -97,12 +99,6 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         { "\n\n<html></html>", "line 3: this is no MediaWiki export" },
         { "<!DOCTYPE m [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]>" HEAD "</mediawiki>", "document type" },
         { HEAD PAGE("T", REVISION("5", "<text>&bomb;</text>")) "</mediawiki>", "undefined entity" },
-        { HEAD "<page>" REVISION("5", "<text/>") "</page></mediawiki>", "before its page's title" },
-        { HEAD PAGE("T", REVISION("0", "<text/>")) "</mediawiki>", "without a proper id" },
-        { HEAD PAGE("T", REVISION("-5", "<text/>")) "</mediawiki>", "without a proper id" },
-        { HEAD PAGE("T", REVISION("9223372036854775808", "<text/>")) "</mediawiki>", "without a proper id" },
-        { HEAD PAGE("T", "<revision><id>5</id><timestamp>soon</timestamp><text/></revision>") "</mediawiki>",
-          "without a proper timestamp" },
         { HEAD "\n\n<page></oops>", "line 4" },
         { HEAD "</mediawiki>\n<more/>", "line 3" },
         { HEAD PAGE("T", REVISION("5", "<text>\xff</text>")) "</mediawiki>", "line 2" },
@@ -113,6 +109,46 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         err e = feed(str_of(wrong[i].xml), 4096, &said, &note);
         if (e != ERR_BAD || strstr(note.text, wrong[i].says) == NULL)
             fail_msg("case %zu: %s, \"%s\"", i, err_name(e), note.text);
+        buf_fini(&said);
+    }
+}
+
+/* Each is followed by a revision that is right. */
+static void a_wrong_field_leaves_out_its_revision_alone(void **state)
+{
+    (void)state;
+#define NEXT REVISION("6", "<text>b</text>") "</page></mediawiki>"
+#define LONG "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define LONGER LONG LONG LONG LONG LONG
+    static const struct { const char *xml, *says; } wrong[] = {
+        { HEAD "<page>" REVISION("5", "<text/>") "<title>T</title>" NEXT, "no title before it" },
+        { HEAD "<page><title>T</title>" REVISION("0", "<text/>") NEXT, "no proper id" },
+        { HEAD "<page><title>T</title>" REVISION("-5", "<text/>") NEXT, "no proper id" },
+        { HEAD "<page><title>T</title>" REVISION("9223372036854775808", "<text/>") NEXT, "no proper id" },
+        { HEAD "<page><title>T</title>" REVISION(LONGER, "<text/>") NEXT, "no proper id" },
+        { HEAD "<page><title>T</title><revision><timestamp>2020-01-02T03:04:05Z</timestamp></revision>" NEXT,
+          "no proper id" },
+        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>soon</timestamp><text/></revision>" NEXT,
+          "no proper timestamp" },
+        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>9999-99-99T99:99:99Z</timestamp></revision>" NEXT,
+          "no proper timestamp" },
+        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>" LONGER "</timestamp></revision>" NEXT,
+          "no proper timestamp" },
+        { HEAD "<page><title>T</title><revision><id>5</id><timestamp>2020-01-02T03:04:05Z</timestamp><model>" LONGER
+          "</model></revision>" NEXT, "model or format is too long" },
+        { HEAD "<page><title>" LONGER LONGER LONGER LONGER "</title>" REVISION("5", "<text/>")
+          "</page><page><title>T</title>" NEXT, "the title of its page is too long" },
+        { HEAD "<page><title>T</title><ns>main</ns><revision><id></id></revision>" NEXT, "no proper id" },
+    };
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct buf said;
+        struct err_note note = { .text = "" };
+        err e = feed(str_of(wrong[i].xml), 64, &said, &note);
+        buf_put_c(&said, '\0');
+        const char *unfit = strstr(said.p, wrong[i].says);
+        const char *next = strstr(said.p, "T/6@1577934245000000000 wikitext [b]\n");
+        if (e != ERR_OK || unfit == NULL || next == NULL)
+            fail_msg("case %zu: %s, \"%s\", said %s", i, err_name(e), note.text, said.p);
         buf_fini(&said);
     }
 }
@@ -184,6 +220,7 @@ int main(void)
         cmocka_unit_test(revisions_come_out_whatever_the_pieces),
         cmocka_unit_test(every_cut_is_an_error),
         cmocka_unit_test(what_is_wrong_is_refused_with_its_line),
+        cmocka_unit_test(a_wrong_field_leaves_out_its_revision_alone),
         cmocka_unit_test(depth_and_tokens_are_limited),
         cmocka_unit_test(a_text_over_the_limit_is_told_and_the_next_is_whole),
         cmocka_unit_test(the_callers_error_ends_it),
