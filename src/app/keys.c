@@ -209,8 +209,8 @@ static err read_expiry(const json_t *body, struct clock *clock, store_time *out,
     err why = json_body_str(body, "expires", &text, note);
     if (why != ERR_OK)
         return optional(why);
-    if (!units_parse_duration(text, &ns)) {
-        err_note_set(note, "expires: a duration such as 30d is wanted");
+    if (!units_parse_duration(text, &ns) || ns <= 0) {
+        err_note_set(note, "expires: a duration over 0, such as 30d, is wanted");
         return ERR_BAD;
     }
     *out = store_time_add(clock_store(clock), ns);

@@ -331,6 +331,14 @@ enum cli_exit client_explain(const struct client *c, const struct client_answer 
     return ours || is_too_long(a->status) ? exit_of_status(a->status) : CLI_NO_SERVER;
 }
 
+/* A listener without the admin routes says that it does not know them. */
+static bool is_wrong_listener(const struct client_request *r, const struct client_answer *a)
+{
+    str body = buf_str(&a->body);
+    bool method = str_find_str(body, STR("http method")) < body.n;
+    return str_starts(r->path, STR("/v1/admin.")) && (a->status == 501 || (a->status == 400 && method));
+}
+
 bool client_ask(struct client *c, const struct client_request *r, struct client_answer *out)
 {
     struct err_note note;
@@ -338,6 +346,9 @@ bool client_ask(struct client *c, const struct client_request *r, struct client_
     if (e == ERR_OK && out->status >= 200 && out->status < 300)
         return true;
     c->failed = e == ERR_OK ? client_explain(c, out, &note) : cli_exit_of(e);
+    if (e == ERR_OK && is_wrong_listener(r, out))
+        err_note_set(&note, "%s has no admin routes: --server wants the URL of the server's admin listener "
+                     "(admin_listen)", c->server);
     (void)cli_fail_status(c->call, c->failed, e == ERR_OK ? out->status : 0, note.text); /* gives failed back */
     return false;
 }

@@ -81,7 +81,7 @@ static const struct out_column flight_columns[] = {
 struct listing {
     const struct cli_call *call;
     struct out_table *servers, *flights; /* NULL with --json */
-    size_t flights_count;
+    size_t servers_count, flights_count;
 };
 
 /* CLI_OK, or it was said why. */
@@ -97,6 +97,7 @@ static enum cli_exit ask(struct listing *l, const char *server)
         out_json(stdout, doc);
     } else if (doc != NULL) {
         add_server(l->servers, c.server, doc);
+        l->servers_count++;
         add_flights(l->flights, doc);
         l->flights_count += json_array_size(json_object_get(doc, "flights"));
     }
@@ -120,8 +121,9 @@ enum cli_exit verb_flight_ls(struct cli_call *call)
     }
     if (call->operands_count == 0)
         code = ask(&l, NULL);
-    if (l.servers != NULL)
+    if (l.servers_count > 0)
         out_table_end(&l.servers);
+    out_table_drop(&l.servers);
     if (l.flights != NULL && l.flights_count > 0) {
         printf("\n");
         out_table_end(&l.flights);

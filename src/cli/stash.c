@@ -68,20 +68,23 @@ enum cli_exit verb_stash_ls(struct cli_call *call)
     struct out_table *t = c.json ? NULL : out_table_new(stdout, columns, COUNT_OF(columns));
     const char *title = call->operands_count > 0 ? call->operands[0] : NULL;
     json_t *doc = NULL;
+    size_t printed = 0;
     do {
         json_t *page = ask(&c, "GET", title, doc), *item;
         size_t i;
         json_decref(doc);
         doc = page;
         json_array_foreach(json_object_get(doc, "items"), i, item) {
+            printed++;
             if (c.json)
                 out_json(stdout, item);
             else
                 print_item(t, item);
         }
     } while (json_object_get(doc, "next") != NULL);
-    if (t != NULL)
+    if (doc != NULL || printed > 0)
         out_table_end(&t);
+    out_table_drop(&t);
     code = doc == NULL ? c.failed : CLI_OK;
     json_decref(doc);
     client_close(&c);
@@ -122,7 +125,8 @@ enum cli_exit verb_stash_rm(struct cli_call *call)
         removed += json_integer_value(json_object_get(doc, "removed"));
         bytes += json_integer_value(json_object_get(doc, "bytes"));
     } while (json_object_get(doc, "next") != NULL);
-    print_removed(&c, removed, bytes);
+    if (doc != NULL || removed > 0)
+        print_removed(&c, removed, bytes);
     code = doc == NULL ? c.failed : CLI_OK;
     json_decref(doc);
     client_close(&c);

@@ -9,6 +9,7 @@
 #include "loop/entropy.h"
 #include "server/offline.h"
 
+#include <limits.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +21,22 @@ struct token_store {
     struct auth *auth;
 };
 
-/* must_exist: making a store only to find nothing in it helps nobody. */
-static enum cli_exit store_open(const struct cli_call *call, struct token_store *s, bool must_exist)
+static bool has_store(const char *dir)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/STORE", dir);
+    return n > 0 && n < PATH_MAX && access(path, F_OK) == 0;
+}
+
+/* Unless --new says so no store is made: the key of a mistyped folder would open nothing. */
+static enum cli_exit store_open(const struct cli_call *call, struct token_store *s)
 {
     enum server_exit status = SERVER_FAILED;
     struct err_note note;
     const char *dir = cli_value(call, "data");
-    if (must_exist && access(dir, F_OK) != 0)
-        return cli_fail(call, CLI_FAILED, "token: there is no store at %s", dir);
+    if (!cli_flag(call, "new") && !has_store(dir))
+        return cli_fail(call, CLI_FAILED, "%s: there is no store at %s%s", call->verb->name, dir,
+                        strcmp(call->verb->name, "token create") == 0 ? "; --new makes one" : "");
     if (offline_open(&s->offline, dir, &status, &note) != ERR_OK)
         return cli_fail(call, (enum cli_exit)status, "token: %s", note.text);
     if (s->offline.leap)
@@ -81,19 +90,21 @@ static str member(const json_t *key, const char *name)
     return json_is_string(v) ? (str){ .p = json_string_value(v), .n = json_string_length(v) } : STR("-");
 }
 
-/* The key alone on stdout, so that a script can keep it; the rest is for people. */
-static void print_created(const json_t *key, bool as_json)
+/* The key alone on stdout, so that a script can keep it; the rest is for people. False: it did not get there. */
+static bool print_created(const json_t *key, bool as_json)
 {
     if (as_json) {
         out_json(stdout, key);
-        return;
+        return fflush(stdout) == 0 && !ferror(stdout);
     }
     str secret = member(key, "key"), id = member(key, "id"), roles = member(key, "roles"),
         space = member(key, "namespace"), expires = member(key, "expires_at");
     printf("%.*s\n", STR_ARG(secret));
-    (void)fflush(stdout); /* cli_run looks at the stream */
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return false;
     fprintf(stderr, "id %.*s, roles %.*s, namespace %.*s, expires %.*s; it is not shown again\n", STR_ARG(id),
             STR_ARG(roles), STR_ARG(space), STR_ARG(expires));
+    return true;
 }
 
 static void print_list(const json_t *items, bool as_json)
@@ -127,9 +138,9 @@ static bool read_expiry(const struct cli_call *call, int64_t *ns)
     const char *text = cli_value(call, "expires");
     if (text == NULL)
         return true;
-    if (units_parse_duration(str_of(text), ns))
+    if (units_parse_duration(str_of(text), ns) && *ns > 0)
         return true;
-    (void)cli_fail(call, CLI_USAGE, "token create: --expires wants a duration such as 30d, not \"%s\"", text);
+    (void)cli_fail(call, CLI_USAGE, "token create: --expires wants a duration over 0, such as 30d, not \"%s\"", text);
     return false;
 }
 
@@ -153,7 +164,7 @@ static enum cli_exit create_offline(const struct cli_call *call, struct auth_key
                                     json_t **key)
 {
     struct token_store s;
-    enum cli_exit code = store_open(call, &s, false);
+    enum cli_exit code = store_open(call, &s);
     if (code != CLI_OK)
         return code;
     struct auth_key k;
@@ -197,22 +208,6 @@ static enum cli_exit create_online(const struct cli_call *call, const struct aut
     return *key != NULL ? CLI_OK : c.failed;
 }
 
-enum cli_exit verb_token_create(struct cli_call *call)
-{
-    int64_t expires_ns = DURATION_NEVER;
-    struct auth_key_new n = { .name = str_of(cli_value(call, "name")), .space = str_of(cli_value(call, "domain")),
-                              .tag = str_of(cli_value(call, "tag")), .expires_at = STORE_TIME_NEVER };
-    if (!read_expiry(call, &expires_ns) || !read_roles(call, &n))
-        return CLI_USAGE;
-    const char *dir = cli_value(call, "data");
-    json_t *key = NULL;
-    enum cli_exit code = dir != NULL ? create_offline(call, &n, expires_ns, &key) : create_online(call, &n, &key);
-    if (code == CLI_OK)
-        print_created(key, cli_flag(call, "json"));
-    json_decref(key);
-    return code;
-}
-
 /* ---- ls ---- */
 
 static bool list_each(void *ctx, const struct auth_key *k)
@@ -224,7 +219,7 @@ static bool list_each(void *ctx, const struct auth_key *k)
 static enum cli_exit list_offline(const struct cli_call *call, json_t **items)
 {
     struct token_store s;
-    enum cli_exit code = store_open(call, &s, true);
+    enum cli_exit code = store_open(call, &s);
     if (code != CLI_OK)
         return code;
     *items = json_array();
@@ -265,7 +260,7 @@ enum cli_exit verb_token_ls(struct cli_call *call)
 static enum cli_exit remove_offline(const struct cli_call *call, str id)
 {
     struct token_store s;
-    enum cli_exit code = store_open(call, &s, true);
+    enum cli_exit code = store_open(call, &s);
     if (code != CLI_OK)
         return code;
     struct err_note note;
@@ -303,6 +298,31 @@ enum cli_exit verb_token_rm(struct cli_call *call)
     return code;
 }
 
+/* A key that nobody has seen must not stay valid. */
+static enum cli_exit take_back(const struct cli_call *call, str id)
+{
+    enum cli_exit removed = cli_value(call, "data") != NULL ? remove_offline(call, id) : remove_online(call, id);
+    clearerr(stdout); /* told here */
+    return cli_fail(call, CLI_FAILED, "token create: cannot write to standard output; the key %.*s is %s", STR_ARG(id),
+                    removed == CLI_OK ? "deleted again" : "valid and nobody knows it: palimpsest token rm deletes it");
+}
+
+enum cli_exit verb_token_create(struct cli_call *call)
+{
+    int64_t expires_ns = DURATION_NEVER;
+    struct auth_key_new n = { .name = str_of(cli_value(call, "name")), .space = str_of(cli_value(call, "domain")),
+                              .tag = str_of(cli_value(call, "tag")), .expires_at = STORE_TIME_NEVER };
+    if (!read_expiry(call, &expires_ns) || !read_roles(call, &n))
+        return CLI_USAGE;
+    const char *dir = cli_value(call, "data");
+    json_t *key = NULL;
+    enum cli_exit code = dir != NULL ? create_offline(call, &n, expires_ns, &key) : create_online(call, &n, &key);
+    if (code == CLI_OK && !print_created(key, cli_flag(call, "json")))
+        code = take_back(call, member(key, "id"));
+    json_decref(key);
+    return code;
+}
+
 /* ---- the open door ---- */
 
 static enum cli_exit set_door(const struct cli_call *call, bool open)
@@ -319,7 +339,7 @@ static enum cli_exit set_door(const struct cli_call *call, bool open)
         return code;
     }
     struct token_store s;
-    enum cli_exit code = store_open(call, &s, false);
+    enum cli_exit code = store_open(call, &s);
     if (code != CLI_OK)
         return code;
     struct err_note note;

@@ -93,6 +93,7 @@ static const struct cli_option token_create_options[] = {
     { "expires", 0, "DURATION", "For how long, as in 30d [never ends]" },
     { "name", 0, "NAME", "Name of its user [made up]" },
     { "tag", 0, "TAG", "What its text starts with, behind qtr- [live]" },
+    { "new", 0, NULL, "Make the store of --data when there is none" },
     OPTIONS_TOKEN,
     OPTIONS_END,
 };
@@ -411,7 +412,8 @@ const struct cli_verb cli_verbs[] = {
       .options = stash_rm_options, .operands_max = 1, .run = verb_stash_rm },
     { .name = "token create", .usage = "", .summary = "make a key for a client",
       .prose = "Makes a key with a role or several and prints it, once: the store keeps its hash alone. With --data it "
-               "works on a store whose server is stopped, which is how the first key is made.",
+               "works on a store whose server is stopped, and with --new it makes that store first: so the first "
+               "key is made. A key that cannot be printed is deleted again.",
       .options = token_create_options, .run = verb_token_create },
     { .name = "token ls", .usage = "", .summary = "list the keys",
       .prose = "Lists the keys: what may be shown of them, what they may do and until when.",

@@ -68,8 +68,9 @@ static err finish_exposure(struct options *o, struct err_note *note)
         bool given = o->from[row_of("auth")].file != NULL;
         const char *name = given ? "auth" : outside->content ? "listen" : "admin_listen";
         return option_fail(from_of(o, name), str_of(name), note,
-                           "%sopen lets everybody do everything, so it is refused on %s; set auth: internal and make a "
-                           "key: palimpsest token create --role Admin --data DIR; palimpsest token lock --data DIR",
+                           "%sopen lets everybody do everything, so it is refused on %s; set auth: internal and make "
+                           "a key: palimpsest token create --role Admin --data DIR --new; "
+                           "palimpsest token lock --data DIR",
                            given ? "" : "auth: ", outside->address);
     }
     return ERR_OK;

@@ -71,7 +71,7 @@ def the_refusal_of_an_open_server_says_how_to_lock_it(binary):
 def the_first_key_is_made_while_the_server_is_stopped(binary):
     with tempfile.TemporaryDirectory() as folder:
         data = f'{folder}/data'
-        admin = token(binary, 'create', '--role', 'admin', '--data', data, '--name', 'root')
+        admin = token(binary, 'create', '--role', 'admin', '--data', data, '--new', '--name', 'root')
         check(admin.startswith('qtr-live-') and len(admin) == 52, admin)
         token(binary, 'lock', '--data', data)
         with Server(binary, *DOMAINS, *INTERNAL, data=data) as server:
@@ -90,9 +90,9 @@ def the_first_key_is_made_while_the_server_is_stopped(binary):
 def roles_and_domains_limit_a_key(binary):
     with tempfile.TemporaryDirectory() as folder:
         data = f'{folder}/data'
-        made = {role: token(binary, 'create', '--role', role, '--data', data) for role in ('read', 'write', 'purge', 'admin')}
-        both = token(binary, 'create', '--role', 'read', '--role', 'purge', '--data', data)
-        scoped = token(binary, 'create', '--role', 'write', '--domain', 'en.example.test', '--data', data)
+        made = {role: token(binary, 'create', '--role', role, '--data', data, '--new') for role in ('read', 'write', 'purge', 'admin')}
+        both = token(binary, 'create', '--role', 'read', '--role', 'purge', '--data', data, '--new')
+        scoped = token(binary, 'create', '--role', 'write', '--domain', 'en.example.test', '--data', data, '--new')
         token(binary, 'lock', '--data', data)
         with Server(binary, *DOMAINS, *INTERNAL, data=data) as server:
             eq(server.request('PUT', f'{EN}/1', bearer(made['write'], **HTML), b'one').status, 201)
@@ -115,7 +115,7 @@ def roles_and_domains_limit_a_key(binary):
 def what_is_no_key_is_401(binary):
     with tempfile.TemporaryDirectory() as folder:
         data = f'{folder}/data'
-        key = token(binary, 'create', '--data', data)
+        key = token(binary, 'create', '--data', data, '--new')
         token(binary, 'lock', '--data', data)
         with Server(binary, *DOMAINS, *INTERNAL, data=data) as server:
             other = key[:-1] + ('a' if key[-1] != 'a' else 'b')
@@ -132,7 +132,7 @@ def what_is_no_key_is_401(binary):
 def keys_are_made_listed_and_deleted_through_the_server(binary):
     with tempfile.TemporaryDirectory() as folder:
         data = f'{folder}/data'
-        admin = token(binary, 'create', '--role', 'admin', '--data', data)
+        admin = token(binary, 'create', '--role', 'admin', '--data', data, '--new')
         token(binary, 'lock', '--data', data)
         with Server(binary, *DOMAINS, *INTERNAL, data=data) as server:
             env = {'PALIMPSEST_SERVER': server.url, 'PALIMPSEST_TOKEN': admin}
@@ -160,7 +160,7 @@ def keys_are_made_listed_and_deleted_through_the_server(binary):
 def a_key_ends_at_its_expiry(binary):
     with tempfile.TemporaryDirectory() as folder:
         data = f'{folder}/data'
-        admin = token(binary, 'create', '--role', 'admin', '--data', data)
+        admin = token(binary, 'create', '--role', 'admin', '--data', data, '--new')
         token(binary, 'lock', '--data', data)
         with Server(binary, *DOMAINS, *INTERNAL, data=data, test_hooks=True) as server:
             made = server.json('POST', '/v1/admin.tokens', bearer(admin), {'roles': ['read'], 'expires': '1h'})
@@ -193,7 +193,7 @@ def the_door_opens_and_closes(binary):
 def bad_wishes_are_refused_in_words(binary):
     with Server(binary, *DOMAINS) as server:
         for body in ({}, {'roles': []}, {'roles': ['none']}, {'roles': ['read'], 'domain': '_x'}, {'roles': 'read'},
-                     {'roles': ['read'], 'tag': 'X'}, {'roles': ['read'], 'expires': 'soon'},
+                     {'roles': ['read'], 'tag': 'X'}, {'roles': ['read'], 'expires': 'soon'}, {'roles': ['read'], 'expires': '0s'},
                      {'roles': ['read'], 'no': 1}, {'roles': [1]}, [], {'roles': ['read'] * 9}):
             got = server.json('POST', '/v1/admin.tokens', body=body)
             eq(got.status, 400, str(body))
@@ -203,10 +203,10 @@ def bad_wishes_are_refused_in_words(binary):
         first = server.request('POST', '/v1/admin.tokens', body={'roles': ['read'], 'name': 'x'})
         eq(first.status, 201)
         eq(server.request('POST', '/v1/admin.tokens', body={'roles': ['read'], 'name': 'x'}).status, 409)
-        token(binary, 'create', '--data', server.data, want=1)
+        token(binary, 'create', '--data', server.data, '--new', want=1)
         token(binary, 'ls', '--data', '/nonexistent/data', want=1)
-        token(binary, 'create', '--role', 'none', '--data', server.folder / 'other', want=2)
-        token(binary, 'create', '--expires', 'soon', '--data', server.folder / 'other', want=2)
+        token(binary, 'create', '--role', 'none', '--data', server.folder / 'other', '--new', want=2)
+        token(binary, 'create', '--expires', 'soon', '--data', server.folder / 'other', '--new', want=2)
 
 
 @scene

@@ -145,7 +145,7 @@ def a_key_opens_what_is_locked_for_every_verb(binary):
     with tempfile.TemporaryDirectory() as folder:
         data = f'{folder}/data'
         make = [str(binary), 'token']
-        key = subprocess.run([*make, 'create', '--role', 'admin', '--data', data], capture_output=True, text=True,
+        key = subprocess.run([*make, 'create', '--role', 'admin', '--data', data, '--new'], capture_output=True, text=True,
                              timeout=60, check=True).stdout.strip()
         subprocess.run([*make, 'lock', '--data', data], capture_output=True, timeout=60, check=True)
         with Server(binary, '--set', 'auth=internal', data=data) as server:

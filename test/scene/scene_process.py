@@ -99,7 +99,7 @@ def a_file_that_may_not_grow_ends_no_verb_without_a_word(binary):
         eq(done.returncode, 1, f'{" ".join(arguments)}, {bytes_max} bytes: {done.stderr}')
         check(done.stderr != '', f'{" ".join(arguments)}, {bytes_max} bytes: no word about why')
     with tempfile.TemporaryDirectory() as folder:
-        create = ('token', 'create', '--role', 'Admin', '--data')
+        create = ('token', 'create', '--role', 'Admin', '--new', '--data')
         for bytes_max in (0, 1024, 65536):
             limited(bytes_max, *create, f'{folder}/new-{bytes_max}')
         subprocess.run([binary, *create, f'{folder}/d'], capture_output=True, timeout=EXIT_TIMEOUT, check=True)
