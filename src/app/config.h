@@ -70,6 +70,10 @@ struct config_queue {
 
 enum { CONFIG_PROXIES_MAX = 64 };
 
+/* What clients written for RESTBase may count on instead of what the standards say. */
+enum config_etag { ETAG_BY_CODING, ETAG_STRONG };
+enum config_hidden { HIDDEN_GONE, HIDDEN_FORBIDDEN };
+
 struct config {
     struct http_listen listens[CONFIG_LISTENS_MAX]; /* the first is the main one */
     unsigned listens_count;
@@ -80,6 +84,9 @@ struct config {
     struct config_bucket buckets[CONFIG_BUCKETS_MAX]; /* the first is "page" */
     unsigned buckets_count;
     enum config_auth auth;
+    const char *public_url;           /* of a domain's API, with {domain}; NULL: its own paths are told */
+    enum config_etag compat_etag;     /* of answers in a coding of their own */
+    enum config_hidden compat_hidden; /* of a hidden text */
     struct http_limits http;
     const char *proxies_text;
     struct network proxies[CONFIG_PROXIES_MAX]; /* whose word for where a request comes from is believed */

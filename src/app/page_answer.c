@@ -117,15 +117,28 @@ int page_get_variant(const struct http_common *c)
 
 /* ---- header fields ---- */
 
-static str page_path(const struct page_get *g, bool with_name)
+/* name: what stands behind the title; empty: nothing. */
+static str page_url(const struct page_get *g, str name)
 {
     struct arena *a = g->arena;
-    char tag[PAGE_TAG_BYTES + 1];
-    str name = with_name ? app_page_tag(g->render.name, tag) : STR("");
-    return arena_printf(a, "/%.*s/v1/%s/%.*s/%.*s%s%.*s", STR_ARG(g->target.domain->name),
-                        g->target.config->page.name, STR_ARG(g->target.content),
-                        STR_ARG(http_encode(a, g->target.title)), with_name ? "/" : "",
+    str base = app_page_base(g->app, a, g->target.domain->name);
+    return arena_printf(a, "%.*s/%s/%.*s/%.*s%s%.*s", STR_ARG(base), g->target.config->page.name,
+                        STR_ARG(g->target.content), STR_ARG(http_encode(a, g->target.title)), name.n > 0 ? "/" : "",
                         STR_ARG(name));
+}
+
+/* The exact render; with a public URL, as RESTBase has it, the address that was asked for, under the page's own title,
+ * from which clients read where a redirect led. A memento names itself always. */
+static str content_location(const struct page_get *g)
+{
+    char tag[PAGE_TAG_BYTES + 1];
+    str name = app_page_tag(g->render.name, tag), query = STR("");
+    bool canonical = g->app->config->public_url != NULL && !g->negotiated;
+    if (canonical && !g->target.has_tid)
+        name = g->target.has_rev ? str_take(name, str_find(name, '/')) : STR("");
+    if (canonical && g->x != NULL && g->hops == 0)
+        query = http_query_raw(g->x);
+    return arena_printf(g->arena, "%.*s%s%.*s", STR_ARG(page_url(g, name)), query.n > 0 ? "?" : "", STR_ARG(query));
 }
 
 /* What else the answer depends on. */
@@ -145,9 +158,10 @@ static void add_memento(struct page_get *g, struct answer *w)
     bool gate = !g->target.has_rev;
     answer_add(w, STR("vary"), vary_of(g));
     answer_add(w, STR("link"),
-               arena_printf(a, "<%.*s>; rel=\"original timegate\"", STR_ARG(page_path(g, false))));
-    if (g->negotiated || g->target.domain->origin != NULL)
-        answer_add(w, STR("content-location"), page_path(g, true));
+               arena_printf(a, "<%.*s>; rel=\"original timegate\"", STR_ARG(page_url(g, STR("")))));
+    bool leads_away = g->status == 302 && g->app->config->public_url != NULL;
+    if (g->negotiated || (g->target.domain->origin != NULL && !leads_away))
+        answer_add(w, STR("content-location"), content_location(g));
     if (gate && !g->negotiated)
         return;
     char *date = arena_alloc(a, DATE_HTTP_BYTES + 1);
@@ -193,7 +207,8 @@ static void add_validators(struct page_get *g, struct answer *w)
 {
     char tag[PAGE_TAG_BYTES + 1];
     (void)app_page_tag(g->render.name, tag);
-    const char *weak = g->coding == CODING_IDENTITY ? "" : "W/";
+    bool strong = g->coding == CODING_IDENTITY || g->app->config->compat_etag == ETAG_STRONG;
+    const char *weak = strong ? "" : "W/";
     answer_add(w, STR("etag"), arena_printf(g->arena, "%s\"%s\"", weak, tag));
     answer_add(w, STR("cache-control"), str_of(cache_control(g)));
     add_source(g, w);

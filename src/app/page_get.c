@@ -104,7 +104,7 @@ void page_get_fail(struct page_get *g, err why, const struct page_trace *trace, 
 {
     if (why == ERR_GONE)
         counters_read(g->app->counters, READ_GONE);
-    app_page_fail(g->x, why, trace, note);
+    app_page_fail(g->x, g->app, why, trace, note);
 }
 
 static void order_done(struct page_order *o, err why)

@@ -124,7 +124,7 @@ static void answer_no_history(struct http_exchange *x, const struct app *app,
         app_problem(x, 404, "not_found", NULL, STR("Nothing is stored under this title."),
                     STR_NONE);
     else
-        app_page_fail(x, why, &trace, NULL);
+        app_page_fail(x, app, why, &trace, NULL);
 }
 
 /* What is asked of the store alone does not wait for the wiki's rules: then the title counts as it is written. */
@@ -323,7 +323,7 @@ void app_page_title_stored(struct http_exchange *x, const struct app *a, const s
     err why = page_find(t->bucket, v, &which, &r, &trace);
     engine_view_end(&v);
     if (why != ERR_OK) {
-        app_page_fail(x, why, &trace, NULL);
+        app_page_fail(x, a, why, &trace, NULL);
         return;
     }
     char tag[PAGE_TAG_BYTES + 1];

@@ -49,7 +49,7 @@ static void order_done(struct page_order *op, err why)
     if (why == ERR_NOT_FOUND)
         app_problem(o->x, 404, "not_found", NULL, STR("No such render is stored."), STR_NONE);
     else if (why != ERR_OK)
-        app_page_fail(o->x, why, &op->trace, &op->note);
+        app_page_fail(o->x, o->app, why, &op->trace, &op->note);
     else if (op->kind == ORDER_HOLD)
         answer_held(o);
     else if (op->kind == ORDER_PURGE)

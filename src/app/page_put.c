@@ -51,7 +51,7 @@ static void answer_refused(struct put *p, err why)
                                  page_policy_name(p->target.config->page.policy.kind)));
         return;
     }
-    app_page_fail(p->x, why, &p->op.trace, &p->op.note);
+    app_page_fail(p->x, p->app, why, &p->op.trace, &p->op.note);
 }
 
 static void put_done(struct page_put *op, err why)

@@ -96,7 +96,7 @@ struct page_which page_target_which(const struct page_target *t)
     };
 }
 
-void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace,
+void app_page_fail(struct http_exchange *x, const struct app *app, err why, const struct page_trace *trace,
                    const struct err_note *note)
 {
     if (why != ERR_GONE || trace == NULL) {
@@ -105,14 +105,17 @@ void app_page_fail(struct http_exchange *x, err why, const struct page_trace *tr
     }
     char at[DATE_RFC3339_BYTES + 1];
     date_format_ms(trace->at.ns, at);
-    const char *reason = page_state_name(trace->state);
+    const char *reason = page_state_name(trace->state), *type = reason;
     bool deleted = trace->state == PAGE_DELETED;
+    bool forbidden = trace->state == PAGE_SUPPRESSED && app->config->compat_hidden == HIDDEN_FORBIDDEN;
+    if (deleted || forbidden)
+        type = deleted ? "not_found" : "access_denied#revision";
     str extra = arena_printf(http_arena(x), ",\"reason\":\"%s\",\"at\":\"%s\",\"policy\":\"%s\"",
                              reason, at, page_policy_name(trace->policy));
     str detail = note != NULL && note->text[0] != 0
                      ? str_of(note->text)
                      : arena_printf(http_arena(x), "This render was %s at %s.", reason, at);
-    app_problem(x, deleted ? 404 : 410, deleted ? "not_found" : reason, NULL, detail, extra);
+    app_problem(x, deleted ? 404 : forbidden ? 403 : 410, type, NULL, detail, extra);
 }
 
 bool app_page_may_wait(struct http_exchange *x)
@@ -183,6 +186,23 @@ mono app_wait_deadline(const struct http_exchange *x, const struct app *app)
     if (http_header(x, "prefer", &field) && preferred_wait_s(field, &seconds) && seconds < (uint64_t)ms / 1000)
         ms = 1000 * (int64_t)seconds;
     return mono_add_ms(clock_mono(app->clock), ms);
+}
+
+str app_page_base(const struct app *app, struct arena *a, str domain)
+{
+    const str hole = STR("{domain}");
+    str url = str_of(app->config->public_url);
+    if (url.n == 0)
+        return arena_printf(a, "/%.*s/v1", STR_ARG(domain));
+    str base = STR("");
+    while (url.n > 0 && base.p != NULL) {
+        size_t at = str_find_str(url, hole);
+        bool found = at < url.n;
+        base = arena_printf(a, "%.*s%.*s%.*s", STR_ARG(base), STR_ARG(str_take(url, at)),
+                            STR_ARG(found ? domain : STR("")));
+        url = str_skip(url, at + (found ? hole.n : 0));
+    }
+    return base;
 }
 
 str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1])

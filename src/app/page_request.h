@@ -30,10 +30,13 @@ MUST_CHECK bool app_page_target_of_page(struct http_exchange *x, const struct ap
 /* The selection the path itself makes: latest, revision or exact. */
 struct page_which page_target_which(const struct page_target *t);
 
-/* 410 with reason, at and policy when why is ERR_GONE (404 what the wiki deleted), else
- * app_fail. trace may be NULL. */
-void app_page_fail(struct http_exchange *x, err why, const struct page_trace *trace,
+/* 410 with reason, at and policy when why is ERR_GONE, else app_fail. 404 what the wiki deleted; 403 what is hidden, if
+ * compat.hidden says so. trace may be NULL. */
+void app_page_fail(struct http_exchange *x, const struct app *app, err why, const struct page_trace *trace,
                    const struct err_note *note);
+/* What stands before /{bucket}/{content}/... in addresses that clients are told: public_url with the domain filled in,
+ * else /{domain}/v1. */
+str app_page_base(const struct app *app, struct arena *a, str domain);
 /* Refuses with 503 when the server drains: for requests that would have to wait. False: answered.
  */
 MUST_CHECK bool app_page_may_wait(struct http_exchange *x);

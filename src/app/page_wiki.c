@@ -225,6 +225,23 @@ static str cache_control_of(const struct wiki_get *g)
     return str_of(configured == NULL ? HEADERS_CACHE_PRIVATE : configured);
 }
 
+/* As of a content: clients of RESTBase read the page's own title from it. */
+static void add_location(struct wiki_get *g, struct answer *w)
+{
+    static const char *const contents[] = { [WANT_RENDER] = "html", [WANT_META] = "title", [WANT_WIKITEXT] = "wikitext",
+                                            [WANT_LINT] = "lint" };
+    struct arena *a = http_arena(g->x);
+    str query = http_query_raw(g->x), rev = STR("");
+    if (g->app->config->public_url == NULL)
+        return;
+    if (g->target.has_rev)
+        rev = arena_printf(a, "/%" PRIu64, g->target.name.rev);
+    answer_add(w, STR("content-location"),
+               arena_printf(a, "%.*s/%s/%s/%.*s%.*s%s%.*s", STR_ARG(app_page_base(g->app, a, g->target.domain->name)),
+                            g->target.config->page.name, contents[g->want], STR_ARG(http_encode(a, g->target.title)),
+                            STR_ARG(rev), query.n > 0 ? "?" : "", STR_ARG(query)));
+}
+
 static void answer_stored(struct wiki_get *g, const char *source)
 {
     struct arena *a = http_arena(g->x);
@@ -239,6 +256,7 @@ static void answer_stored(struct wiki_get *g, const char *source)
     answer_add(&w, STR("content-type"), type);
     answer_add(&w, STR("etag"), etag);
     answer_add(&w, STR("cache-control"), cache_control_of(g));
+    add_location(g, &w);
     answer_add(&w, STR("cache-status"), str_of(source));
     if (g->why != ERR_OK)
         answer_add(&w, STR("warning"), STR("111 palimpsest \"Revalidation Failed\""));
@@ -262,6 +280,7 @@ static void answer_value(struct wiki_get *g, const struct wiki_value *value)
     answer_add(&w, STR("content-type"), type);
     answer_add(&w, STR("etag"), etag);
     answer_add(&w, STR("cache-control"), cache_control_of(g));
+    add_location(g, &w);
     answer_add(&w, STR("cache-status"),
                arena_printf(a, "palimpsest; fwd=miss; fwd-status=200%s; detail=%s",
                             g->flight.detail == FLIGHT_LED ? "" : "; collapsed", flight_detail_name(g->flight.detail)));

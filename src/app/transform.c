@@ -41,7 +41,7 @@ static void fail(struct transform *t, err why)
     else if (why == ERR_BAD)
         app_problem(t->x, 400, "bad_request#original", NULL, str_of(t->note.text), STR_NONE);
     else
-        app_page_fail(t->x, why, &t->trace, NULL);
+        app_page_fail(t->x, t->app, why, &t->trace, NULL);
 }
 
 void transform_answer(struct transform *t, str headers, str body, str etag)

@@ -36,7 +36,7 @@ static void answer_kept(struct transform *t)
         return;
     }
     if (t->why != ERR_OK) {
-        app_page_fail(t->x, t->why, NULL, &t->put.note);
+        app_page_fail(t->x, t->app, t->why, NULL, &t->put.note);
         return;
     }
     bool same = tid_cmp(t->put.stored.tid, t->put.tid) == 0; /* else it had been kept before, under that name */

@@ -189,6 +189,24 @@ static err finish_flights(struct options *o, struct err_note *note)
                        "flight.error_base (%s) is longer than flight.error_max (%s)", base, most);
 }
 
+/* A URL with a host, to which /page/... is put; {domain} is filled in, other braces mean nothing. */
+static err finish_public_url(struct options *o, struct err_note *note)
+{
+    static const char name[] = "public_url";
+    const str hole = STR("{domain}");
+    str url = str_of(o->config.public_url), rest = url;
+    size_t scheme = str_starts(url, STR("https://")) ? 8 : str_starts(url, STR("http://")) ? 7 : 0;
+    bool fine = url.n == 0 || (scheme > 0 && url.n > scheme && url.p[scheme] != '/' && !str_ends(url, STR("/")));
+    for (; fine && rest.n > 0; rest = str_skip(rest, str_starts(rest, hole) ? hole.n : 1)) {
+        unsigned char c = (unsigned char)rest.p[0];
+        fine = str_starts(rest, hole) || (c > ' ' && c < 0x7f && strchr("{}<>\"?#", c) == NULL);
+    }
+    if (fine)
+        return ERR_OK;
+    return option_fail(from_of(o, name), str_of(name), note,
+                       "is no URL such as https://{domain}/api/rest_v1, without a slash at the end");
+}
+
 static err finish_proxies(struct options *o, struct err_note *note)
 {
     static const char name[] = "http.trusted_proxies";
@@ -223,6 +241,8 @@ err options_finish(struct options *o, struct err_note *note)
         why = finish_flights(o, note);
     if (why == ERR_OK)
         why = finish_proxies(o, note);
+    if (why == ERR_OK)
+        why = finish_public_url(o, note);
     if (why == ERR_OK)
         why = options_finish_stores(o, from_of(o, "queue.stores"), note);
     if (why == ERR_OK)

@@ -4,6 +4,8 @@
 #include "engine/engine.h"
 
 static const char *const auths[] = { "open", "internal", NULL };               /* enum config_auth */
+static const char *const etags[] = { "weak", "strong", NULL };                 /* enum config_etag */
+static const char *const hiddens[] = { "410", "403", NULL };                   /* enum config_hidden */
 static const char *const levels[] = { "debug", "info", "warn", "error", NULL }; /* enum log_level */
 static const char *const formats[] = { "text", "json", NULL };                 /* enum log_format */
 static const char *const policies[] = { "app_ttl", "all", "latest_hash", "latest", "interval", "ttl", NULL };
@@ -12,6 +14,8 @@ static const char *const durabilities[] = { "sync", "interval", "none", NULL }; 
 static const char *const lease_durabilities[] = { "auto", "written", "sync", NULL }; /* enum queue_lease_durability */
 static const char *const codecs[] = { "identity", "gzip", "zstd", NULL };      /* enum page_codec */
 _Static_assert(COUNT_OF(auths) == AUTH_INTERNAL + 2, "a name each");
+_Static_assert(COUNT_OF(etags) == ETAG_STRONG + 2, "a name each");
+_Static_assert(COUNT_OF(hiddens) == HIDDEN_FORBIDDEN + 2, "a name each");
 _Static_assert(COUNT_OF(levels) == LOG_LEVELS + 1, "a name each");
 _Static_assert(COUNT_OF(formats) == LOG_JSON + 2, "a name each");
 _Static_assert(COUNT_OF(policies) == POLICY_KINDS + 1, "a name each");
@@ -46,6 +50,14 @@ const struct option option_rows[] = {
       .prose = "Names of the domains served; file, environment and flags add up", AT(domains) },
     { "auth", NULL, OPTION_CHOICE, .choices = auths, .initial = "open",
       .prose = "Who may do what: open to everybody (loopback only), or keys, roles and bindings", AT(auth) },
+    { "public_url", NULL, OPTION_TEXT, .initial = "",
+      .prose = "Where clients reach a domain's API, as https://{domain}/api/rest_v1; Content-Location and Link name it",
+      AT(public_url) },
+    { "compat.etag", NULL, OPTION_CHOICE, .choices = etags, .initial = "weak",
+      .prose = "ETag of answers in a content coding: weak as RFC 9110 wants, or strong as RESTBase's",
+      AT(compat_etag) },
+    { "compat.hidden", NULL, OPTION_CHOICE, .choices = hiddens, .initial = "410",
+      .prose = "Status of a render whose text is hidden: 410, or 403 as RESTBase's", AT(compat_hidden) },
     { "drain_timeout", NULL, OPTION_MS, 0, HOUR, .initial = "10s",
       .prose = "After SIGTERM, how long requests already read may take", AT(drain_timeout_ms) },
     { "write_timeout", NULL, OPTION_MS, 10 * MS, HOUR, .initial = "10s",

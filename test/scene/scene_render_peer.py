@@ -5,7 +5,7 @@ import urllib.parse
 
 from harness import check, eq, main, scene
 from origin import SPECS, Origin, status_of
-from page_help import explain, get, path, problem
+from page_help import explain, get, http_date, path, problem
 from render_help import FORGETFUL, JSON, NO_CACHE, TRANSFORM, origin_server
 
 ELSEWHERE = {'Origin': 'https://elsewhere.test'}
@@ -182,6 +182,75 @@ def what_only_some_may_read_is_403(binary):
             origin.fault('siteinfo', denied)
             server.restart()
             problem(get(server, 'A', status=403), 403, 'access_denied#wiki')
+
+
+PUBLIC = ('--set', 'public_url=https://{domain}/api/rest_v1')
+BASE = 'https://localhost/api/rest_v1/page'
+
+
+@scene
+def content_location_is_the_public_address_of_the_page(binary):
+    with Origin() as origin:
+        origin.page('A/b', (7, 'text'))
+        origin.page('R', (8, '#REDIRECT [[A/b]]'))
+        with origin_server(binary, origin, *PUBLIC) as server:
+            def told(*where, **more):
+                return get(server, *where, **more).headers['Content-Location']
+            for _ in range(4):      # made, stored, ready
+                eq(told('A%2Fb'), f'{BASE}/html/A%2Fb')
+            eq(get(server, 'A%2Fb', headers={'If-None-Match': '*'}, status=304).headers['Content-Location'],
+               f'{BASE}/html/A%2Fb')
+            eq(told('a%2Fb', headers=ELSEWHERE), f'{BASE}/html/A%2Fb')
+            eq(told('R', headers=ELSEWHERE), f'{BASE}/html/A%2Fb')
+            eq(told('R', query='?redirect=false', headers=ELSEWHERE), f'{BASE}/html/R?redirect=false')
+            eq(told('A%2Fb', 7, query='?redirect=false'), f'{BASE}/html/A%2Fb/7?redirect=false')
+            name = get(server, 'A%2Fb').headers['ETag'].strip('"')
+            eq(told('A%2Fb', *name.split('/'), content='data-parsoid'), f'{BASE}/data-parsoid/A%2Fb/{name}')
+            at = {'Accept-Datetime': http_date(3600)}
+            eq(told('A%2Fb', headers=at), f'{BASE}/html/A%2Fb/{name}')      # a memento names itself
+            check(f'<{BASE}/html/A%2Fb>; rel' in get(server, 'A%2Fb').headers['Link'], 'the time gate')
+            for content in ('title', 'wikitext', 'lint'):
+                eq(told('A%2Fb', content=content), f'{BASE}/{content}/A%2Fb')
+                eq(told('A%2Fb', 7, content=content), f'{BASE}/{content}/A%2Fb/7')
+            moved = get(server, 'R', status=302)
+            eq((moved.headers['Location'], moved.headers['Content-Location']), ('A%2Fb', None))
+            eq(get(server, 'a%2Fb', status=301).headers['Location'], 'A%2Fb')
+        with origin_server(binary, origin) as server:
+            check(get(server, 'A%2Fb').headers['Content-Location'].startswith('/localhost/v1/page/html/A%2Fb/7/'), 'as ever')
+            eq(get(server, 'A%2Fb', content='title').headers['Content-Location'], None)
+
+
+@scene
+def an_etag_may_be_strong_in_any_coding(binary):
+    text = 'text that is long enough to be stored smaller. ' * 50
+    for options, weak in (((), 'W/'), (('--set', 'compat.etag=strong'), '')):
+        with Origin() as origin:
+            origin.page('A', (7, text))
+            with origin_server(binary, origin, *options) as server:
+                gzip = {'Accept-Encoding': 'gzip'}
+                name = get(server, 'A').headers['ETag']
+                check(name.startswith('"7/'), name)
+                for _ in range(4):
+                    answer = get(server, 'A', headers=gzip)
+                    eq((answer.headers['ETag'], answer.headers['Content-Encoding']), (weak + name, 'gzip'))
+                for tag in (name, 'W/' + name):
+                    answer = get(server, 'A', headers={**gzip, 'If-None-Match': tag}, status=304)
+                    eq(answer.headers['ETag'], weak + name)
+
+
+@scene
+def a_hidden_text_is_410_or_403_as_configured(binary):
+    for options, status, kind in (((), 410, 'suppressed'), (('--set', 'compat.hidden=403'), 403, 'access_denied#revision')):
+        with Origin() as origin:
+            origin.page('A', (7, 'hidden'), (8, 'text'))
+            with origin_server(binary, origin, *options) as server:
+                rev, tid = get(server, 'A', 7).headers['ETag'].strip('"').split('/')
+                origin.hide('A', 7)
+                problem(get(server, 'A', 7, headers=NO_CACHE, status=status), status, kind, reason='suppressed')
+                for content in ('html', 'data-parsoid'):
+                    problem(get(server, 'A', 7, content=content, status=status), status, kind, reason='suppressed')
+                    problem(get(server, 'A', rev, tid, content=content, status=status), status, kind)
+                problem(get(server, 'A', 7, content='wikitext', status=403), 403, 'access_denied#revision')
 
 
 main()

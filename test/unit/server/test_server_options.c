@@ -5,6 +5,7 @@
 
 #include "../cmocka_all.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct options_from from_test = { .file = "test" };
@@ -352,6 +353,15 @@ static void contradictions_are_refused(void **state)
     yaml_wrong("buckets:\n  m:\n    count: 3\n",
                "f.yaml:3: buckets.m.count: contradicts policy app_ttl, which has none");
     yaml_wrong("page:\n  policy: latest\n  count: 1001\n", "f.yaml:3: page.count: \"1001\" is not within 1 to 1000");
+    static const char *const urls[] = { "x.test/api", "https://", "https:///api", "https://x.test/",
+                                        "https://{title}/x", "https://x.test/a b", "https://x.test/?", "ftp://x.test" };
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
+        char yaml[64];
+        (void)snprintf(yaml, sizeof yaml, "public_url: \"%s\"\n", urls[i]);
+        yaml_wrong(yaml, "f.yaml:1: public_url: is no URL such as https://{domain}/api/rest_v1, without a slash at the "
+                         "end");
+    }
+    yaml_wrong("compat: { hidden: 404 }\n", "f.yaml:1: compat.hidden: \"404\" is none of: 410, 403");
     yaml_wrong("page: { body_bytes_max: 22M }\n",
                "f.yaml:1: page.body_bytes_max: http.arena_bytes_max must be at least 3 times page.body_bytes_max");
     yaml_wrong("http: { arena_bytes_max: 23M }\n",
