@@ -15,15 +15,35 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / 'test/scene'), str(ROOT / 'tools/wiki')]
 sys.dont_write_bytecode = True
+import harness   # noqa: E402  pylint: disable=wrong-import-position
 from harness import Server, wait_until   # noqa: E402  pylint: disable=wrong-import-position
-from wiki import DOMAIN, Wiki, free_port   # noqa: E402  pylint: disable=wrong-import-position
+from wiki import DOMAIN, Wiki, editor_is_wired, free_port   # noqa: E402  pylint: disable=wrong-import-position
 
 PAGES = int(os.environ.get('WIKI_PAGES', '24'))
 BASE = f'/{DOMAIN}/v1'
 # The render's name stands in the head of what we serve, and in nothing that Parsoid gives.
 TIME_UUID = re.compile(r'<meta property="mw:TimeUuid" content="[^"]*"/>')
 
+# Scenes of scene_wiki.py that need a MediaWiki before 1.41; those of scene_editor.py all do.
+NOT_WIRED = 'this VisualEditor asks no server beside the wiki'
+LEFT_OUT = {
+    'an_old_render_saves_after_its_template_changed': NOT_WIRED,
+    'a_render_that_is_unknown_cannot_be_saved_from': NOT_WIRED,
+    'a_new_page_is_written': NOT_WIRED,
+    'typed_source_is_stashed_for_the_save': NOT_WIRED,
+    'changes_beside_are_merged_and_conflicts_are_told': NOT_WIRED,
+    'red_links_are_brought_up_to_date_and_older_versions_are_not_had': "this Parsoid's own renders keep the link red",
+}
 _wiki = []
+
+
+def scene(function):
+    """As the harness's; what this wiki cannot have is named instead."""
+    name = function.__name__
+    if editor_is_wired() or name not in LEFT_OUT:
+        return harness.scene(function)
+    print(f'left out: {name}: {LEFT_OUT[name]}', flush=True)
+    return function
 
 
 def the_wiki():

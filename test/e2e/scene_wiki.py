@@ -5,9 +5,9 @@ import json
 import re
 import threading
 
-from rig import BASE, TIME_UUID, Wired
+from rig import BASE, TIME_UUID, Wired, scene
 from cli import Client
-from harness import Server, check, eq, main, scene, wait_until
+from harness import Server, check, eq, main, wait_until
 from wiki import DOMAIN, WikiError, quote
 
 TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'

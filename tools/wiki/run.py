@@ -14,7 +14,8 @@ import subprocess
 import sys
 import time
 
-from wiki import ADMIN, DOMAIN, PASSWORD, Steps, Wiki, WikiError, free_port, is_free, quote, tail
+from wiki import (ADMIN, DOMAIN, PASSWORD, Steps, Wiki, WikiError, editor_is_wired, free_port, is_free, quote, tail,
+                  version)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 READY_TIMEOUT = 90
@@ -98,6 +99,9 @@ class Instance:
 
     def describe(self, binary):
         base, page = self.wiki.base, 'Edited_page'
+        if not editor_is_wired():
+            say('\nVisualEditor of MediaWiki %d.%d asks no server beside the wiki: it edits, and the server does not hear '
+                'of it. All else below goes through the server.' % version())
         say(f"""
 read      {base}/wiki/Main_Page
 edit      {base}/wiki/{page}?veaction=edit     VisualEditor, through Palimpsest

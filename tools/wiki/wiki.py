@@ -46,6 +46,17 @@ SOCKET_PATH_MAX = 100                         # of sockaddr_un's 108
 FOLDERS = ('run', 'run/nginx.d', 'log', 'data', 'cache', 'images', 'tmp', 'settings.d')
 
 
+def version():
+    """(major, minor) of the MediaWiki that is installed."""
+    found = re.search(r"'MW_VERSION', '(\d+)\.(\d+)", (CODE / 'includes/Defines.php').read_text())
+    return int(found[1]), int(found[2])
+
+
+def editor_is_wired():
+    """Whether VisualEditor can be told of a server: MediaWiki 1.41 took VirtualRESTService away, and the settings with it."""
+    return version() < (1, 41)
+
+
 class WikiError(Exception):
     """What could not be done, for a person."""
 
