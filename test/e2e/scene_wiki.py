@@ -388,8 +388,8 @@ def the_command_line_warms_and_renders(binary):
         new, = client.json('render', 'C++/Notes')
         eq((new['changed'], new['rev']), (True, rev))
         check('More.' in client.ok('get', 'C++/Notes'), 'the new text')
-        eq(client('render', 'No such page').returncode, 1)
-        eq(client('prewarm', 'list', '--domain', 'elsewhere').returncode, 1)
+        eq(client('render', 'No such page').returncode, 5)
+        eq(client('prewarm', 'list', '--domain', 'elsewhere').returncode, 5)
 
 
 main()
