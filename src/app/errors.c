@@ -167,7 +167,7 @@ struct problem { int status; const char *type, *title; str detail, extra; int64_
  * 4xx would drop what is right. */
 static bool is_starved(struct http_exchange *x, int status)
 {
-    return arena_is_starved(http_arena(x)) && ((status >= 400 && status <= 500) || status == 503);
+    return arena_is_starved(http_arena(x)) && ((status >= 400 && status <= 500) || status == 502 || status == 503);
 }
 
 static void answer_problem(struct http_exchange *x, const struct problem *told)

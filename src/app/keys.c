@@ -276,10 +276,12 @@ static void door_post(struct http_exchange *x, void *app)
         call_start(c);
         return;
     }
-    if (why == ERR_NOT_FOUND)
+    if (why == ERR_NOT_FOUND) {
         err_note_set(&c->note, "open: true or false is wanted");
+        why = ERR_BAD;
+    }
     json_decref(c->body); /* NULL is fine */
-    app_fail(x, ERR_BAD, &c->note);
+    app_fail(x, why, &c->note);
 }
 
 const struct http_route app_key_routes[] = {

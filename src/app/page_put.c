@@ -214,6 +214,10 @@ void app_page_put_content(struct http_exchange *x, void *app)
     struct page_put_content *c = &p->op.contents[0];
     *c = (struct page_put_content){ .name = p->target.content, .raw = http_body(x) };
     err why = raw_headers(x, &c->headers, &note);
+    if (why == ERR_LIMIT && note.text[0] == 0) {
+        app_fail(x, why, NULL); /* memory, not the headers */
+        return;
+    }
     if (why != ERR_OK) {
         app_problem(x, 400, "bad_request#invalid_headers", NULL, str_of(note.text), STR_NONE);
         return;

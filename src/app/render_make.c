@@ -340,7 +340,10 @@ static void asked(struct page_ask *a)
         finish(m);
         return;
     }
-    fail(m, app_err_of_render(a->why), a->request.note.text);
+    if (a->why == RENDER_LIMIT && arena_is_starved(&m->arena))
+        fail(m, ERR_LIMIT, APP_STARVED_TEXT);
+    else
+        fail(m, app_err_of_render(a->why), a->request.note.text);
     m->keep = a->why != RENDER_NO_PAGE && a->why != RENDER_NO_REVISION && a->why != RENDER_SUPPRESSED;
     finish(m);
 }

@@ -21,12 +21,17 @@ void buf_fini(struct buf *b)
 void buf_clear(struct buf *b)
 {
     b->n = 0;
-    b->failed = false;
+    b->failed = b->starved = false;
 }
 
 err buf_status(const struct buf *b)
 {
     return b->failed ? ERR_LIMIT : ERR_OK;
+}
+
+bool buf_is_starved(const struct buf *b)
+{
+    return b->failed && b->starved;
 }
 
 str buf_str(const struct buf *b)
@@ -71,7 +76,7 @@ char *buf_extend(struct buf *b, size_t n)
         return NULL;
     }
     if ((b->p == NULL || b->n + n > b->size) && !buf_grow(b, b->n + n)) {
-        b->failed = true;
+        b->failed = b->starved = true;
         return NULL;
     }
     char *at = b->p + b->n;

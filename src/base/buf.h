@@ -13,7 +13,7 @@ struct buf {
     char *p;
     size_t n, size;
     size_t bytes_max;
-    bool failed;
+    bool failed, starved;
 };
 
 void buf_init(struct buf *b, size_t bytes_max);
@@ -24,6 +24,8 @@ void buf_clear(struct buf *b);
 MUST_CHECK bool buf_reserve(struct buf *b, size_t n);
 /* ERR_OK or ERR_LIMIT: whether every append since init or clear succeeded. */
 MUST_CHECK err buf_status(const struct buf *b);
+/* It failed although it is below its maximum: the machine had no more. */
+bool buf_is_starved(const struct buf *b);
 /* The bytes so far; borrowed until the next append. */
 str buf_str(const struct buf *b);
 /* Room for n more bytes at the end, counted as appended; NULL on failure. */

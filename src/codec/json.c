@@ -32,6 +32,12 @@ static struct shape shape_of(str text)
     return shape;
 }
 
+/* NULL: the library has said what is wrong in error.text; nothing, when it found no memory at all. */
+static json_t *load(str text, json_error_t *error)
+{
+    return json_loadb(text.n == 0 ? "" : text.p, text.n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, error);
+}
+
 err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_note *note)
 {
     json_error_t error;
@@ -44,8 +50,13 @@ err json_body_parse_few(str text, size_t values_max, json_t **out, struct err_no
         err_note_set(note, "JSON of more than %zu values", values_max);
         return ERR_LIMIT;
     }
-    json_t *root = json_loadb(text.n == 0 ? "" : text.p, text.n,
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    json_t *root = load(text, &error);
+    if (root == NULL && error.text[0] != '\0')
+        root = load(text, &error); /* a string that finds no memory is called an invalid token: a second try tells */
+    if (root == NULL && error.text[0] == '\0') {
+        err_note_set(note, "no memory to read the JSON");
+        return ERR_UNAVAILABLE;
+    }
     if (root == NULL) {
         bool large = json_error_code(&error) == json_error_numeric_overflow;
         err_note_set(note, "not JSON: %s, line %d, column %d%s", error.text, error.line, error.column,

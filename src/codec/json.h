@@ -13,7 +13,8 @@
 
 enum { JSON_BODY_DEPTH_MAX = 64 };
 
-/* An object or an array. Fails: ERR_BAD with the place in note. NUL in a text is kept. */
+/* An object or an array. Fails: ERR_BAD with the place in note; ERR_UNAVAILABLE when there is no memory, which the text
+ * is not to blame for. NUL in a text is kept. */
 MUST_CHECK err json_body_parse(str text, json_t **out, struct err_note *note);
 /* The same of at most values_max values, else ERR_LIMIT: an empty object takes two bytes of text and up to 256 of
  * memory. For texts that may have as many as their size allows. */

@@ -501,6 +501,8 @@ err tables_get(const struct table_reader *r, uint32_t domain, const struct table
     arena_init(&s->static_arena, ENGINE_BLOB_BYTES_MAX);
     *next = STR_NONE;
     e = scan_run(s, next);
+    if (e == ERR_LIMIT && (arena_is_starved(&s->scratch) || arena_is_starved(&s->static_arena)))
+        e = ERR_UNAVAILABLE;
     arena_fini(&s->scratch);
     arena_fini(&s->static_arena);
     free(s);
@@ -557,10 +559,16 @@ static bool json_damaged(void *ctx, const struct table_row *row)
 /* One that does not fit is for the next answer; if it is the first, for none. */
 static bool row_over(struct json_answer *j, size_t before)
 {
+    bool starved = buf_is_starved(&j->out);
     j->out.failed = false;
     j->out.n = before;
     if (j->rows > 0)
         return false;
+    if (starved) {
+        err_note_set(j->note, STORE_STARVED_TEXT);
+        j->status = ERR_UNAVAILABLE;
+        return false;
+    }
     err_note_set(j->note, "an answer of %zu bytes (%s) cannot hold the row that comes next: name fewer of its "
                           "attributes in proj; next goes on behind it", j->bytes_max,
                  j->bytes_max < TABLE_ANSWER_BYTES_MAX ? "what http.arena_bytes_max leaves" : "TABLE_ANSWER_BYTES_MAX");

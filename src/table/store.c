@@ -115,7 +115,7 @@ err store_schema_same(struct engine_view *v, uint32_t domain, const struct schem
 
 void store_memory_note(err e, const struct arena *a, struct err_note *note)
 {
-    if (e == ERR_LIMIT && note != NULL && note->text[0] == 0)
+    if (e == ERR_LIMIT && note != NULL && note->text[0] == 0 && !arena_is_starved(a))
         err_note_set(note, "it needs more than the memory of one request, %zu bytes (http.arena_bytes_max): ask for "
                            "less at once", a->bytes_max);
 }

@@ -57,6 +57,8 @@ struct row_head;
 MUST_CHECK err store_delete_row(struct engine_txn *t, str key, const struct row_head *head);
 
 /* ERR_LIMIT of which the note says nothing came of the arena of a request: says so. note may be NULL. */
+/* Memory that is there for one request, and not now: not its fault. */
+#define STORE_STARVED_TEXT "there is no memory for it now; nothing was changed"
 void store_memory_note(err e, const struct arena *a, struct err_note *note);
 
 /* The range of keys that predicates allow, as tight as the key order makes it. exact: every row in it satisfies

@@ -370,6 +370,10 @@ static err update_decide(struct engine_txn *t, void *ctx)
     u->note.text[0] = 0; /* of an earlier run, or of its caller */
     arena_reset(&u->decided);
     err e = decide(t, u);
+    if (e == ERR_LIMIT && arena_is_starved(&u->decided)) {
+        err_note_set(&u->note, STORE_STARVED_TEXT);
+        return ERR_UNAVAILABLE;
+    }
     if (e == ERR_LIMIT && u->note.text[0] == 0)
         err_note_set(&u->note, "one step writes and deletes %d rows at most, with what they have in indexes and what "
                                "expires (ENGINE_UPDATE_ROWS_MAX): do less at once", ENGINE_UPDATE_ROWS_MAX);
@@ -447,6 +451,7 @@ err tables_update(struct tables *ts, struct table_update *u, bool now)
     if (e != ERR_OK)
         return e;
     arena_init(&u->decided, u->arena->bytes_max - u->arena->total);
+    arena_share(&u->decided, u->arena->hold.of);
     engine_submit(ts->engine, &u->update);
     return ERR_OK;
 }

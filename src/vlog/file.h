@@ -1,4 +1,5 @@
-/* file.h - the tiny door to the disk: every call the store makes on a file goes through here.
+/* file.h - the tiny door to the disk: every call the store makes on a file of its own goes through here. Not those
+ * on the index: LMDB writes that itself, and takes a short write for an I/O error (docs/operations.md, exit codes).
  *
  * Each function takes a fault table (NULL: none). Before the kernel is asked, the table may fail the call
  * with an errno of its choice or shorten it, so that a test can fail the Nth call of a scenario without the

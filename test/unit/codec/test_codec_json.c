@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -150,6 +151,36 @@ static void unknown_members_are_named(void **state)
     json_decref(list);
 }
 
+static unsigned allocations_left;
+
+static void *scarce_malloc(size_t n)
+{
+    return allocations_left == 0 ? NULL : (allocations_left--, malloc(n));
+}
+
+/* A client that is told its JSON is wrong drops it. */
+static void want_of_memory_is_not_the_texts_fault(void **state)
+{
+    static const char text[] = "{\"a\":[1,2.5,\"a text\",{\"b\":null}],\"c\":\"another one\"}";
+    (void)state;
+    struct err_note note;
+    err why = ERR_UNAVAILABLE;
+    unsigned refused = 0;
+    json_t *root = NULL;
+    for (unsigned n = 0; why != ERR_OK; n++) {
+        allocations_left = n;
+        json_set_alloc_funcs(scarce_malloc, free);
+        why = json_body_parse(str_of(text), &root, &note);
+        json_set_alloc_funcs(malloc, free);
+        if (why == ERR_OK)
+            break;
+        assert_int_equal(why, ERR_UNAVAILABLE);
+        assert_true(++refused < 100);
+    }
+    assert_true(refused > 5);
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +190,7 @@ int main(void)
         cmocka_unit_test(members_come_by_type),
         cmocka_unit_test(wrong_members_are_named),
         cmocka_unit_test(unknown_members_are_named),
+        cmocka_unit_test(want_of_memory_is_not_the_texts_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
