@@ -252,10 +252,11 @@ static err fill_contents(struct make *m, struct page_put *put)
  * purge that came under that lease. */
 static store_time instant_of(const struct make *m)
 {
-    int64_t fence_ns = (int64_t)flight_fence(m->flight) * 1000;
-    int64_t off = fence_ns - m->ask.began.ns;
-    bool fits = fence_ns > 0 && off < FENCE_OFF_NS && off > -FENCE_OFF_NS && !m->purged;
-    return fits ? (store_time){ .ns = fence_ns } : m->ask.began;
+    uint64_t fence_us = flight_fence(m->flight);
+    if (fence_us == 0 || fence_us > INT64_MAX / 1000 || m->purged)
+        return m->ask.began;
+    int64_t fence_ns = (int64_t)fence_us * 1000, off = fence_ns - m->ask.began.ns;
+    return off < FENCE_OFF_NS && off > -FENCE_OFF_NS ? (store_time){ .ns = fence_ns } : m->ask.began;
 }
 
 static err mint(struct make *m, uint64_t rev, struct tid *tid)
@@ -441,8 +442,9 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
     begin(m, f);
     m->ask.began = clock_store(m->app->clock);
     str bytes = arena_copy(&m->arena, a->bytes);
-    if (bytes.p == NULL || render_travel_get(bytes, &t) != ERR_OK) {
-        ask_start(m); /* another version's, or no render at all */
+    bool fine = bytes.p != NULL && render_travel_get(bytes, &t) == ERR_OK;
+    if (!fine || store_time_before(store_time_add(m->ask.began, PAGE_TID_AHEAD_NS), tid_time(t.name.tid))) {
+        ask_start(m); /* another version's, no render at all, or from a time to come */
         return;
     }
     m->ask.request = (struct render_request){ .meta = { .rev = t.name.rev, .latest = t.latest },

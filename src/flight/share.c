@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { NUMBER_BYTES = 32, LEASE_PARTS = 3 };
+#define AGE_MS_MAX (INT64_C(10) * 365 * 24 * 3600 * 1000)
 
 static void act(struct share_call *c, unsigned actions);
 static void on_call_timer(void *ctx);
@@ -102,17 +103,33 @@ static void end_ours(struct share_call *c, enum flight_detail detail)
     end_with(c, &r, detail);
 }
 
+static int64_t clip(int64_t n, int64_t least, int64_t most)
+{
+    return n < least ? least : n > most ? most : n;
+}
+
+/* As a value made here would be, at most. */
+static struct flight_arrival believed(const struct flight_arrival *a, const struct flight_share *share)
+{
+    struct flight_arrival out = *a;
+    int64_t most = share->fresh_ms + share->stale_ms;
+    out.age_ms = clip(a->age_ms, 0, AGE_MS_MAX);
+    out.stale_ms = clip(a->stale_ms, -AGE_MS_MAX, most);
+    out.fresh_ms = clip(a->fresh_ms, -AGE_MS_MAX, share->fresh_ms);
+    return out;
+}
+
 static void end_theirs(struct share_call *c, const struct share_news *n)
 {
     if (n->event != SHARE_GOT_VALUE) {
         struct err_note note = n->note;
-        int64_t most = 2 * c->shared->opts.error_max_ms, left = n->left_ms < most ? n->left_ms : most;
-        struct flight_result r = { .why = n->why, .note = &note, .retry_ms = left > 0 ? left : 0 };
+        int64_t left = clip(n->left_ms, 0, c->shared->opts.error_max_ms);
+        struct flight_result r = { .why = n->why, .note = &note, .retry_ms = left };
         end_with(c, &r, FLIGHT_REMOTE);
         return;
     }
     const struct flight_maker *m = flight_maker_of(c->flight);
-    struct flight_arrival a = n->value;
+    struct flight_arrival a = believed(&n->value, &m->share);
     struct flight *f = leave_flight(c);
     flight_lease_set(f, n->fence, a.version);
     flight_made_set(f, FLIGHT_REMOTE);
@@ -143,7 +160,7 @@ static void redis_is_away(struct share_call *c)
 
 static bool news_of_value(const struct redis_reply *r, struct share_news *out)
 {
-    if (redis_count(r) < 8)
+    if (redis_count(r) < 8 || share_fence_of(redis_text(redis_at(r, 1))) == 0)
         return false;
     *out = (struct share_news){
         .event = SHARE_GOT_VALUE,
@@ -167,13 +184,17 @@ static void give_back(struct share_call *c, str token)
 static void got_grant(struct share_call *c, const struct redis_reply *r)
 {
     str token = redis_text(redis_at(r, 1));
-    if (c->machine.state != SHARE_JOINING || !str_to_cstr(token, c->token, sizeof c->token)) {
+    uint64_t fence = share_fence_of(token);
+    if (c->machine.state != SHARE_JOINING || fence == 0) {
         give_back(c, token);
+        if (c->machine.state == SHARE_JOINING)
+            redis_is_away(c);
         return;
     }
     c->shared->stats.grants++;
     c->shared->stats.takeovers += c->waited_out;
-    c->fence = share_fence_of(token);
+    c->fence = fence;
+    INVARIANT(str_to_cstr(token, c->token, sizeof c->token)); /* a token fits */
     step(c, SHARE_GOT_GRANT);
 }
 
@@ -197,8 +218,11 @@ static void got_wait(struct share_call *c, const struct redis_reply *r)
     s->stats.waits++;
     str token = redis_text(redis_at(r, 1));
     c->fence = share_fence_of(token);
-    if (!str_to_cstr(token, c->token, sizeof c->token))
-        c->token[0] = 0;
+    if (c->fence == 0) {
+        redis_is_away(c);
+        return;
+    }
+    INVARIANT(str_to_cstr(token, c->token, sizeof c->token)); /* a token fits */
     step(c, SHARE_GOT_WAIT);
     str id;
     struct share_news n;
@@ -308,11 +332,14 @@ static void join(struct share_call *c)
     struct flight_shared *s = c->shared;
     const struct flight_maker *m = flight_maker_of(c->flight);
     char lease[NUMBER_BYTES], lease_max[NUMBER_BYTES], gen[NUMBER_BYTES], early[NUMBER_BYTES];
+    char most[4][NUMBER_BYTES];
     double soon = m->share.early > 0 ? -log(1.0 - rng_unit(&s->rng)) * m->share.early : 0;
     int n = snprintf(early, sizeof early, "%.6f", soon);
     str args[] = { str_of(s->node), number(s->opts.lease_ms, lease), number(2 * s->opts.lease_ms, lease_max),
                    number(s->opts.make_timeout_ms, gen), { .p = early, .n = (size_t)n }, str_of(c->since),
-                   m->share.look ? STR("2") : m->share.peek ? STR("1") : STR("0"), holds(c) ? STR("1") : STR("0") };
+                   m->share.look ? STR("2") : m->share.peek ? STR("1") : STR("0"), holds(c) ? STR("1") : STR("0"),
+                   number(m->share.fresh_ms, most[0]), number(m->share.stale_ms, most[1]),
+                   number(s->opts.error_max_ms, most[2]), number((int64_t)s->opts.value_bytes_max, most[3]) };
     s->stats.joins++;
     free(c->kept);
     c->kept = NULL;
@@ -382,7 +409,7 @@ static void publish(struct share_call *c)
 {
     struct flight_shared *s = c->shared;
     const struct flight_share *sh = &flight_maker_of(c->flight)->share;
-    char class[FLIGHT_CLASS_BYTES_MAX], n[7][NUMBER_BYTES], jitter[NUMBER_BYTES];
+    char class[FLIGHT_CLASS_BYTES_MAX], n[8][NUMBER_BYTES], jitter[NUMBER_BYTES];
     struct buf b;
     buf_init(&b, s->opts.value_bytes_max + 1);
     struct payload p = payload_of(c, &b, class);
@@ -391,7 +418,8 @@ static void publish(struct share_call *c)
     str args[] = { str_of(c->token), p.kind, p.bytes, number(sh->fresh_ms, n[0]), number(sh->stale_ms, n[1]),
                    number(took, n[2]), number(s->opts.make_timeout_ms, n[3]),
                    number((int64_t)s->opts.push_bytes_max, n[4]), str_of(c->id), number(p.error_base_ms, n[5]),
-                   number(p.error_max_ms, n[6]), { .p = jitter, .n = (size_t)length } };
+                   number(p.error_max_ms, n[6]), { .p = jitter, .n = (size_t)length },
+                   number((int64_t)s->opts.value_bytes_max, n[7]) };
     c->replies++;
     err why = redis_run(s->redis, SHARE_PUT, str_of(c->key), args, COUNT_OF(args), put_done, c);
     buf_fini(&b);

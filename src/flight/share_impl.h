@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 enum { SHARE_ID_TEXT = 2 * FLIGHT_ID_BYTES, SHARE_KEY_BYTES = SHARE_ID_TEXT + 9 };
+#define SHARE_FENCE_MAX UINT64_C(9000000000000000) /* microseconds; Lua's numbers hold it exactly */
 
 /* What came for a call: a value, or why there is none. bytes are of the call when kept. */
 struct share_news {
@@ -78,7 +79,7 @@ MUST_CHECK bool share_push_parse(str message, str *id, struct share_news *out);
 /* An error as text for the others, and back: NAME or NAME SENTENCE. */
 str share_class(err why, const struct err_note *note, char out[FLIGHT_CLASS_BYTES_MAX]);
 void share_class_parse(str text, err *why, struct err_note *note);
-uint64_t share_fence_of(str token);
+uint64_t share_fence_of(str token); /* 0: it is no token */
 void share_id_text(const unsigned char *id, char out[SHARE_ID_TEXT + 1]);
 MUST_CHECK bool share_id_parse(str text, unsigned char out[FLIGHT_ID_BYTES]);
 #define SHARE_CLASS_NOT_SHARED "not_shared"

@@ -1,40 +1,63 @@
 #include "flight/share_scripts.h"
 
-/* Every script begins with these: now in microseconds and milliseconds, numbers of fields, how long to keep. */
+/* Every script begins with these: limits of what is believed (a time that is ahead, nodes that wait), now in
+ * microseconds and milliseconds, numbers of fields, how long to keep. */
 #define COMMON \
+    "local AHEAD_MS, NODES, NODES_BYTES = 1000, 1000, 33000\n" \
     "local t = redis.call('TIME')\n" \
     "local us = t[1] * 1000000 + t[2]\n" \
     "local now = math.floor(us / 1000)\n" \
-    "local function num(s) return tonumber(s or '') or 0 end\n" \
+    "local function num(s)\n" \
+    "  local n = tonumber(s or '')\n" \
+    "  return n and n >= 0 and n <= 9e15 and n or 0\n" \
+    "end\n" \
     "local function text(n) return string.format('%.0f', n) end\n" \
+    "local function is_token(s)\n" \
+    "  return s and #s <= 64 and string.match(s, '^%d+%.[a-z0-9]+$') and num(string.match(s, '^%d+')) > 0\n" \
+    "end\n" \
     "local function keep(su, gen)\n" \
     "  redis.call('PEXPIRE', KEYS[1], text(math.max(su - now, gen + 1000)))\n" \
     "end\n" \
-    "local function value(kind, h, refresh)\n" /* h: val ver k fu su at */ \
-    "  return {kind, h[2], text(num(h[4]) - now), text(num(h[5]) - now), text(math.max(0, now - num(h[6]))),\n" \
-    "    h[3], h[1], refresh and '1' or '0'}\n" \
+    /* h: val ver k fu su at. Until when it is fresh, and until when it may be shown; 0, 0: it is not believed. */ \
+    "local function life(h, fresh, stale, most)\n" \
+    "  local at = num(h[6])\n" \
+    "  if not h[1] or #h[1] > most or not is_token(h[2]) or at > now + AHEAD_MS then return 0, 0 end\n" \
+    "  at = math.min(at, now)\n" \
+    "  return math.min(num(h[4]), at + fresh), math.min(num(h[5]), at + fresh + stale)\n" \
+    "end\n" \
+    "local function value(kind, h, fu, su, refresh)\n" \
+    "  return {kind, h[2], text(fu - now), text(su - now), text(math.max(0, now - num(h[6]))),\n" \
+    "    'V', h[1], refresh and '1' or '0'}\n" \
     "end\n" \
     "local function push(nodes, message)\n" \
-    "  for node in string.gmatch(nodes or '', '%S+') do redis.call('PUBLISH', 'pal:n:' .. node, message) end\n" \
+    "  local count = 0\n" \
+    "  for node in string.gmatch(nodes or '', '%S+') do\n" \
+    "    count = count + 1\n" \
+    "    if count > NODES then return end\n" \
+    "    redis.call('PUBLISH', 'pal:n:' .. node, message)\n" \
+    "  end\n" \
     "end\n"
 
 static const char join[] = COMMON
     "local node, lease, lease_max, gen = ARGV[1], num(ARGV[2]), num(ARGV[3]), num(ARGV[4])\n"
-    "local early, since = num(ARGV[5]), ARGV[6]\n"
+    "local early, since, error_max = num(ARGV[5]), ARGV[6], num(ARGV[11])\n"
     "local h = redis.call('HMGET', KEYS[1], 'val','ver','k','fu','su','at','lt','lx','ek','eu','w','f','vb','d')\n"
-    "local fu, su, lx, eu = num(h[4]), num(h[5]), num(h[8]), num(h[10])\n"
-    "local live = h[7] and lx > now and lx - now <= lease_max\n"
-    "local will_do = h[1] and (since == '' or (since ~= '-1' and num(h[13]) > num(since)))\n"
+    "local fu, su = life(h, num(ARGV[9]), num(ARGV[10]), num(ARGV[12]))\n"
+    "local lx, eu = num(h[8]), num(h[10])\n"
+    "if eu - now > error_max then eu = 0 end\n"
+    "local live = is_token(h[7]) and lx > now and lx - now <= lease_max\n"
+    "local will_do = since == '' or (since ~= '-1' and math.min(num(h[13]), num(h[6])) > num(since))\n"
     "local idle = not live and eu <= now\n"
     "local soon = early > 0 and idle and now + num(h[14]) * early >= fu\n"
     "local peek = ARGV[7] ~= '0'\n"
-    "if ARGV[8] == '1' and not h[12] then return {'GONE', '', ''} end\n"
-    "if will_do and now < fu and (peek or not soon) then return value('HIT', h, soon) end\n"
-    "if since == '' and h[1] and now < su and (peek or not idle) then return value('STALE', h, idle) end\n"
+    "if ARGV[8] == '1' and (not h[12] or (h[1] and su == 0)) then return {'GONE', '', ''} end\n"
+    "if will_do and now < fu and (peek or not soon) then return value('HIT', h, fu, su, soon) end\n"
+    "if since == '' and now < su and (peek or not idle) then return value('STALE', h, fu, su, idle) end\n"
     "if ARGV[7] == '2' then return {'NONE', '', ''} end\n"
     "if now < eu and not live then return {'ERR', h[9], text(eu - now)} end\n"
     "if live then\n"
     "  local w = h[11] or ''\n"
+    "  if #w > NODES_BYTES or string.find(w, '[^a-z0-9 ]') or string.find(w, '[^ ]$') then w = '' end\n"
     "  if not string.find(' ' .. w, ' ' .. node .. ' ', 1, true) then w = w .. node .. ' ' end\n"
     "  redis.call('HSET', KEYS[1], 'w', w)\n"
     "  keep(su, gen)\n"
@@ -53,13 +76,14 @@ static const char put[] = COMMON
     "local fence = num(string.match(token, '^%d+'))\n"
     "local absent = not h[7] and not h[9]\n"
     "if h[7] ~= token and not (absent and us - fence <= gen * 1000) then\n"
-    "  if h[1] and now < num(h[4]) then return value('LOST', h, false) end\n"
+    "  local fu, su = life(h, fresh, stale, num(ARGV[13]))\n"
+    "  if now < fu then return value('LOST', h, fu, su, false) end\n"
     "  return {'LOST'}\n"
     "end\n"
     "local until_, message\n"
     "if kind == 'E' then\n"
     "  local en = num(h[10]) + 1\n"
-    "  local pause = math.floor(math.min(num(ARGV[11]), num(ARGV[10]) * 2 ^ (en - 1)) * num(ARGV[12]))\n"
+    "  local pause = math.floor(math.min(num(ARGV[11]), num(ARGV[10]) * 2 ^ (en - 1) * num(ARGV[12])))\n"
     "  until_ = now + pause\n"
     "  redis.call('HSET', KEYS[1], 'ek', payload, 'eu', text(until_), 'en', text(en),\n"
     "    'f', text(math.max(fence, num(h[9]))))\n"
@@ -118,8 +142,10 @@ static const char drop[] = COMMON
     "return text(fence)\n";
 
 static const char offer[] = COMMON
-    "local h = redis.call('HMGET', KEYS[1], 'f', 'val')\n"
-    "if h[1] and (not h[2] or num(h[1]) >= num(string.match(ARGV[1], '^%d+'))) then return 0 end\n"
+    "local h = redis.call('HMGET', KEYS[1], 'val', 'ver', 'k', 'fu', 'su', 'at', 'f')\n"
+    "local fence, theirs = num(string.match(ARGV[1], '^%d+')), num(h[7])\n"
+    "local _, su = life(h, 9e15, 9e15, 9e15)\n"
+    "if h[7] and (not h[1] or theirs > fence or (theirs == fence and su > 0)) then return 0 end\n"
     "local fresh, stale, age = num(ARGV[2]), num(ARGV[3]), num(ARGV[4])\n"
     "redis.call('HSET', KEYS[1], 'val', ARGV[6], 'ver', ARGV[1], 'k', ARGV[5], 'fu', text(now + fresh),\n"
     "  'su', text(now + stale), 'at', text(now - age), 'vb', text(now - age), 'd', '0',\n"

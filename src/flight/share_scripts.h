@@ -10,8 +10,11 @@
  *   f a          the greatest fence ever given, leases given back in a row
  * All times are Redis TIME in ms. A token is FENCE.NODE; fence = max(f + 1, TIME in microseconds): it grows also when
  * the record was lost, and stays below 2^53, which Lua's numbers hold exactly, until 2255.
- * A lease is live only while 0 < lx - now <= lease_max: a clock stepped back cannot freeze a key. A record lives until
- * su, at least gen_timeout + 1 s: it outlives every token, so that a record that is not there means loss or eviction.
+ * Nothing in a record is believed beyond what whoever asks would have put there, for Redis's clock may be set back, a
+ * replica may take over, and others may write: a lease is live only while 0 < lx - now <= lease_max; a value is fresh
+ * for fresh_max from at, shown for stale_max more, and of no use when at is more than a second ahead; an error is
+ * answered for error_max. A number that no server writes counts as 0, such a token as absent. A record lives until su,
+ * at least gen_timeout + 1 s: it outlives every token, so that a record that is not there means loss or eviction.
  * The first write of each script is one that Redis refuses when it is full, so OOM leaves nothing half done.
  * Pushes go to pal:n:NODE: "ID TOKEN KIND ...": V and R are followed by FRESH STALE AGE (ms left, ms old) and the
  * value, when it is short; L says look, E is followed by LEFT CLASS, T says try again. A drop goes to pal:all: "ID". */
@@ -21,14 +24,14 @@
 #include "redis/redis.h"
 
 /* Arguments, in order (all text):
- *   JOIN   node lease_ms lease_max_ms gen_ms early since peek holds
+ *   JOIN   node lease_ms lease_max_ms gen_ms early since peek holds fresh_max stale_max error_max value_max
  *          early: -ln(random) * beta, 0 never early (XFetch); since: empty; -1: nothing made so far will do; else the
  *          instant of an earlier JOIN: only what was begun after it will do; peek 1: a usable value is answered with
  *          refresh 1 where 0 would have granted; peek 2: and nobody is waited for or granted, NONE is said instead;
- *          holds 1: who asks has a value of before, and is told GONE when there is no record
+ *          holds 1: who asks has a value of before, and is told GONE when there is no record that can be believed
  *       -> HIT ver fresh stale age kind value refresh | STALE (the same) | ERR class left | WAIT token left now
  *        | GRANT token now | GONE
- *   PUT    token kind payload fresh_ms stale_ms d_ms gen_ms push_max id neg_base neg_max jitter
+ *   PUT    token kind payload fresh_ms stale_ms d_ms gen_ms push_max id neg_base neg_max jitter value_max
  *          kind V, R, E (payload: class); jitter: 0.8 to 1.2
  *       -> OK left | LOST [ver fresh stale age kind value refresh]
  *   RENEW  token lease_ms gen_ms -> 1 | 0

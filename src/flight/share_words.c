@@ -1,6 +1,8 @@
 /* share_words.c - the texts that go through Redis: ids, tokens, pushes, errors. Pure. */
 #include "flight/share_impl.h"
 
+#include "base/utf8.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,10 +55,21 @@ bool share_id_parse(str text, unsigned char out[FLIGHT_ID_BYTES])
     return true;
 }
 
+static bool is_node(str name)
+{
+    for (size_t i = 0; i < name.n; i++)
+        if (!(name.p[i] >= 'a' && name.p[i] <= 'z') && !(name.p[i] >= '0' && name.p[i] <= '9'))
+            return false;
+    return name.n > 0;
+}
+
+/* A token goes into headers as a version, and its fence into instants: nothing else may be in it. */
 uint64_t share_fence_of(str token)
 {
     uint64_t fence = 0;
-    return str_to_u64(str_take(token, str_find(token, '.')), &fence) ? fence : 0;
+    str node = token;
+    bool fine = token.n <= FLIGHT_TOKEN_BYTES_MAX && str_to_u64(str_split(&node, '.'), &fence) && is_node(node);
+    return fine && fence <= SHARE_FENCE_MAX ? fence : 0;
 }
 
 str share_class(err why, const struct err_note *note, char out[FLIGHT_CLASS_BYTES_MAX])
@@ -64,6 +77,14 @@ str share_class(err why, const struct err_note *note, char out[FLIGHT_CLASS_BYTE
     int n = snprintf(out, FLIGHT_CLASS_BYTES_MAX, "%s %s", err_name(why), note == NULL ? "" : note->text);
     size_t kept = n < FLIGHT_CLASS_BYTES_MAX ? (size_t)n : FLIGHT_CLASS_BYTES_MAX - 1;
     return (str){ .p = out, .n = kept };
+}
+
+static bool is_sentence(str text)
+{
+    for (size_t i = 0; i < text.n; i++)
+        if ((unsigned char)text.p[i] < ' ' || text.p[i] == 0x7f)
+            return false;
+    return text.n < ERR_NOTE_BYTES && utf8_valid(text);
 }
 
 void share_class_parse(str text, err *why, struct err_note *note)
@@ -74,7 +95,7 @@ void share_class_parse(str text, err *why, struct err_note *note)
     for (unsigned i = ERR_OK + 1; i < ERR_CODES; i++)
         if (str_eq(name, str_of(err_name((err)i))))
             *why = (err)i;
-    if (rest.n > 0)
+    if (rest.n > 0 && is_sentence(rest))
         err_note_set(note, "%.*s", STR_ARG(str_take(rest, ERR_NOTE_BYTES - 1)));
     else
         err_note_set(note, "the server that made it gave up");
@@ -83,7 +104,7 @@ void share_class_parse(str text, err *why, struct err_note *note)
 static bool parse_value(str *rest, struct flight_arrival *v)
 {
     return str_to_i64(str_split(rest, ' '), &v->fresh_ms) && str_to_i64(str_split(rest, ' '), &v->stale_ms) &&
-           str_to_i64(str_split(rest, ' '), &v->age_ms);
+           str_to_i64(str_split(rest, ' '), &v->age_ms) && v->stale_ms > 0;
 }
 
 bool share_push_parse(str message, str *id, struct share_news *out)

@@ -413,11 +413,13 @@ static void foreign(struct world *w, enum share_script script, const char *key, 
     loop_post(w->loop, foreign_step, &c);
     wait_for(w, &w->replies, before + 1);
 }
+/* Arguments of JOIN behind its flags, and of PUT behind its jitter: what is believed. */
+#define LIMITS "60000", "60000", "60000", "1048576"
 #define FOREIGN(w, script, key, ...) foreign((w), (script), (key), (const char *const[]){ __VA_ARGS__, NULL })
 
 static void foreign_leads(struct world *w, const char *key, char token[128])
 {
-    FOREIGN(w, SHARE_JOIN, key, "stranger", "300", "600", "30000", "0", "", "0");
+    FOREIGN(w, SHARE_JOIN, key, "stranger", "300", "600", "30000", "0", "", "0", "0", LIMITS);
     assert_string_equal(w->reply[0], "GRANT");
     snprintf(token, 128, "%s", w->reply[1]);
 }
@@ -532,7 +534,8 @@ static void a_dead_leader_is_succeeded_by_one(void **state)
     wait_for(&w, &w.done, NODES);
     assert_int_equal(w.made, 1);
     WAIT_FOR_SUM(&w, takeovers, 1);
-    FOREIGN(&w, SHARE_PUT, "key", token, "V", "late", "60000", "0", "1", "30000", "16384", "x", "1", "1", "1");
+    FOREIGN(&w, SHARE_PUT, "key", token, "V", "late", "60000", "0", "1", "30000", "16384", "x", "1", "1", "1",
+            "1048576");
     assert_string_equal(w.reply[0], "LOST"); /* and is told whose value stands */
     assert_string_equal(w.reply[1], value_of(&w.asked[0])->version);
     FOREIGN(&w, SHARE_RENEW, "key", token, "300", "30000");
@@ -750,13 +753,13 @@ static void what_is_given_back_is_taken_for_nothing_and_for_what_is_older(void *
     struct world w;
     char token[128];
     world_begin(&w, NULL);
-    FOREIGN(&w, SHARE_JOIN, "key", "stranger", "300", "600", "30000", "0", "", "0", "1");
+    FOREIGN(&w, SHARE_JOIN, "key", "stranger", "300", "600", "30000", "0", "", "0", "1", LIMITS);
     assert_string_equal(w.reply[0], "GONE"); /* and no lease was given */
     offer_is(&w, "1000.a", "1");
     offer_is(&w, "1000.a", "0");
     offer_is(&w, "999.b", "0");
     offer_is(&w, "1001.b", "1");
-    FOREIGN(&w, SHARE_JOIN, "key", "stranger", "300", "600", "30000", "0", "", "0", "1");
+    FOREIGN(&w, SHARE_JOIN, "key", "stranger", "300", "600", "30000", "0", "", "0", "1", LIMITS);
     assert_string_equal(w.reply[0], "HIT");
     assert_string_equal(w.reply[1], "1001.b");
     FOREIGN(&w, SHARE_DROP, "key", "x", "30000");

@@ -8,9 +8,11 @@
 
 #include "../cmocka_all.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -428,3 +430,24 @@ void stage_drop(struct world *w, unsigned node, const char *display)
     assert_int_equal(stage_wait(a)->why, ERR_OK);
 }
 
+
+/* ---- Redis by hand ---- */
+
+const char *stage_redis(struct world *w, const char *command)
+{
+    static char reply[1024];
+    char line[1024];
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(w->redis.port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    int n = snprintf(line, sizeof line, "%s\r\n", command);
+    assert_int_equal(send(fd, line, (size_t)n, MSG_NOSIGNAL), n);
+    ssize_t got = recv(fd, reply, sizeof reply - 1, 0);
+    assert_true(got > 0);
+    reply[got] = 0;
+    if (reply[0] == '-')
+        fail_msg("%s: %s", command, reply);
+    close(fd);
+    return reply;
+}

@@ -90,6 +90,8 @@ void stage_forget(struct world *w);
 /* Lines of the log with this event. */
 unsigned stage_told(struct world *w, const char *event);
 struct lists_stats stage_stats(struct world *w, unsigned node);
+/* One command to the Redis; the beginning of its reply, until the next call. Fails on an error reply. */
+const char *stage_redis(struct world *w, const char *command);
 /* Times a server has come to have Redis, over all. */
 void stage_wait_ups(struct world *w, unsigned wanted);
 

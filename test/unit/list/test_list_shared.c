@@ -5,27 +5,7 @@
 
 #include "../cmocka_all.h"
 
-#include <arpa/inet.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 enum { EARLY_TRIES = 50 };
-
-static void tell_redis(struct world *w, const char *command)
-{
-    char line[128], reply[64] = "";
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(w->redis.port),
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
-    int n = snprintf(line, sizeof line, "%s\r\n", command);
-    assert_int_equal(send(fd, line, (size_t)n, MSG_NOSIGNAL), n);
-    assert_true(recv(fd, reply, sizeof reply - 1, 0) > 0);
-    if (reply[0] == '-')
-        fail_msg("%s: %s", command, reply);
-    close(fd);
-}
 
 static void two_servers_show_one_list_and_both_drop_it(void **state)
 {
@@ -69,7 +49,7 @@ static void an_emptied_redis_gets_back_what_is_still_fresh(void **state)
     stage_begin(&w, 2, true, 0);
     const struct asked *first = stage_get(&w, 0, "d");
     stage_advance(&w, TTL_MS / 2); /* long after it is answered without asking */
-    tell_redis(&w, "FLUSHALL");
+    stage_redis(&w, "FLUSHALL");
     const struct asked *late = stage_get(&w, 0, "d");
     assert_false(late->r.hit);
     assert_string_equal(late->value->version, first->value->version);
@@ -78,7 +58,7 @@ static void an_emptied_redis_gets_back_what_is_still_fresh(void **state)
     assert_true(str_eq(elsewhere->value->json, first->value->json));
     assert_int_equal(stage_calls(&w), 1);
     stage_advance(&w, LIST_CACHE_MS + 1);
-    tell_redis(&w, "FLUSHALL");
+    stage_redis(&w, "FLUSHALL");
     struct asked *wished = stage_ask(&w, 0, "d", (struct wish){ .only_cached = true });
     assert_string_equal(stage_wait(wished)->value->version, first->value->version);
     assert_false(wished->r.hit);
@@ -93,7 +73,7 @@ static void of_two_lists_given_back_the_newer_stands(void **state)
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1);
     assert_int_equal(stage_call_of(stage_wait(stage_ask(&w, 1, "d", (struct wish){ .no_cache = true }))), 2);
     stage_advance(&w, LIST_CACHE_MS + 1);
-    tell_redis(&w, "FLUSHALL");
+    stage_redis(&w, "FLUSHALL");
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1); /* nobody has told it better */
     assert_int_equal(stage_call_of(stage_get(&w, 1, "d")), 2); /* never back */
     stage_advance(&w, LIST_CACHE_MS + 1);
@@ -110,13 +90,13 @@ static void what_was_dropped_is_not_given_back(void **state)
     stage_begin(&w, 2, true, 0);
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 1);
     assert_int_equal(stage_call_of(stage_get(&w, 1, "e")), 2);
-    tell_redis(&w, "CLIENT KILL TYPE pubsub"); /* both are cut off, and may have missed a drop */
+    stage_redis(&w, "CLIENT KILL TYPE pubsub"); /* both are cut off, and may have missed a drop */
     stage_wait_ups(&w, 4);
     stage_advance(&w, LIST_CACHE_MS + 1);
-    tell_redis(&w, "FLUSHALL");
+    stage_redis(&w, "FLUSHALL");
     assert_int_equal(stage_call_of(stage_get(&w, 0, "d")), 3);
     stage_drop(&w, 1, "e");
-    tell_redis(&w, "FLUSHALL");
+    stage_redis(&w, "FLUSHALL");
     assert_int_equal(stage_call_of(stage_get(&w, 1, "e")), 4);
     stage_end(&w);
 }
@@ -146,7 +126,7 @@ static void what_another_has_and_is_no_list_here_stays_the_others(void **state)
     assert_true(again->r.hit); /* the others' is of no more use than before */
     assert_string_equal(again->value->version, ours->value->version);
     assert_string_equal(get_uneven(&w, 0)->value->version, theirs->value->version);
-    tell_redis(&w, "FLUSHALL");
+    stage_redis(&w, "FLUSHALL");
     assert_string_equal(get_uneven(&w, 1)->value->version, ours->value->version);
     stage_advance(&w, LIST_CACHE_MS + 1);
     assert_string_equal(get_uneven(&w, 0)->value->version, theirs->value->version); /* given back: nobody else did */
