@@ -3,6 +3,7 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/table_request.h"
+#include "loop/entropy.h"
 
 #include <string.h>
 
@@ -75,6 +76,7 @@ void table_change_start(struct table_change *c, struct http_exchange *x)
 {
     c->update.arena = http_arena(x);
     c->update.deadline = table_deadline(c->app);
+    c->update.random = entropy_u64();
     c->update.done = change_done;
     err why = tables_update(c->app->tables, &c->update, false);
     if (why != ERR_OK)

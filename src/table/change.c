@@ -108,7 +108,7 @@ static void change_done(void *ctx, err why)
     c->done(c, why);
 }
 
-err tables_change(struct tables *ts, struct table_schema_change *c)
+static err change_prepare(struct tables *ts, struct table_schema_change *c)
 {
     MAGIC_CHECK(ts, TABLES_MAGIC);
     c->tables = ts;
@@ -122,8 +122,21 @@ err tables_change(struct tables *ts, struct table_schema_change *c)
     }
     c->update = (struct engine_update){ .decide = drop ? drop_decide : create_decide, .done = change_done, .ctx = c,
                                         .deadline = c->deadline, .frees = drop };
-    engine_submit(ts->engine, &c->update);
     return ERR_OK;
+}
+
+err tables_change(struct tables *ts, struct table_schema_change *c)
+{
+    err e = change_prepare(ts, c);
+    if (e == ERR_OK)
+        engine_submit(ts->engine, &c->update);
+    return e;
+}
+
+err tables_change_wait(struct tables *ts, struct table_schema_change *c)
+{
+    err e = change_prepare(ts, c);
+    return e == ERR_OK ? engine_submit_wait(ts->engine, &c->update) : e;
 }
 
 /* ---- upkeep ---- */

@@ -94,6 +94,8 @@ struct table_schema_change {
 /* Creates, migrates (higher version, same key) or drops; the same schema again is no change. Not ERR_OK: done
  * is not called. Rows of a dropped table are removed by the upkeep and not seen from here on. */
 MUST_CHECK err tables_change(struct tables *ts, struct table_schema_change *c);
+/* The same; done is not called. Blocks until it is on disk: a pool thread. */
+MUST_CHECK err tables_change_wait(struct tables *ts, struct table_schema_change *c);
 /* The schema as JSON. ERR_NOT_FOUND; ERR_AGAIN as tables_get. */
 MUST_CHECK err tables_schema(struct tables *ts, uint32_t domain, str table, struct arena *a, bool now, str *json);
 
@@ -149,7 +151,7 @@ MUST_CHECK err tables_get_json(struct tables *ts, uint32_t domain, str table, st
                                struct table_answer *out, struct err_note *note);
 
 /* ---- writing ---- */
-enum table_condition { IF_ALWAYS, IF_NOT_EXISTS, IF_EQUAL };
+enum table_condition { IF_ALWAYS, IF_NOT_EXISTS, IF_EQUAL, IF_ALLOWED };
 struct table_write {
     bool is_delete;
     str table;
@@ -159,6 +161,10 @@ struct table_write {
     enum table_condition condition;
     const struct table_attr *equal; /* IF_EQUAL: all of them; NULL: the attribute is not set */
     unsigned equal_count;
+    /* IF_ALLOWED: asked in the update, maybe more than once. stored is borrowed, lacks what is null, and is NULL when
+     * there is no such row. */
+    bool (*allow)(void *ctx, const struct table_row *stored);
+    void *allow_ctx;
     int64_t ttl_s;              /* 0: the table's default_time_to_live, if any */
     /* delete: all hash attributes eq, then eq on range attributes and at most one range */
     const struct table_predicate *predicates;
@@ -172,6 +178,7 @@ struct table_update {
     const struct table_write *writes;
     unsigned writes_count;      /* more than one: a batch on one partition key */
     bool one_step;              /* a batch, also of one */
+    uint64_t random;            /* of the versions that puts leave out */
     struct arena *arena;        /* not used by others until done, and what it has left is for the decision */
     mono deadline;
     void (*done)(struct table_update *u, err why); /* engine thread, short */

@@ -45,6 +45,19 @@ static err put_attr(struct table_step *st, const struct table_attr *attr, struct
     return ERR_OK;
 }
 
+/* The last range attribute of a key, a timeuuid, when a put leaves it out: now. Puts of one batch keep their order. */
+static err version_make(struct table_update *u, struct table_step *st)
+{
+    const struct schema *s = st->schema;
+    unsigned last = s->range_count == 0 ? 0 : s->range[s->range_count - 1];
+    if (s->range_count == 0 || s->attrs[last].kind.type != TYPE_TIMEUUID || st->named[last])
+        return ERR_OK;
+    uint64_t ticks = tid_ticks(clock_store(u->tables->clock)) + (uint64_t)(st - u->steps);
+    st->values[last] = table_value_tid(u->arena, tid_make(ticks, u->random));
+    st->named[last] = true;
+    return st->values[last].p == NULL ? ERR_LIMIT : ERR_OK;
+}
+
 static err key_attr(struct buf *b, const struct table_step *st, unsigned index, struct err_note *note)
 {
     const struct schema_attr *at = &st->schema->attrs[index];
@@ -88,6 +101,9 @@ static err put_prepare(struct table_update *u, struct table_step *st)
         if (e != ERR_OK)
             return e;
     }
+    err made = version_make(u, st);
+    if (made != ERR_OK)
+        return made;
     st->names_all = true;
     for (unsigned i = 0; i < st->schema->attrs_count; i++)
         st->names_all &= st->named[i] || st->schema->attrs[i].role != ROLE_PLAIN;
@@ -212,6 +228,21 @@ static bool equal_holds(const struct table_step *st, const struct table_attr *wa
     return value_cmp(at->kind, is, want->value) == 0;
 }
 
+/* What is not null, static attributes left out. */
+static bool allowed(const struct table_step *st, const struct old_row *old)
+{
+    const struct schema *s = st->schema;
+    struct table_attr attrs[TABLE_ATTRS_MAX];
+    struct table_row row = { .attrs = attrs };
+    for (unsigned i = 0; i < s->attrs_count; i++) {
+        bool in_key = s->attrs[i].role == ROLE_HASH || s->attrs[i].role == ROLE_RANGE;
+        str value = in_key ? st->values[i] : row_attr(old->attrs, s->attrs[i].number);
+        if (value.p != NULL && s->attrs[i].role != ROLE_STATIC)
+            attrs[row.count++] = (struct table_attr){ s->attrs[i].name, value };
+    }
+    return st->write->allow(st->write->allow_ctx, old->alive ? &row : NULL);
+}
+
 static err condition_holds(struct engine_txn *t, struct table_update *u, const struct table_step *st, bool *holds)
 {
     const struct table_write *w = st->write;
@@ -219,7 +250,8 @@ static err condition_holds(struct engine_txn *t, struct table_update *u, const s
     *holds = true;
     if (w->is_delete || w->condition == IF_ALWAYS)
         return ERR_OK;
-    err e = old_read(t, u, key_buf_str(&st->key), w->condition == IF_EQUAL, &row);
+    bool with_attrs = w->condition == IF_EQUAL || w->condition == IF_ALLOWED;
+    err e = old_read(t, u, key_buf_str(&st->key), with_attrs, &row);
     if (e == ERR_OK && w->condition == IF_EQUAL && st->schema->statics_count > 0) {
         struct key_buf key = static_key(st);
         e = old_read(t, u, key_buf_str(&key), true, &statics);
@@ -228,6 +260,8 @@ static err condition_holds(struct engine_txn *t, struct table_update *u, const s
         return e;
     if (w->condition == IF_NOT_EXISTS)
         *holds = !row.alive;
+    if (w->condition == IF_ALLOWED)
+        *holds = allowed(st, &row);
     for (unsigned i = 0; i < w->equal_count; i++)
         *holds &= equal_holds(st, &w->equal[i], &row, &statics);
     return ERR_OK;

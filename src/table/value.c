@@ -54,7 +54,8 @@ static err bad_type(enum table_type type, struct err_note *note)
     static const char *const wants[TABLE_TYPES] = {
         [TYPE_BLOB] = "{\"base64\": \"...\"} or a string", [TYPE_DECIMAL] = "a number or a string of digits",
         [TYPE_DOUBLE] = "a number", [TYPE_FLOAT] = "a number in the range of a float", [TYPE_BOOLEAN] = "true or false",
-        [TYPE_INT] = "a whole number of 32 bits", [TYPE_VARINT] = "a whole number or a string of digits",
+        [TYPE_INT] = "a whole number of 32 bits, as number or string",
+        [TYPE_VARINT] = "a whole number or a string of digits",
         [TYPE_STRING] = "a string", [TYPE_TIMEUUID] = "a version 1 UUID", [TYPE_UUID] = "a UUID",
         [TYPE_TIMESTAMP] = "milliseconds since 1970, or " DATE_WANTED, [TYPE_JSON] = "JSON nested at most 64 deep",
         [TYPE_LONG] = "a whole number of 64 bits, as string or number",
@@ -231,7 +232,7 @@ static err from_integer(struct arena *a, enum table_type type, const json_t *jso
     int64_t v;
     if (json_is_integer(json))
         v = json_integer_value(json);
-    else if (type != TYPE_LONG || !json_is_string(json) || !str_to_i64(json_body_text(json), &v))
+    else if (!json_is_string(json) || !str_to_i64(json_body_text(json), &v))
         return bad_type(type, note);
     if (type == TYPE_LONG) {
         *out = table_value_long(a, v);

@@ -1,5 +1,6 @@
 """Goal: CONTRACT 3 for tables over HTTP: statuses, shapes, limits, what survives a kill. Method: a real server with a
 frozen clock; the cases follow the behaviours of the peer's conformance suite, the expectations are our contract."""
+import json
 import threading
 
 from harness import Server, check, eq, main, scene, wait_until
@@ -207,6 +208,48 @@ def texts_and_numbers_are_taken_whole_or_refused(binary):
 
 
 @scene
+def a_version_that_is_left_out_is_made(binary):
+    """As the peer's tables of 2015-17: the last timeuuid of the key may be left out, and an int may be sent as text."""
+    made = {'attributes': {'key': 'string', 'n': 'int', 'tid': 'timeuuid', 'body': 'string'},
+            'index': [{'attribute': 'key', 'type': 'hash'}, {'attribute': 'n', 'type': 'range'},
+                      {'attribute': 'tid', 'type': 'range', 'order': 'desc'}]}
+    first = {**made, 'index': [{'attribute': 'key', 'type': 'hash'}, {'attribute': 'tid', 'type': 'range'},
+                               {'attribute': 'n', 'type': 'range'}]}
+    with page_server(binary) as server:
+        create(server, 'made', made)
+        put(server, 'made', key='a', n='1', body='one')
+        server.clock(advance='1s')
+        put(server, 'made', key='a', n=1, body='two')
+        got = items(server, 'made', attributes={'key': 'a', 'n': '1'})
+        eq([row['body'] for row in got], ['two', 'one'])
+        check(got[1]['tid'] >= tid(0)[:8] and got[0]['tid'][:18] == tid(1)[:18], f'tids of the puts: {got}')
+        operations = [{'op': 'put', 'table': 'made', 'attributes': {'key': 'b', 'n': 1, 'body': str(n)}} for n in range(5)]
+        eq(server.request('POST', DOMAIN + '/batch', body=operations).status, 201)
+        eq([row['body'] for row in items(server, 'made', attributes={'key': 'b'})], ['4', '3', '2', '1', '0'])
+        for wrong in ({'key': 'a', 'body': 'x'}, {'key': 'a', 'n': 1, 'tid': None}, {'key': 'a', 'n': 'x'}):
+            problem(table(server, 'made', 'put', {'attributes': wrong}), 400, 'bad_request')
+        create(server, 'first', first)
+        problem(table(server, 'first', 'put', {'attributes': {'key': 'a', 'n': 1}}), 400, 'bad_request')
+
+
+@scene
+def operations_of_a_batch_hold_in_their_order(binary):
+    row = {'key': 'a', 'rev': 1}
+    put_one = {'op': 'put', 'table': 'r', 'attributes': {**row, 'body': 'x'}}
+    delete = {'op': 'delete', 'table': 'r', 'attributes': {'key': 'a', 'rev': {'le': 1}}}
+    again = {'op': 'put', 'table': 'r', 'attributes': {**row, 'body': 'y'}}
+    unless = {**again, 'if': 'not exists'}
+    for operations, left in (([put_one, delete], []), ([delete, put_one], ['x']), ([put_one, again], ['y']),
+                             ([put_one, delete, again], ['y']), ([put_one, unless], ['y'])):
+        with page_server(binary) as server:
+            create(server, 'r', REVISIONS)
+            eq(server.request('POST', DOMAIN + '/batch', body=operations).status, 201)
+            got = table(server, 'r', 'get', {'attributes': {'key': 'a'}})
+            eq(got.status, 200 if left else 404)
+            eq([item['body'] for item in json.loads(got.body)['items']], left, f'{operations}')
+
+
+@scene
 def deletes_take_ranges_and_leave_other_domains_alone(binary):
     with page_server(binary, '--domain', 'localhost', '--domain', 'other.test') as server:
         other = '/other.test/v1'
@@ -342,7 +385,7 @@ def damage(server, name, offset=12):
 
 @scene
 def a_damaged_row_is_named_and_gone_past(binary):
-    with page_server(binary) as server:
+    with page_server(binary, '--set', 'value.listing=true') as server:
         create(server, 'p', {'attributes': {'page': 'string', 'user': 'string'},
                              'index': [{'attribute': 'page', 'type': 'hash'}],
                              'secondaryIndexes': {'by_user': [{'attribute': 'user', 'type': 'hash'}]}})
