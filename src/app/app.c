@@ -10,9 +10,11 @@
 #include "app/queue_gate.h"
 #include "app/rpc.h"
 #include "app/stash.h"
+#include "app/value_request.h"
 #include "auth/auth.h"
 #include "loop/entropy.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const struct http_route *const app_tables[] = { app_page_routes,
@@ -41,6 +43,7 @@ void app_start(struct app *app)
     app->pace = stash_pace_new(app->config, entropy_u64());
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
+    value_there_init(app);
     pages_on_change(app->pages, forget, app->hot);
 }
 
@@ -61,6 +64,8 @@ void app_stop(struct app *app)
     queue_gate_free(&app->queue_gate);
     pace_free(&app->pace);
     counters_free(&app->counters);
+    free(app->values_there);
+    app->values_there = NULL;
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         http_ready_unref(&app->ok[i]);
 }
@@ -85,8 +90,8 @@ const struct app_domain *app_domain_find(const struct app *app, str name)
  * is not for other sites' scripts; a transform writes nothing. */
 void app_options(struct http_exchange *x, void *app)
 {
-    (void)app;
     struct answer w = { .status = 204 };
+    value_share(x, app);
     if (!answer_shared(x))
         return;
     str rest = str_skip(http_target(x), 1);
@@ -196,6 +201,7 @@ bool app_authorize(struct http_exchange *x, const char *permission, void *app)
     const struct app *a = app;
     if (puts_page(x))
         http_body_limit(x, a->config->page_body_bytes_max);
+    value_share(x, a);
     if (!cors_may(x, a))
         return false;
     if (permission == NULL && !is_queue(x))

@@ -54,6 +54,7 @@ struct app {
     struct origin_metrics *origin_metrics; /* render/render.h; NULL as client */
     const struct app_domain *domains; /* sorted by name */
     unsigned domains_count;
+    _Atomic bool *values_there;     /* value_request.h; set by app_start */
     _Atomic size_t transform_bytes; /* of the bodies of transforms under way */
     atomic_uint trims;              /* how often yet the timer gives memory back, since a big body came */
     struct http_server *http;

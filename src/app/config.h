@@ -26,8 +26,18 @@ struct config_domain {
     struct origin_opts origin;     /* url NULL: it has none, and what is missing stays missing */
     bool forward_cookies;          /* to the origin, with transforms */
 };
+/* What clients may do with a bucket of values: its keys and values may be secrets (sessions, caches of users). */
+struct config_value_access {
+    bool cors;                     /* scripts of other sites may read answers */
+    bool listing;                  /* its keys may be listed */
+    const char *cache_control;     /* of answers with a value */
+};
+enum config_kind { KIND_PAGE, KIND_KEY_VALUE, KIND_KEY_REV_VALUE, CONFIG_KINDS };
 struct config_bucket {
-    struct page_bucket_opts page;
+    enum config_kind kind;
+    struct config_value_access access; /* of values */
+    int64_t value_ttl_ns;          /* of values; NEVER: none */
+    struct page_bucket_opts page;  /* of values: its name, and of key_rev_value what its policy is */
     const char *cache_control;     /* of answers with content; latest and superseded alike */
     int64_t stale_if_error_ns;     /* how old a render may be that is served because making it anew failed */
     unsigned stash_per_s_max;      /* of one client with a public address; 0: no limit */
@@ -82,7 +92,10 @@ struct config {
     struct config_domain *domains;
     unsigned domains_count;
     struct config_bucket buckets[CONFIG_BUCKETS_MAX]; /* the first is "page" */
-    unsigned buckets_count;
+    unsigned buckets_count;           /* of pages */
+    struct config_bucket values[CONFIG_BUCKETS_MAX]; /* buckets of values */
+    unsigned values_count;
+    struct config_value_access value_access; /* of those that are not named here */
     enum config_auth auth;
     const char *public_url;           /* of a domain's API, with {domain}; NULL: its own paths are told */
     enum config_etag compat_etag;     /* of answers in a coding of their own */

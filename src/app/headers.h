@@ -59,7 +59,8 @@ void answer_add_vary(struct answer *w, struct arena *a, str field);
  * content type, the content-security-policy. domain: whose style sheets HTML may use; empty:
  * nobody's. */
 void answer_add_security(struct answer *w, struct arena *a, str content_type, str domain);
-/* May pages of other sites read the answers of this route? Contents, yes; the server's own, below /v1/, no. */
+/* May pages of other sites read the answers of this route? Contents, yes; the server's own, below /v1/, no; values
+ * where value_share said so. */
 bool answer_shared(const struct http_exchange *x);
 /* Sends it; adds x-request-id, leaves CORS out where it is not shared. */
 void answer_send(struct http_exchange *x, const struct answer *w);

@@ -9,6 +9,8 @@
 #include "codec/json.h"
 #include "http/negotiate.h"
 
+#include <string.h>
+
 enum { MULTI_BODY_BYTES_MAX = ENGINE_BLOB_BYTES_MAX /* page.body_bytes_max says less */, VALUE_SHOWN_BYTES_MAX = 64 };
 
 /* ---- key_value: GET ---- */
@@ -66,67 +68,104 @@ static void plain_get(struct http_exchange *x, void *app)
 
 /* ---- key_value: PUT ---- */
 
+/* If-None-Hash-Match: what is stored as it is decided, when that is what is being written. */
+struct same_value {
+    const struct value_request *r;
+    str headers;               /* to be written */
+    char *kept;                /* a copy of the stored headers, then of the stored etag */
+    size_t headers_bytes, etag_bytes;
+};
+enum { SAME_KEPT_BYTES_MAX = 2 * PAGE_HEADERS_BYTES_MAX };
+
+static bool same_type(const struct same_value *s, str stored)
+{
+    str is = STR_NONE, was = STR_NONE;
+    if (!headers_find(s->headers, STR("content-type"), &is))
+        return true; /* it says nothing of it */
+    (void)headers_find(stored, STR("content-type"), &was); /* none: compared as empty */
+    return str_eq(is, was);
+}
+
+/* In the update that decides. */
+static bool is_other(void *ctx, const struct table_row *stored)
+{
+    struct same_value *s = ctx;
+    s->headers_bytes = s->etag_bytes = 0;
+    if (stored == NULL)
+        return true;
+    str headers = table_row_value(stored, STR("headers")), etag = table_row_value(stored, STR("etag"));
+    bool same = str_eq(table_row_value(stored, STR("value")), http_body(s->r->x)) &&
+                str_eq(table_row_value(stored, STR("coding")), s->r->row.coding) && same_type(s, headers);
+    if (!same || headers.n + etag.n > SAME_KEPT_BYTES_MAX)
+        return !same;
+    if (headers.n > 0)
+        memcpy(s->kept, headers.p, headers.n);
+    if (etag.n > 0)
+        memcpy(s->kept + headers.n, etag.p, etag.n);
+    s->headers_bytes = headers.n;
+    s->etag_bytes = etag.n;
+    return false;
+}
+
+/* With the stored headers. */
+static void answer_same(const struct value_request *r, const struct same_value *s)
+{
+    struct http_pair line;
+    str lines = { .p = s->kept, .n = s->headers_bytes };
+    while (headers_next(&lines, &line))
+        if (!str_eq_nocase(line.name, STR("content-type")) && headers_may_keep(line.name, HEADERS_VALUE))
+            http_reply_header(r->x, line.name, line.value);
+    if (s->etag_bytes > 0)
+        http_reply_header(r->x, STR("etag"), (str){ .p = s->kept + s->headers_bytes, .n = s->etag_bytes });
+    app_problem(r->x, 412, "precondition_failed", NULL, STR("The same value is stored already."), STR_NONE);
+}
+
 static void put_written(struct value_request *r, err why)
 {
-    if (why == ERR_OK)
-        http_answer(r->x, 201, STR_NONE);
-    else
+    if (why != ERR_OK)
         value_fail(r, why);
+    else if (!r->change.update.applied)
+        answer_same(r, r->write.allow_ctx);
+    else
+        http_answer(r->x, 201, STR_NONE);
+}
+
+static bool put_conditional(struct value_request *r)
+{
+    struct same_value *s = arena_calloc(http_arena(r->x), 1, sizeof *s);
+    char *kept = arena_alloc(http_arena(r->x), SAME_KEPT_BYTES_MAX);
+    if (s == NULL || kept == NULL) {
+        app_fail(r->x, ERR_LIMIT, NULL);
+        return false;
+    }
+    *s = (struct same_value){ .r = r, .headers = r->row.headers, .kept = kept };
+    r->write.condition = IF_ALLOWED;
+    r->write.allow = is_other;
+    r->write.allow_ctx = s;
+    return true;
 }
 
 static void put_write(struct value_request *r)
 {
-    struct value_row row = { .found = true };
-    if (!value_kept(r, HEADERS_VALUE, &row.headers, &row.coding))
+    str etag, hash;
+    r->row = (struct value_row){ .found = true };
+    if (!value_kept(r, HEADERS_VALUE, &r->row.headers, &r->row.coding))
         return;
-    str etag;
     if (http_header(r->x, "x-store-etag", &etag) && etag.n > 0 && headers_value_is_sane(etag))
-        row.etag = etag;
-    value_write(r, &row, put_written);
-}
-
-/* Is what is stored what is being written? Then the old headers are the answer. */
-static bool is_same(const struct value_request *r)
-{
-    str sent, stored = STR_NONE;
-    if (!r->row.found || !str_eq(r->row.body, http_body(r->x)))
-        return false;
-    (void)headers_find(r->row.headers, STR("content-type"), &stored); /* none: compared as empty */
-    return !http_header(r->x, "x-store-content-type", &sent) || str_eq(sent, stored);
-}
-
-static void put_read(struct value_request *r, err why)
-{
-    if (why != ERR_OK) {
-        value_fail(r, why);
-        return;
-    }
-    if (!is_same(r)) {
-        put_write(r);
-        return;
-    }
-    struct http_pair line;
-    str lines = r->row.headers;
-    while (headers_next(&lines, &line))
-        if (!str_eq_nocase(line.name, STR("content-type")) && headers_may_keep(line.name, HEADERS_VALUE))
-            http_reply_header(r->x, line.name, line.value);
-    if (r->row.etag.n > 0)
-        http_reply_header(r->x, STR("etag"), r->row.etag);
-    app_problem(r->x, 412, "precondition_failed", NULL, STR("The same value is stored already."), STR_NONE);
+        r->row.etag = etag;
+    if (!http_header(r->x, "if-none-hash-match", &hash) || put_conditional(r))
+        value_write(r, &r->row, put_written);
 }
 
 static void plain_put(struct http_exchange *x, void *app)
 {
     struct value_request *r = value_request_new(x, app, BUCKET_PLAIN);
-    str hash;
     if (r == NULL)
         return;
     if (http_cache_control_has(http_common(x)->cache_control, STR("no-store")))
         http_answer(x, 202, STR_NONE);
-    else if (http_header(x, "if-none-hash-match", &hash))
-        value_read(r, true, put_read);
     else
-        put_write(r);
+        value_there(r, put_write);
 }
 
 static void plain_delete(struct http_exchange *x, void *app)
@@ -257,6 +296,8 @@ const struct http_route app_value_routes[] = {
     { HTTP_GET, KEY_VALUE "/{key}", plain_get, .permission = "page.read", .label = "key_value.get" },
     { HTTP_PUT, KEY_VALUE "/{key}", plain_put, .body_bytes_max = VALUE_BODY_BYTES_MAX, .permission = "page.write",
       .label = "key_value.put" },
+    { HTTP_POST, KEY_VALUE "/{key}", plain_put, .body_bytes_max = VALUE_BODY_BYTES_MAX, .permission = "page.write",
+      .label = "key_value.put" },
     { HTTP_DELETE, KEY_VALUE "/{key}", plain_delete, .permission = "page.purge", .label = "key_value.delete" },
 
     { HTTP_PUT, KEY_REV_VALUE, revs_create, .body_bytes_max = VALUE_SCHEMA_BODY_BYTES_MAX, .permission = "page.write",
@@ -267,6 +308,8 @@ const struct http_route app_value_routes[] = {
     { HTTP_GET, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_get, .permission = "page.read",
       .label = "key_rev_value.get" },
     { HTTP_PUT, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_put, .body_bytes_max = VALUE_BODY_BYTES_MAX,
+      .permission = "page.write", .label = "key_rev_value.put" },
+    { HTTP_POST, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_put, .body_bytes_max = VALUE_BODY_BYTES_MAX,
       .permission = "page.write", .label = "key_rev_value.put" },
     { HTTP_DELETE, KEY_REV_VALUE "/{key}[/{rev}[/{tid}]]", value_rev_delete, .permission = "page.purge",
       .label = "key_rev_value.delete" },

@@ -4,7 +4,6 @@
 #include "app/errors.h"
 #include "app/token.h"
 #include "codec/base64.h"
-#include "codec/json.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,90 +14,6 @@ struct bucket_request {
     struct value_request *r;
     struct table_schema_change change;
 };
-
-/* Tables of buckets are of version 5000 and up, so that the layout can change under versions of clients. */
-enum { BUCKET_VERSION_BASE = 5000 };
-
-static const char *const plain_schema =
-    "\"attributes\":{\"key\":\"string\",\"headers\":\"string\",\"etag\":\"string\",\"coding\":\"string\","
-    "\"value\":\"blob\"},"
-    "\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"}]";
-static const char *const revs_schema =
-    "\"attributes\":{\"key\":\"string\",\"rev\":\"long\",\"tid\":\"timeuuid\",\"headers\":\"string\","
-    "\"coding\":\"string\",\"value\":\"blob\"},\"index\":[{\"attribute\":\"key\",\"type\":\"hash\"},"
-    "{\"attribute\":\"rev\",\"type\":\"range\",\"order\":\"desc\"},"
-    "{\"attribute\":\"tid\",\"type\":\"range\",\"order\":\"desc\"}]";
-
-static bool word_is(const json_t *json, const char *name, const char *const *words)
-{
-    const json_t *value = json_object_get(json, name);
-    for (; value != NULL && json_is_string(value) && *words != NULL; words++)
-        if (strcmp(json_string_value(value), *words) == 0)
-            return true;
-    return value == NULL;
-}
-
-/* Options of a table from those of a bucket. */
-static err options_text(struct arena *a, const json_t *json, str *out)
-{
-    json_t *options = json_object();
-    static const char *const same[] = { "compression", "updates", "default_time_to_live", "durability" };
-    int failed = options == NULL;
-    for (unsigned i = 0; failed == 0 && i < COUNT_OF(same); i++) {
-        json_t *value = json_object_get(json, same[i]);
-        if (value != NULL)
-            failed = json_object_set(options, same[i], value);
-    }
-    char *text = failed == 0 ? json_dumps(options, JSON_COMPACT) : NULL;
-    *out = text == NULL ? STR_NONE : arena_copy(a, str_of(text));
-    free(text);
-    json_decref(options);
-    return out->p == NULL ? ERR_LIMIT : ERR_OK;
-}
-
-static err schema_of(struct value_request *r, const json_t *json, str *out, struct err_note *note)
-{
-    static const char *const known[] = { "keyType", "valueType", "version", "compression", "updates", "durability",
-                                         "default_time_to_live", "options", "table", "domain", NULL };
-    static const char *const key_types[] = { "string", NULL };
-    static const char *const value_types[] = { "blob", "string", "json", NULL };
-    int64_t version = 1;
-    str options;
-    err why = json_body_only(json, known, note);
-    if (why == ERR_OK && (!word_is(json, "keyType", key_types) || !word_is(json, "valueType", value_types))) {
-        err_note_set(note, "keyType must be string, valueType blob, string or json");
-        why = ERR_BAD;
-    }
-    if (why == ERR_OK) {
-        why = json_body_i64(json, "version", 1, INT32_MAX, &version, note);
-        why = why == ERR_NOT_FOUND ? ERR_OK : why;
-    }
-    if (why == ERR_OK)
-        why = options_text(http_arena(r->x), json, &options);
-    if (why != ERR_OK)
-        return why;
-    *out = arena_printf(http_arena(r->x), "{\"version\":%" PRId64 ",%s,\"options\":%.*s}",
-                        BUCKET_VERSION_BASE + version,
-                        r->kind == BUCKET_PLAIN ? plain_schema : revs_schema, STR_ARG(options));
-    return out->p == NULL ? ERR_LIMIT : ERR_OK;
-}
-
-static err schema_read(struct value_request *r, str *out, struct err_note *note)
-{
-    json_t *json;
-    str body = http_body(r->x);
-    err why = json_body_parse(body.n == 0 ? STR("{}") : body, &json, note);
-    if (why != ERR_OK)
-        return why;
-    if (json_is_object(json)) {
-        why = schema_of(r, json, out, note);
-    } else {
-        err_note_set(note, "the options of a bucket are a JSON object");
-        why = ERR_BAD;
-    }
-    json_decref(json);
-    return why;
-}
 
 static void change_answer(struct bucket_request *b, err why)
 {
@@ -122,6 +37,11 @@ static void change_start(struct http_exchange *x, struct app *app, enum value_bu
     struct value_request *r = value_request_new(x, app, kind);
     if (r == NULL)
         return;
+    if (r->configured != NULL && action == SCHEMA_DROP) {
+        app_problem(x, 409, "conflict", NULL,
+                    STR("This bucket stands in the configuration (buckets): take it out there first."), STR_NONE);
+        return;
+    }
     struct bucket_request *b = arena_calloc(http_arena(x), 1, sizeof *b);
     if (b == NULL) {
         app_fail(x, ERR_LIMIT, NULL);
@@ -131,8 +51,8 @@ static void change_start(struct http_exchange *x, struct app *app, enum value_bu
     b->change = (struct table_schema_change){ .action = action, .domain = r->domain->number, .table = r->table,
                                               .arena = http_arena(x), .deadline = table_deadline(app),
                                               .done = change_done };
-    err why = action == SCHEMA_CREATE ? schema_read(r, &b->change.json, &b->change.note) : ERR_OK;
-    if (why != ERR_OK) {
+    err why = action == SCHEMA_CREATE ? value_schema_read(r, &b->change.json, &b->change.note) : ERR_OK;
+    if (why != ERR_OK || (r->configured != NULL && action == SCHEMA_CREATE)) {
         change_answer(b, why);
         return;
     }
@@ -284,7 +204,9 @@ static void list_done(struct loop_job *j, bool canceled)
     struct value_request *r = l->r;
     err why = canceled ? ERR_SHUTDOWN : l->why;
     table_tell_damage(r->app, r->x, r->table, l->damaged_count);
-    if (why != ERR_OK)
+    if (why == ERR_NOT_FOUND && r->configured != NULL && l->get.predicates_count == 0)
+        answer_json(r->x, 200, STR("{\"items\":[]}"), NULL); /* nothing was put yet */
+    else if (why != ERR_OK)
         value_fail(r, why);
     else if (l->count == 0 && l->damaged_count == 0 && l->get.predicates_count > 0 && l->get.next.n == 0)
         app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."), STR_NONE);
@@ -311,8 +233,15 @@ void value_bucket_keys(struct http_exchange *x, struct app *app, enum value_buck
 {
     struct value_request *r = value_request_new(x, app, kind);
     struct table_get g = { .distinct = true };
-    if (r != NULL)
+    if (r == NULL)
+        return;
+    if (r->access->listing)
         list(r, &g, key_item);
+    else
+        app_problem(x, 403, "forbidden#listing", NULL,
+                    STR("The keys of this bucket are not listed: they may be secrets. The configuration allows it "
+                        "(buckets.NAME.listing, or value.listing for buckets that it does not name)."),
+                    STR_NONE);
 }
 
 void value_key_revs(struct http_exchange *x, void *app)

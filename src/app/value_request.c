@@ -18,7 +18,9 @@ static bool refuse(struct http_exchange *x, int status, const char *type, const 
 void value_fail(struct value_request *r, err why)
 {
     const struct err_note *note = r->note.text[0] != 0 ? &r->note : &r->change.update.note;
-    if (why == ERR_NOT_FOUND)
+    if (why == ERR_NOT_FOUND && r->configured != NULL)
+        app_problem(r->x, 404, "not_found", NULL, STR("Nothing is stored under this key."), STR_NONE);
+    else if (why == ERR_NOT_FOUND)
         app_problem(r->x, 404, "unknown_bucket", NULL, STR("There is no bucket of this name."), STR_NONE);
     else
         table_fail(r->x, why, note, NULL);
@@ -50,6 +52,32 @@ static bool parse_bucket(struct value_request *r)
     return r->table.p != NULL;
 }
 
+/* NULL: the configuration does not name it. */
+static const struct config_bucket *find_configured(const struct config *c, enum value_bucket_kind kind, str name)
+{
+    enum config_kind wanted = kind == BUCKET_PLAIN ? KIND_KEY_VALUE : KIND_KEY_REV_VALUE;
+    for (unsigned i = 0; i < c->values_count; i++)
+        if (c->values[i].kind == wanted && str_eq(name, str_of(c->values[i].page.name)))
+            return &c->values[i];
+    return NULL;
+}
+
+void value_share(struct http_exchange *x, const struct app *app)
+{
+    str rest = str_skip(http_target(x), 1), name;
+    (void)str_split(&rest, '/'); /* the domain */
+    bool v1 = str_eq(str_split(&rest, '/'), STR("v1"));
+    str kind = str_split(&rest, '/');
+    bool plain = str_eq(kind, STR("key_value"));
+    if (!v1 || (!plain && !str_eq(kind, STR("key_rev_value"))))
+        return;
+    if (http_decode(http_arena(x), str_split(&rest, '/'), false, &name) != ERR_OK)
+        return;
+    const struct config_bucket *b = find_configured(app->config, plain ? BUCKET_PLAIN : BUCKET_REVS, name);
+    if (b == NULL ? app->config->value_access.cors : b->access.cors)
+        http_share(x);
+}
+
 static bool parse_name(struct value_request *r)
 {
     str rev = http_param(r->x, "rev"), tid = http_param(r->x, "tid");
@@ -77,6 +105,8 @@ struct value_request *value_request_new(struct http_exchange *x, struct app *app
     r->domain = domain;
     r->kind = kind;
     r->key = http_param(x, "key");
+    r->configured = find_configured(app->config, kind, http_param(x, "bucket"));
+    r->access = r->configured == NULL ? &app->config->value_access : &r->configured->access;
     return parse_bucket(r) && parse_name(r) ? r : NULL;
 }
 
@@ -243,14 +273,15 @@ void value_write(struct value_request *r, const struct value_row *row, void (*do
         r->attrs[n++] = (struct table_attr){ STR("rev"), table_value_long(a, r->rev) };
         r->attrs[n++] = (struct table_attr){ STR("tid"), table_value_tid(a, r->tid) };
     }
-    r->write = (struct table_write){ .attrs = r->attrs, .attrs_count = n };
+    r->write.attrs = r->attrs; /* a condition is set already */
+    r->write.attrs_count = n;
     r->write_done = done;
     change_start(r);
 }
 
 static void delete_done(struct value_request *r, err why)
 {
-    if (why == ERR_OK)
+    if (why == ERR_OK || (why == ERR_NOT_FOUND && r->configured != NULL))
         http_answer(r->x, 204, STR_NONE);
     else
         value_fail(r, why);
@@ -334,7 +365,7 @@ void value_answer(struct value_request *r, str etag)
         answer_add_vary(&w, http_arena(r->x), STR("Accept-Encoding"));
     if (coded && w.status == 200)
         answer_add(&w, STR("content-encoding"), r->row.coding);
-    answer_add(&w, STR("cache-control"), str_of(HEADERS_CACHE_PRIVATE));
+    answer_add(&w, STR("cache-control"), str_of(r->access->cache_control));
     answer_add_security(&w, http_arena(r->x), type, r->domain->name);
     answer_send(r->x, &w);
 }

@@ -33,6 +33,8 @@ struct value_request {
     struct app *app;
     const struct app_domain *domain;
     enum value_bucket_kind kind;
+    const struct config_bucket *configured; /* NULL: its name is not in the configuration */
+    const struct config_value_access *access;
     str table, key;
     bool has_rev, has_tid;
     int64_t rev;
@@ -46,6 +48,7 @@ struct value_request {
     void (*read_done)(struct value_request *r, err why);
     struct loop_job job;
     /* writing */
+    void (*there)(struct value_request *r);
     void (*write_done)(struct value_request *r, err why);
     struct table_change change;
     struct table_write write;
@@ -59,6 +62,17 @@ struct value_request *value_request_new(struct http_exchange *x, struct app *app
 MUST_CHECK bool value_defer(struct value_request *r);
 /* 404 unknown_bucket and so on. */
 void value_fail(struct value_request *r, err why);
+
+/* Lets scripts of other sites read the answer where the bucket's configuration does. Before anything is answered;
+ * routed or not. */
+void value_share(struct http_exchange *x, const struct app *app);
+
+/* value_schema.c. Which configured buckets are there; what app_start makes. */
+void value_there_init(struct app *app);
+/* Calls then when the table of a configured bucket is there as the configuration says; of others at once. */
+void value_there(struct value_request *r, void (*then)(struct value_request *r));
+/* The schema that a PUT of the bucket asks for; of a configured one whether it is the same. ERR_BAD, ERR_LIMIT. */
+MUST_CHECK err value_schema_read(struct value_request *r, str *out, struct err_note *note);
 
 /* Finds the row the path names (of several the newest) into r->row and calls done: at once, or on the loop when its
  * bytes were cold. without a body only the key and the headers are read. */

@@ -48,7 +48,7 @@ static void put_written(struct value_request *r, err why)
     }
     answer_add_kept(&w, r->row.headers, HEADERS_ALL); /* the peer answers with all it stored */
     answer_add(&w, STR("etag"), etag_of(r, r->rev, r->tid));
-    answer_add(&w, STR("cache-control"), str_of(HEADERS_CACHE_PRIVATE));
+    answer_add(&w, STR("cache-control"), str_of(r->access->cache_control));
     answer_add_security(&w, http_arena(r->x), type, STR_NONE);
     answer_send(r->x, &w);
 }
@@ -81,6 +81,14 @@ static void put_read(struct value_request *r, err why)
     put_write(r);
 }
 
+static void put_start(struct value_request *r)
+{
+    if (r->has_tid)
+        put_write(r);
+    else
+        value_read(r, false, put_read);
+}
+
 void value_rev_put(struct http_exchange *x, void *app)
 {
     struct value_request *r = value_request_new(x, app, BUCKET_REVS);
@@ -88,10 +96,8 @@ void value_rev_put(struct http_exchange *x, void *app)
         return;
     if (!r->has_rev)
         app_problem(x, 400, "bad_request#invalid_revision", NULL, STR("A PUT names its revision."), STR_NONE);
-    else if (r->has_tid)
-        put_write(r);
     else
-        value_read(r, false, put_read);
+        value_there(r, put_start);
 }
 
 void value_rev_delete(struct http_exchange *x, void *app)

@@ -275,6 +275,16 @@ bool http_has_request_id(const struct http_exchange *x)
     return id_is_sane(x->common.request_id);
 }
 
+void http_share(struct http_exchange *x)
+{
+    x->shared = true;
+}
+
+bool http_is_shared(const struct http_exchange *x)
+{
+    return x->shared;
+}
+
 str http_request_id(struct http_exchange *x)
 {
     if (x->request_id.p != NULL)

@@ -79,6 +79,7 @@ struct http_exchange {
     bool close;                       /* this answer ends the connection */
     bool queue_failed;
     bool reply_failed;                /* a header found no room */
+    bool shared;                      /* http_share */
     int status;                       /* of the answer; 0: none yet */
     struct reply_header *reply_first, *reply_last;
     struct MHD_Response *response;    /* ours until it was queued */

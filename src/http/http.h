@@ -139,6 +139,9 @@ str http_peer(const struct http_exchange *x);                  /* numeric addres
 /* The client's X-Request-Id when sane (<= 128 plain characters), else one of ours. */
 str http_request_id(struct http_exchange *x);
 bool http_has_request_id(const struct http_exchange *x);       /* the client sent a sane one */
+/* A word of the hooks about this request, kept with it: scripts of other sites may read the answer. */
+void http_share(struct http_exchange *x);
+bool http_is_shared(const struct http_exchange *x);
 /* Within the authorize hook: this request's body may have so many bytes, if that is less than its route's. */
 void http_body_limit(struct http_exchange *x, size_t bytes_max);
 /* Adds bytes to *sum until the exchange and its memory have ended. False, and nothing is added: others hold some, and

@@ -63,7 +63,7 @@ const struct config *options_config(const struct options *o)
     return &o->config;
 }
 
-static bool is_plain_name(str s, size_t bytes_max, const char *extra)
+bool option_is_plain_name(str s, size_t bytes_max, const char *extra)
 {
     if (s.n == 0 || s.n > bytes_max)
         return false;
@@ -76,7 +76,7 @@ static bool is_plain_name(str s, size_t bytes_max, const char *extra)
     return true;
 }
 
-static bool is_one_of(str s, const char *const *names, size_t count)
+bool option_is_one_of(str s, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(s, str_of(names[i])))
@@ -97,9 +97,9 @@ err option_add_domain(struct options *o, str name, struct options_from from, uns
 {
     static const char *const reserved[] = { "v1", "health", "healthz", "readyz", "metrics", ".", "..", "_system" };
     struct config *c = &o->config;
-    if (!is_plain_name(name, CONFIG_NAME_BYTES_MAX, "-._"))
+    if (!option_is_plain_name(name, CONFIG_NAME_BYTES_MAX, "-._"))
         return option_fail(from, STR("domains"), note, "\"%.*s\" is no name of a domain", STR_ARG(str_take(name, 60)));
-    if (is_one_of(name, reserved, COUNT_OF(reserved)))
+    if (option_is_one_of(name, reserved, COUNT_OF(reserved)))
         return option_fail(from, STR("domains"), note, "\"%.*s\" is a reserved name", STR_ARG(name));
     for (unsigned i = 0; i < c->domains_count; i++)
         if (str_eq(str_of(c->domains[i].name), name)) {
@@ -121,48 +121,6 @@ err option_add_domain(struct options *o, str name, struct options_from from, uns
     if (index != NULL)
         *index = at;
     return ERR_OK;
-}
-
-err option_bucket(struct options *o, str name, struct options_from from, unsigned *index, struct err_note *note)
-{
-    static const char *const reserved[] = { "page", "v1", "table", "batch", "key_value", "key_rev_value",
-                                            "multi_content", "lists", "transform", "_stash" };
-    struct config *c = &o->config;
-    for (unsigned i = 1; i < c->buckets_count; i++)
-        if (str_eq(str_of(c->buckets[i].page.name), name)) {
-            *index = i;
-            return ERR_OK;
-        }
-    if (!is_plain_name(name, 32, "-_"))
-        return option_fail(from, STR("buckets"), note, "\"%.*s\" is no name of a bucket", STR_ARG(str_take(name, 60)));
-    if (is_one_of(name, reserved, COUNT_OF(reserved)))
-        return option_fail(from, STR("buckets"), note, "\"%.*s\" is a reserved name", STR_ARG(name));
-    if (c->buckets_count == CONFIG_BUCKETS_MAX)
-        return option_fail(from, STR("buckets"), note, "more than %d buckets", CONFIG_BUCKETS_MAX);
-    const char *copy = arena_cstr(&o->texts, name);
-    if (copy == NULL)
-        return option_fail(from, STR("buckets"), note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);
-    *index = c->buckets_count++;
-    c->buckets[*index].page.name = copy;
-    option_defaults(o, option_bucket_rows, &c->buckets[*index], *index);
-    return ERR_OK;
-}
-
-static err set_field(struct options *o, struct option_value *v, str field, struct err_note *note)
-{
-    if (str_eq(field, STR("kind"))) { /* the only kind there is */
-        if (v->bucket > 0 && str_eq(v->text, STR("page")))
-            return ERR_OK;
-        return option_fail(v->from, v->name, note, "\"%.*s\" is none of: page", STR_ARG(str_take(v->text, 60)));
-    }
-    v->row = option_find(option_bucket_rows, field);
-    if (v->row == NULL)
-        return option_fail(v->from, v->name, note, "there is no such option");
-    v->base = &o->config.buckets[v->bucket];
-    err why = option_store(o, v, note);
-    if (why == ERR_OK)
-        o->bucket_from[v->bucket][v->row - option_bucket_rows] = v->from;
-    return why;
 }
 
 /* domains.NAME.origin.FIELD: a name has dots itself, so the last ".origin." counts. ERR_NOT_FOUND: no such thing. */
@@ -207,10 +165,10 @@ err options_set(struct options *o, str name, str value, struct options_from from
         return of_list;
     v.row = option_find(option_rows, name);
     if (v.row == NULL && str_starts(name, STR("page.")))
-        return set_field(o, &v, str_skip(name, 5), note);
+        return option_set_field(o, &v, str_skip(name, 5), note);
     if (v.row == NULL && str_eq(str_split(&rest, '.'), STR("buckets")) && str_find(rest, '.') < rest.n) {
         err why = option_bucket(o, str_split(&rest, '.'), from, &v.bucket, note);
-        return why != ERR_OK ? why : set_field(o, &v, rest, note);
+        return why != ERR_OK ? why : option_set_field(o, &v, rest, note);
     }
     if (v.row == NULL || (v.row->type == OPTION_HOOKS && from.file != from_arguments.file))
         return option_fail(from, name, note, v.row == NULL ? "there is no such option" : "only as a flag");

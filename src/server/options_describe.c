@@ -79,6 +79,8 @@ void options_describe(enum options_form form, struct buf *out)
         describe[form]("", r, out);
     for (const struct option *r = option_bucket_rows; r->name != NULL; r++)
         describe[form]("page.", r, out);
+    for (const struct option *r = option_value_rows; r->name != NULL; r++)
+        describe[form]("buckets.NAME.", r, out);
     for (const struct option *r = option_origin_rows; r->name != NULL; r++)
         describe[form]("domains.NAME.origin.", r, out);
     for (const struct option *r = option_list_rows; r->name != NULL; r++)

@@ -109,48 +109,6 @@ static err finish_memory(struct options *o, struct err_note *note)
                        "http.arena_bytes_max must be at least %d times page.body_bytes_max", BODY_COPIES);
 }
 
-/* Fields that only some policies look at; given with another one they would be silently without effect. */
-static const struct { const char *field; unsigned policies; } policy_fields[] = {
-    { "count", BIT(POLICY_LATEST) | BIT(POLICY_INTERVAL) },
-    { "interval", BIT(POLICY_INTERVAL) },
-    { "ttl", BIT(POLICY_TTL) },
-};
-
-static struct options_from bucket_from(const struct options *o, unsigned bucket, const char *field)
-{
-    const struct option *r = option_find(option_bucket_rows, str_of(field));
-    INVARIANT(r != NULL);
-    return o->bucket_from[bucket][r - option_bucket_rows];
-}
-
-static err fail_bucket(const struct options *o, unsigned bucket, const char *field, const char *what,
-                       struct err_note *note)
-{
-    char name[64] = "";
-    struct err_note full;
-    err_note_set(&full, "%s%s.%s", bucket > 0 ? "buckets." : "", o->config.buckets[bucket].page.name, field);
-    (void)str_to_cstr(str_take(str_of(full.text), sizeof name - 1), name, sizeof name); /* cut to fit */
-    return option_fail(bucket_from(o, bucket, field), str_of(name), note, "%s", what);
-}
-
-static err finish_bucket(struct options *o, unsigned bucket, struct err_note *note)
-{
-    const struct page_bucket_opts *page = &o->config.buckets[bucket].page;
-    if (bucket > 0 && bucket_from(o, bucket, "stash_bytes_max").file != NULL)
-        return fail_bucket(o, bucket, "stash_bytes_max", "is one for all buckets: page.stash_bytes_max", note);
-    for (size_t i = 0; i < COUNT_OF(policy_fields); i++) {
-        const char *field = policy_fields[i].field;
-        if (bucket_from(o, bucket, field).file == NULL || (policy_fields[i].policies & BIT(page->policy.kind)) != 0)
-            continue;
-        const struct option *policy = option_find(option_bucket_rows, STR("policy"));
-        struct err_note what;
-        INVARIANT(policy != NULL);
-        err_note_set(&what, "contradicts policy %s, which has none", policy->choices[page->policy.kind]);
-        return fail_bucket(o, bucket, field, what.text, note);
-    }
-    return ERR_OK;
-}
-
 /* field: ".url", ".api", or "" of the origin itself. */
 static err fail_origin(const struct options *o, unsigned i, const char *field, const char *what, struct err_note *note)
 {
@@ -247,8 +205,8 @@ err options_finish(struct options *o, struct err_note *note)
         why = options_finish_stores(o, from_of(o, "queue.stores"), note);
     if (why == ERR_OK)
         why = options_finish_lists(o, from_of(o, "redis.url"), note);
-    for (unsigned i = 0; why == ERR_OK && i < o->config.buckets_count; i++)
-        why = finish_bucket(o, i, note);
+    if (why == ERR_OK)
+        why = options_finish_buckets(o, note);
     for (unsigned i = 0; why == ERR_OK && i < o->config.domains_count; i++)
         why = finish_domain(o, i, note);
     o->finished = why == ERR_OK;
@@ -338,7 +296,7 @@ static bool same_bucket(const struct config_bucket *a, const struct config_bucke
 {
     if (strcmp(a->page.name, b->page.name) != 0 || !same_contents(&a->page, &b->page))
         return false;
-    return same_fields(option_bucket_rows, a, b);
+    return a->kind == b->kind && same_fields(option_bucket_rows, a, b) && same_fields(option_value_rows, a, b);
 }
 
 void options_differences(const struct options *a, const struct options *b, void (*each)(void *ctx, const char *name),
@@ -353,6 +311,11 @@ void options_differences(const struct options *a, const struct options *b, void 
     for (unsigned i = 0; i < x->buckets_count && i < y->buckets_count; i++)
         if (!same_bucket(&x->buckets[i], &y->buckets[i]))
             each(ctx, x->buckets[i].page.name);
+    if (x->values_count != y->values_count)
+        each(ctx, "buckets");
+    for (unsigned i = 0; i < x->values_count && i < y->values_count; i++)
+        if (!same_bucket(&x->values[i], &y->values[i]))
+            each(ctx, x->values[i].page.name);
     if (x->lists_count != y->lists_count)
         each(ctx, "lists");
     for (unsigned i = 0; i < x->lists_count && i < y->lists_count; i++)

@@ -15,6 +15,7 @@ struct options {
     struct arena texts;
     struct options_from from[OPTION_ROWS_MAX];                             /* file NULL: the default stands */
     struct options_from bucket_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];
+    struct options_from value_from[CONFIG_BUCKETS_MAX][OPTION_ROWS_MAX];   /* fields of buckets of values */
     const char *shown[OPTION_ROWS_MAX];                                    /* last value as written */
     const char *contents[CONFIG_BUCKETS_MAX][PAGE_CONTENTS_MAX];
     struct origin_from *domain_from;
@@ -52,6 +53,13 @@ MUST_CHECK err option_list(struct options *o, str name, struct options_from from
                            struct err_note *note);
 /* Looks at lists and Redis as a whole. from: of redis.url. */
 MUST_CHECK err options_finish_lists(struct options *o, struct options_from from, struct err_note *note);
+/* options_bucket.c. Sets a field of a bucket, also before its kind is known. */
+MUST_CHECK err option_set_field(struct options *o, struct option_value *v, str field, struct err_note *note);
+/* Looks at each bucket as a whole, and sets those of values apart. */
+MUST_CHECK err options_finish_buckets(struct options *o, struct err_note *note);
+/* Of lower-case letters, digits and extra; not begun with extra. */
+bool option_is_plain_name(str s, size_t bytes_max, const char *extra);
+bool option_is_one_of(str s, const char *const *names, size_t count);
 /* Finds or adds the bucket; *index. */
 MUST_CHECK err option_bucket(struct options *o, str name, struct options_from from, unsigned *index,
                              struct err_note *note);

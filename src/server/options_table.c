@@ -134,6 +134,13 @@ const struct option option_rows[] = {
       .prose = "Address space for the index; no disk is taken before it is needed", AT(index_bytes_max) },
     { "store.free_bytes_min", NULL, OPTION_SIZE, MI, TI, .initial = "64M",
       .prose = "Puts are refused when the disk has less than this left", AT(free_bytes_min) },
+    { "value.cors", NULL, OPTION_FLAG, .initial = "false",
+      .prose = "Buckets of values that are not named in buckets: scripts of other sites may read their answers",
+      AT(value_access.cors) },
+    { "value.listing", NULL, OPTION_FLAG, .initial = "false", .prose = "The same: their keys may be listed",
+      AT(value_access.listing) },
+    { "value.cache_control", NULL, OPTION_TEXT, .initial = "no-store",
+      .prose = "The same: Cache-Control of answers with a value", AT(value_access.cache_control) },
     { "redis.url", NULL, OPTION_TEXT, .initial = "",
       .prose = "redis://[[user]:password@]host[:port][/db] that servers share; none: flights stay within the process",
       AT(redis.url) },
@@ -216,6 +223,18 @@ const struct option option_bucket_rows[] = {
       .prose = "Bytes that stash=true keeps in one stash_ttl, the longest of any bucket, of all clients and buckets:"
                " previews and pinned renders; 0 is no limit",
       OF(stash_bytes_max) },
+    { .name = NULL },
+};
+
+/* A name that is in the rows above too is set in both: which of them counts, the bucket's kind says. */
+const struct option option_value_rows[] = {
+    { "ttl", NULL, OPTION_NS, MS, NEVER, .initial = "never",
+      .prose = "How long a value stays after its last put", OF(value_ttl_ns) },
+    { "cors", NULL, OPTION_FLAG, .initial = "false", .prose = "Scripts of other sites may read its answers",
+      OF(access.cors) },
+    { "listing", NULL, OPTION_FLAG, .initial = "false", .prose = "Its keys may be listed", OF(access.listing) },
+    { "cache_control", NULL, OPTION_TEXT, .initial = "no-store", .prose = "Cache-Control of answers with a value",
+      OF(access.cache_control) },
     { .name = NULL },
 };
 

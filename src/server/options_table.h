@@ -38,8 +38,9 @@ struct option {
 
 extern const struct option option_rows[];        /* ends with name NULL */
 extern const struct option option_bucket_rows[]; /* fields of buckets; ends with name NULL */
+extern const struct option option_value_rows[];  /* fields of buckets of values; ends with name NULL */
 extern const struct option option_origin_rows[]; /* fields of domains.NAME.origin; ends with name NULL */
 extern const struct option option_list_rows[];   /* fields of lists.NAME; ends with name NULL */
-enum { OPTION_ROWS_MAX = 64 };                   /* of each table */
+enum { OPTION_ROWS_MAX = 96 };                   /* of each table */
 
 #endif

@@ -1,5 +1,6 @@
 """Goal: key_value, key_rev_value and multi_content answer RESTBase's clients as RESTBase did, without its defects.
 Method: the requests its clients send, against a real server with a frozen clock."""
+import concurrent.futures
 import gzip
 import pathlib
 import re
@@ -10,6 +11,7 @@ from page_help import http_date, page_server, problem, tid
 KV = '/localhost/v1/key_value'
 KRV = '/localhost/v1/key_rev_value'
 MULTI = '/localhost/v1/multi_content'
+LISTED = ('--set', 'value.listing=true')
 
 
 def create(server, target, body=None):
@@ -106,7 +108,7 @@ def key_value_replays_vary_and_where_a_value_belongs(binary):
         got = server.request('GET', KV + '/b/k').headers
         eq({name: got[name] for name in fields}, fields)
         eq([got[name] for name in ('expires', 'age', 'retry-after')], [None] * 3)
-        check(got['cache-control'].startswith('private'), 'the Cache-Control is the server\'s')
+        eq(got['cache-control'], 'no-store', 'the Cache-Control is the server\'s')
         coded = {'x-store-vary': 'Accept-Language', 'Content-Encoding': 'gzip'}
         eq(server.request('PUT', KV + '/b/g', coded, gzip.compress(b'x')).status, 201)
         got = server.request('GET', KV + '/b/g', {'Accept-Encoding': 'gzip'})
@@ -136,14 +138,34 @@ def key_value_conditions_are_the_peers(binary):
         problem(got, 412, 'precondition_failed')
         eq(got.headers['etag'], etag)
         eq(server.request('PUT', KV + '/b/k', {**same, 'x-store-content-type': 'text/plain'}, b'v').status, 201)
+        eq(server.request('PUT', KV + '/b/k', {**same, 'x-store-content-type': 'text/plain'}, b'v').status, 412)
+        plain = {'If-None-Hash-Match': '*', 'Content-Type': 'text/css'}
+        eq(server.request('PUT', KV + '/b/k', plain, b'v').status, 201, 'another plain type is another value')
+        eq(server.request('GET', KV + '/b/k').headers['content-type'], 'text/css')
         eq(server.request('PUT', KV + '/b/k', same, b'w').status, 201)
         got = server.request('GET', KV + '/b/k')
         eq((got.body, got.headers['etag']), (b'w', same['x-store-etag']))
 
 
 @scene
-def key_value_deletes_and_lists(binary):
+def of_equal_puts_at_once_one_is_stored(binary):
     with page_server(binary) as server:
+        create(server, KV + '/b')
+        for size in (4, 200000):                # beside the row, and in the log
+            for key in range(5):
+                def put_equal(number):
+                    headers = {'If-None-Hash-Match': '*', 'x-store-etag': f'"{number}/x"', 'Content-Type': 'text/plain'}
+                    return server.request('PUT', f'{KV}/b/{size}-{key}', headers, b'x' * size)
+                with concurrent.futures.ThreadPoolExecutor(16) as pool:
+                    got = list(pool.map(put_equal, range(16)))
+                eq(sorted(answer.status for answer in got), [201] + [412] * 15)
+                kept = server.request('GET', f'{KV}/b/{size}-{key}').headers['etag']
+                eq({answer.headers['etag'] for answer in got if answer.status == 412}, {kept})
+
+
+@scene
+def key_value_deletes_and_lists(binary):
+    with page_server(binary, *LISTED) as server:
         create(server, KV + '/b')
         create(server, KV + '/c')
         keys = sorted([f'k{i:02d}' for i in range(7)] + ['a/b', 'ü', 'x y'], key=lambda key: key.encode())
@@ -169,7 +191,9 @@ def key_value_deletes_and_lists(binary):
         eq(server.request('DELETE', KV + '/b').status, 204)
         problem(server.request('GET', KV + '/b/k02'), 404, 'unknown_bucket')
         problem(server.request('DELETE', KV + '/b'), 404, 'unknown_bucket')
-        got = server.request('POST', KV + '/c/k', body=b'')
+        eq(server.request('POST', KV + '/c/k', body=b'posted').status, 201)
+        eq(server.request('GET', KV + '/c/k').body, b'posted')
+        got = server.request('PATCH', KV + '/c/k', body=b'')
         eq(got.status, 405)
         check('GET' in got.headers['allow'] and 'PUT' in got.headers['allow'], got.headers['allow'])
 
@@ -186,9 +210,52 @@ def buckets_take_options(binary):
         problem(server.request('GET', KV + '/t/k'), 404, 'not_found')
         problem(server.request('PUT', KV + '/t', body={'version': 1}), 400, 'bad_request')
         create(server, KV + '/t', {'version': 2})
-        problem(server.request('PUT', KV + '/u', body={'keyType': 'int'}), 400, 'bad_request')
-        problem(server.request('PUT', KV + '/u', body={'colour': 1}), 400, 'bad_request')
-        problem(server.request('PUT', KV + '/u', body='nonsense'), 400, 'bad_request')
+        create(server, KRV + '/o', {'table': 'o', 'domain': 'localhost', 'options': {
+            'default_time_to_live': 60, 'updates': {'pattern': 'timeseries'}, 'durability': 'low'}})
+        eq(server.request('PUT', KRV + '/o/k/1', body=b'v').status, 201)
+        server.clock(advance='60s')
+        problem(server.request('GET', KRV + '/o/k'), 404, 'not_found')
+
+
+@scene
+def options_that_would_do_nothing_are_refused_by_name(binary):
+    latest_hash = {'revisionRetentionPolicy': {'type': 'latest_hash'}}
+    with page_server(binary) as server:
+        for kind, body, says in ((KV, {'keyType': 'int'}, 'keyType'), (KV, {'valueType': 'int'}, 'valueType'),
+                                 (KV, {'colour': 1}, 'colour'), (KV, 'nonsense', 'JSON'), (KV, '[]', 'object'),
+                                 (KV, {'options': {'nonsense': True}}, 'nonsense'), (KV, {'options': 7}, 'options'),
+                                 (KV, {'options': latest_hash}, 'revisionRetentionPolicy'),
+                                 (KV, latest_hash, 'revisionRetentionPolicy'),
+                                 (KV, {'options': {'default_time_to_live': -1}}, 'default_time_to_live'),
+                                 (KV, {'options': {'default_time_to_live': 1}, 'default_time_to_live': 2}, 'twice'),
+                                 (KV, {'table': 'other'}, 'table'), (KV, {'domain': 'other'}, 'domain'),
+                                 (KRV, {'revisionRetentionPolicy': {'type': 'newest'}}, 'type'),
+                                 (KRV, {'revisionRetentionPolicy': {'type': 'latest_hash', 'colour': 1}}, 'colour'),
+                                 (KRV, {'revisionRetentionPolicy': 7}, 'revisionRetentionPolicy'),
+                                 (KV, {'options': {'compression': [{'algorithm': 'rle'}]}}, 'compression'),
+                                 (KV, {'options': {'updates': {'pattern': 'never'}}}, 'pattern')):
+            value = problem(server.request('PUT', kind + '/u', body=body), 400, 'bad_request')
+            check(says in value['detail'], f'{body}: {value["detail"]}')
+            problem(server.request('GET', kind + '/u/k'), 404, 'unknown_bucket')
+
+
+@scene
+def key_rev_value_keeps_what_its_policy_says(binary):
+    with page_server(binary) as server:
+        create(server, KRV + '/m', {'revisionRetentionPolicy': {'type': 'latest_hash'}})
+        put = lambda rev, second: server.request('PUT', f'{KRV}/m/k/{rev}/{tid(second)}', body=f'{rev}'.encode())
+        eq([put(1, 0).status, put(2, 1).status, put(2, 2).status], [201, 201, 201])
+        eq(server.request('GET', KRV + '/m/k').body, b'2')
+        problem(server.request('GET', KRV + '/m/k/1'), 404, 'not_found')
+        problem(put(1, 3), 410, 'expired')
+        eq(server.request('GET', f'{KRV}/m/k/2/{tid(1)}').status, 200)
+        server.clock(advance='1s')              # the peer's grace of an older render
+        problem(server.request('GET', f'{KRV}/m/k/2/{tid(1)}'), 404, 'not_found')
+        create(server, KRV + '/two', {'revisionRetentionPolicy': {'type': 'latest', 'count': 2, 'grace_ttl': 10}})
+        for second in range(4):
+            eq(server.request('PUT', f'{KRV}/two/k/1/{tid(second)}', body=b'x').status, 201)
+        server.clock(advance='10s')
+        eq([item['tid'] for item in server.json('GET', KRV + '/two/k/').body['items']], [tid(3), tid(2)])
 
 
 @scene
@@ -258,7 +325,7 @@ def key_rev_value_orders_by_revision_and_tid(binary):
 
 @scene
 def key_rev_value_lists_and_deletes(binary):
-    with page_server(binary) as server:
+    with page_server(binary, *LISTED) as server:
         create(server, KRV + '/b')
         for rev in (1, 2, 3):
             for second in (1, 2):

@@ -259,7 +259,8 @@ static void wrong_domains_and_buckets_are_named(void **state)
     yaml_wrong("buckets: { page: {} }\n", "f.yaml:1: buckets: \"page\" is a reserved name");
     yaml_wrong("buckets: { \"a b\": {} }\n", "f.yaml:1: buckets: \"a b\" is no name of a bucket");
     yaml_wrong("buckets: { m: 1 }\n", "f.yaml:1: m: a bucket is a section, not a value");
-    yaml_wrong("buckets: { m: { kind: lists } }\n", "f.yaml:1: buckets.m.kind: \"lists\" is none of: page");
+    yaml_wrong("buckets: { m: { kind: lists } }\n", "f.yaml:1: buckets.m.kind: \"lists\" is none of: page, "
+               "key_value, key_rev_value");
     yaml_wrong("buckets: { m: { no: 1 } }\n", "f.yaml:1: buckets.m.no: there is no such option");
     yaml_wrong("page: { contents: [html, history] }\n", "f.yaml:1: page.contents: \"history\" is a reserved name");
     yaml_wrong("page: { contents: [HTML] }\n", "f.yaml:1: page.contents: \"HTML\" is no name of a content");
@@ -350,6 +351,17 @@ static void contradictions_are_refused(void **state)
 {
     (void)fresh(state);
     yaml_wrong("page:\n  policy: all\n  ttl: 3d\n", "f.yaml:3: page.ttl: contradicts policy all, which has none");
+    yaml_wrong("buckets:\n  m:\n    ttl: 1500ms\n    kind: key_value\n",
+               "f.yaml:3: buckets.m.ttl: is never, or whole seconds up to 20 years");
+    yaml_wrong("buckets:\n  m: { kind: key_value, policy: latest_hash }\n",
+               "f.yaml:2: buckets.m.policy: is of no bucket of this kind");
+    yaml_wrong("buckets:\n  m: { kind: key_rev_value, contents: [html] }\n",
+               "f.yaml:2: buckets.m.contents: is of no bucket of this kind");
+    yaml_wrong("buckets:\n  m: { kind: key_rev_value, count: 3 }\n",
+               "f.yaml:2: buckets.m.count: contradicts policy all, which has none");
+    yaml_wrong("buckets:\n  m: { kind: page, listing: true }\n",
+               "f.yaml:2: buckets.m.listing: is of buckets of values only (kind: key_value)");
+    yaml_wrong("page: { cors: true }\n", "f.yaml:1: page.cors: there is no such option");
     yaml_wrong("buckets:\n  m:\n    count: 3\n",
                "f.yaml:3: buckets.m.count: contradicts policy app_ttl, which has none");
     yaml_wrong("page:\n  policy: latest\n  count: 1001\n", "f.yaml:3: page.count: \"1001\" is not within 1 to 1000");
@@ -513,6 +525,29 @@ static void a_line_stays_one_line_whatever_the_file_holds(void **state)
     assert_non_null(strstr(note.text, "there is no such option"));
 }
 
+static void buckets_of_values_stand_apart_and_are_closed_by_default(void **state)
+{
+    struct options *o = fresh(state);
+    yaml_fine(o, "buckets:\n  sessions: { ttl: 1h, kind: key_value }\n  mobile: { policy: latest_hash }\n"
+                 "  revs: { kind: key_rev_value, policy: latest_hash, grace_ttl: 5s, listing: true, cors: true,\n"
+                 "          cache_control: private }\nvalue: { listing: true }\n");
+    const struct config *c = finished(o);
+    assert_int_equal(c->buckets_count, 2);
+    assert_string_equal(c->buckets[1].page.name, "mobile");
+    assert_int_equal(c->values_count, 2);
+    const struct config_bucket *sessions = &c->values[0], *revs = &c->values[1];
+    assert_int_equal(sessions->kind, KIND_KEY_VALUE);
+    assert_int_equal(sessions->value_ttl_ns, 3600 * NS_PER_S);
+    assert_false(sessions->access.cors || sessions->access.listing || c->value_access.cors);
+    assert_string_equal(sessions->access.cache_control, "no-store");
+    assert_int_equal(sessions->page.policy.kind, POLICY_ALL);
+    assert_int_equal(revs->page.policy.kind, POLICY_LATEST_HASH);
+    assert_int_equal(revs->page.policy.grace_ttl_ns, 5 * NS_PER_S);
+    assert_true(revs->access.cors && revs->access.listing && c->value_access.listing);
+    assert_string_equal(revs->access.cache_control, "private");
+    assert_int_equal(revs->value_ttl_ns, DURATION_NEVER);
+}
+
 static void every_row_is_described_in_every_form(void **state)
 {
     (void)fresh(state);
@@ -524,6 +559,8 @@ static void every_row_is_described_in_every_form(void **state)
         for (const struct option *r = option_rows; r->name != NULL; r++)
             assert_true(str_find_str(buf_str(&text), str_of(r->name)) < text.n);
         for (const struct option *r = option_bucket_rows; r->name != NULL; r++)
+            assert_true(str_find_str(buf_str(&text), str_of(r->prose)) < text.n);
+        for (const struct option *r = option_value_rows; r->name != NULL; r++)
             assert_true(str_find_str(buf_str(&text), str_of(r->prose)) < text.n);
         for (const struct option *r = option_origin_rows; r->name != NULL; r++)
             assert_true(str_find_str(buf_str(&text), str_of(r->prose)) < text.n);
@@ -572,6 +609,7 @@ int main(void)
         cmocka_unit_test_teardown(admin_listener_takes_the_admin_routes, tear_down),
         cmocka_unit_test_teardown(a_wrong_file_is_one_line_with_file_line_and_option, tear_down),
         cmocka_unit_test_teardown(wrong_domains_and_buckets_are_named, tear_down),
+        cmocka_unit_test_teardown(buckets_of_values_stand_apart_and_are_closed_by_default, tear_down),
         cmocka_unit_test_teardown(wrong_stores_and_lists_are_named, tear_down),
         cmocka_unit_test_teardown(no_message_shows_a_password, tear_down),
         cmocka_unit_test_teardown(contradictions_are_refused, tear_down),
