@@ -1,8 +1,10 @@
 /* client.c - requests over libcurl, and what their failures mean to people and scripts. */
 #include "cli/client.h"
+#include "base/disk.h"
 #include "base/tid.h"
 #include "cli/out.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,7 +130,7 @@ bool client_check_name(const struct cli_call *call, unsigned operand)
 
 /* ---- one request ---- */
 
-struct receiving { CURL *curl; struct client_answer *answer; FILE *to; };
+struct receiving { CURL *curl; struct client_answer *answer; FILE *to; int write_errno; };
 
 static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 {
@@ -136,8 +138,11 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
     size_t bytes = size * n;
     long status = 0;
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (r->to != NULL && status >= 200 && status < 300)
-        return fwrite(p, 1, bytes, r->to);
+    if (r->to != NULL && status >= 200 && status < 300) {
+        size_t written = fwrite(p, 1, bytes, r->to);
+        r->write_errno = errno;
+        return written;
+    }
     buf_put(&r->answer->body, (str){ .p = p, .n = bytes });
     return r->answer->body.failed ? 0 : bytes;
 }
@@ -187,17 +192,18 @@ err client_explain_curl(const struct client *c, CURLcode code, struct err_note *
     return code == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE;
 }
 
-static err outcome(const struct client *c, CURLcode code, const struct client_answer *a, struct err_note *note)
+static err outcome(const struct client *c, CURLcode code, const struct client_request *r, const struct receiving *got,
+                   struct err_note *note)
 {
     if (code == CURLE_OK)
         return ERR_OK;
-    if (a->body.failed) {
+    if (got->answer->body.failed) {
         err_note_set(note, "an answer of more than %d bytes", CLIENT_ANSWER_BYTES_MAX);
         return ERR_LIMIT;
     }
     if (code == CURLE_WRITE_ERROR) {
-        err_note_set(note, "cannot write what the server sent");
-        return ERR_IO;
+        bool named = r->to_name != NULL;
+        return disk_fail(note, "write", named ? r->to_name : "what the server sent", got->write_errno);
     }
     return client_explain_curl(c, code, note);
 }
@@ -257,7 +263,7 @@ err client_send(struct client *c, const struct client_request *r, struct client_
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);
     curl_slist_free_all(headers);
     buf_fini(&url);
-    return outcome(c, code, out, note);
+    return outcome(c, code, r, &receiving, note);
 }
 
 void client_answer_fini(struct client_answer *a)

@@ -58,6 +58,7 @@ struct client_request {
     const char *header, *header_more; /* two more, "Name: value"; Accept-Encoding is never sent */
     bool follow;                  /* redirects, of a title to how the wiki writes it */
     FILE *to;                     /* where a 2xx body goes; NULL: into the answer */
+    const char *to_name;          /* what that is called when it cannot be written */
     bool patient;                 /* may take hours without a byte: no stall time-out */
 };
 struct client_answer {

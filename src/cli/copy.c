@@ -1,9 +1,13 @@
+/* copy.c - a store copied file by file, for restore. */
 #include "cli/copy.h"
+
+#include "base/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,9 +15,25 @@
 
 static err say(struct err_note *note, const char *doing, const char *path)
 {
-    int e = errno;
-    err_note_set(note, "cannot %s %s: %s", doing, path, strerror(e));
-    return e == ENOSPC || e == EDQUOT ? ERR_FULL : e == EEXIST ? ERR_CONFLICT : ERR_IO;
+    return disk_fail(note, doing, path, errno);
+}
+
+/* All of it: a write onto a disk that fills up is cut short first, and says why the next time. */
+static bool write_all(int out, const char *p, size_t n, off_t at)
+{
+    while (n > 0) {
+        ssize_t done = pwrite(out, p, n, at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done == 0)
+            errno = ENOSPC;
+        if (done <= 0)
+            return false;
+        p += done;
+        n -= (size_t)done;
+        at += done;
+    }
+    return true;
 }
 
 static int copy_range(int in, int out, off_t at, off_t end, uint64_t *bytes)
@@ -24,7 +44,7 @@ static int copy_range(int in, int out, off_t at, off_t end, uint64_t *bytes)
         ssize_t n = pread(in, chunk, want, at);
         if (n == 0)
             return 0;
-        if (n < 0 || pwrite(out, chunk, (size_t)n, at) != n)
+        if (n < 0 || !write_all(out, chunk, (size_t)n, at))
             return -1;
         at += n;
         *bytes += (uint64_t)n;

@@ -38,10 +38,11 @@ static void print_json(const struct cli_call *call, const struct client_answer *
     json_decref(doc);
 }
 
-static bool ask_into(struct client *c, str path, FILE *to)
+static bool ask_into(struct client *c, str path, FILE *to, const char *name)
 {
     struct client_answer a;
-    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .to = to, .follow = true }, &a);
+    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .to = to, .to_name = name,
+                                                       .follow = true }, &a);
     client_answer_fini(&a);
     return ok;
 }
@@ -62,7 +63,7 @@ static bool get_to_file(struct client *c, str path, const char *file)
     struct whole w;
     struct err_note note;
     err e = whole_begin(&w, file, &note);
-    bool ok = e == ERR_OK && ask_into(c, path, w.to);
+    bool ok = e == ERR_OK && ask_into(c, path, w.to, w.name);
     if (e == ERR_OK)
         e = whole_end(&w, ok, &note);
     if (e != ERR_OK)
@@ -102,7 +103,7 @@ enum cli_exit verb_get(struct cli_call *call)
     else if (file == NULL && out_is_terminal(stdout))
         ok = get_to_terminal(&c, buf_str(&path));
     else
-        ok = ask_into(&c, buf_str(&path), stdout);
+        ok = ask_into(&c, buf_str(&path), stdout, "standard output");
     buf_fini(&path);
     client_close(&c);
     return ok ? CLI_OK : c.failed;

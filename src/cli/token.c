@@ -2,6 +2,7 @@
  * (--data), else through the admin routes of a running one. */
 #include "auth/auth.h"
 #include "base/date.h"
+#include "base/disk.h"
 #include "base/units.h"
 #include "cli/client.h"
 #include "cli/out.h"
@@ -43,7 +44,9 @@ static enum cli_exit store_open(const struct cli_call *call, struct token_store 
         cli_warn(call, "token: the machine's clock is far ahead of the last stored time and is not followed: --expires "
                  "counts from the stored one (clock.leap)");
     struct auth_opts opts = { .engine = s->offline.engine, .clock = s->offline.clock, .entropy = entropy_bytes };
-    if (auth_new(&opts, &s->auth, &note) != ERR_OK) {
+    err why = auth_new(&opts, &s->auth, &note);
+    disk_note_full(&note, why, dir);
+    if (why != ERR_OK) {
         offline_close(&s->offline);
         return cli_fail(call, CLI_FAILED, "token: %s", note.text);
     }
@@ -172,6 +175,7 @@ static enum cli_exit create_offline(const struct cli_call *call, struct auth_key
     struct err_note note;
     n->expires_at = store_time_add(clock_store(s.offline.clock), expires_ns);
     err why = auth_key_create(s.auth, n, &k, secret, &note);
+    disk_note_full(&note, why, cli_value(call, "data"));
     if (why == ERR_OK) {
         *key = key_json(&k);
         (void)json_object_set_new(*key, "key", json_string(secret)); /* dies with its document */

@@ -283,8 +283,8 @@ const struct cli_verb cli_verbs[] = {
       .options = check_options, .client = true, .run = verb_check },
     { .name = "backup", .usage = "DIR", .summary = "copy a store while it runs",
       .prose = "Copies a consistent state of the running server's store, or with --data of a store at rest, to DIR on "
-               "the server's machine. What DIR holds of this store already is not copied again. A backup is itself a "
-               "store: palimpsest check --data DIR verifies it.",
+               "the server's machine, outside of the store's own folder. What DIR holds of this store already is not "
+               "copied again. A backup is itself a store: palimpsest check --data DIR verifies it.",
       .options = backup_options, .files_from = 1, .operands_min = 1, .operands_max = 1,
       .client = true, .run = verb_backup },
     { .name = "restore", .usage = "BACKUP --data DIR", .summary = "make a store from a backup",

@@ -12,6 +12,7 @@
  * An interrupted backup is finished by running it again. Until the switch the folder opens as the backup before; in
  * the switch, and in a first backup, it has no STORE and does not open. Half files (.new) go when a backup fails and
  * when one begins, whole segments (.next) are kept for the next one, but on a full disk. */
+#include "base/disk.h"
 #include "engine/store_file.h"
 
 #include <dirent.h>
@@ -47,8 +48,13 @@ struct backup {
 
 static err refuse(struct backup *b, const char *what, int errno_value)
 {
-    err_note_set(&b->note, "%s %s: %s", what, b->dir, strerror(errno_value));
-    return file_err(errno_value) == ERR_FULL ? ERR_FULL : ERR_IO;
+    bool full = file_err(errno_value) == ERR_FULL;
+    char room[DISK_FREE_BYTES] = "";
+    if (full)
+        disk_free_text(b->dir, room);
+    err_note_set(&b->note, "%s %s: %s%s%s%s", what, b->dir, strerror(errno_value), full ? " (" : "", room,
+                 full ? ")" : "");
+    return full ? ERR_FULL : ERR_IO;
 }
 
 /* The same before anything was done: as a rule it is the wrong place, which is the caller's to mend. */
@@ -156,6 +162,11 @@ void backup_sweep(const struct engine *e)
 
 static err target_open(struct backup *b)
 {
+    if (disk_lies_in(b->dir, b->engine->dir)) { /* it would go with the store */
+        err_note_set(&b->note, "%s lies in the folder of the store itself: choose one outside of %s", b->dir,
+                     b->engine->dir);
+        return ERR_CONFLICT;
+    }
     if (mkdir(b->dir, 0700) != 0 && errno != EEXIST)
         return refuse_place(b, "cannot make the folder", errno);
     int why = file_open(b->engine->faults, AT_FDCWD, b->dir, O_RDONLY | O_DIRECTORY, &b->dir_fd);
@@ -206,8 +217,26 @@ static const char *part_name(uint32_t number, const char *behind, char out[PART_
     return out;
 }
 
-/* Is the segment there already, of this store and as long as it should be? */
-static bool is_kept(struct backup *b, const char *name, uint32_t number, uint64_t end)
+/* What of [0, end) is no hole: only that is ever copied. Where the file system cannot say, all of it. */
+static uint64_t data_bytes(int fd, uint64_t end)
+{
+    uint64_t sum = 0, at = 0;
+    while (at < end) {
+        off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO)
+            break; /* only a hole up to the end */
+        off_t hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+        if (hole < 0)
+            return end;
+        uint64_t until = (uint64_t)hole < end ? (uint64_t)hole : end;
+        sum += until > (uint64_t)data ? until - (uint64_t)data : 0;
+        at = (uint64_t)hole;
+    }
+    return sum;
+}
+
+/* Is the segment there already, of this store and as long as it should be? *bytes: of its data. */
+static bool is_kept(struct backup *b, const char *name, uint32_t number, uint64_t end, uint64_t *bytes)
 {
     char header[RECORD_SEGMENT_BYTES];
     int fd = -1;
@@ -216,6 +245,7 @@ static bool is_kept(struct backup *b, const char *name, uint32_t number, uint64_
         return false;
     bool same = fstat(fd, &st) == 0 && (uint64_t)st.st_size == end &&
                 file_read(b->engine->faults, fd, header, sizeof(header), 0) == 0;
+    *bytes = same ? data_bytes(fd, end) : 0;
     close(fd);
     struct record_spot spot = { .id = b->engine->id, .segment = number };
     return same && record_segment_decode((str){ .p = header, .n = sizeof(header) }, spot) == ERR_OK;
@@ -327,16 +357,17 @@ static err copy_segment(struct backup *b, const struct vlog_segment *s)
     uint64_t end = s->number == b->tail.segment ? b->tail.offset : s->end;
     char name[PART_NAME_BYTES], next[PART_NAME_BYTES];
     err why = ERR_OK;
+    uint64_t kept, copied = b->result.bytes_copied;
     if (is_suspect(b, s->number)) {
         why = copy_anew(b, s->number, end);
         b->result.segments_replaced++;
-        b->bytes_replaced += end;
-    } else if (is_kept(b, part_name(s->number, "", name), s->number, end)) {
-        b->result.bytes_kept += end;
+        b->bytes_replaced += b->result.bytes_copied - copied;
+    } else if (is_kept(b, part_name(s->number, "", name), s->number, end, &kept)) {
+        b->result.bytes_kept += kept;
         int failed = unlink_part(b, s->number, ".next");
         why = failed == 0 ? ERR_OK : refuse(b, "cannot remove a log segment in", failed);
-    } else if (is_kept(b, part_name(s->number, ".next", next), s->number, end)) {
-        b->result.bytes_kept += end;
+    } else if (is_kept(b, part_name(s->number, ".next", next), s->number, end, &kept)) {
+        b->result.bytes_kept += kept;
     } else {
         why = copy_anew(b, s->number, end);
     }

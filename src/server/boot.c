@@ -3,6 +3,7 @@
 #include "server/boot.h"
 
 #include "auth/auth.h"
+#include "base/disk.h"
 #include "bucket/page.h"
 #include "engine/engine.h"
 #include "loop/entropy.h"
@@ -278,6 +279,7 @@ err server_boot(struct server *s, const struct config *config, enum server_exit 
     }
     if (why == ERR_OK)
         why = open_http(s, status, note);
+    disk_note_full(note, why, config->data_dir);
     if (why != ERR_OK)
         server_unboot(s);
     else

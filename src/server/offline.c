@@ -1,5 +1,6 @@
 #include "server/offline.h"
 
+#include "base/disk.h"
 #include "base/units.h"
 #include "engine/engine.h"
 #include "loop/sysclock.h"
@@ -34,6 +35,7 @@ err offline_open(struct offline *f, const char *dir, enum server_exit *status, s
         f->leap = sysclock_tick(f->sysclock).verdict == SYSCLOCK_LEAP;
         why = engine_start(f->engine, f->clock, note);
     }
+    disk_note_full(note, why, dir);
     if (why != ERR_OK) {
         *status = server_exit_of(why);
         offline_close(f);
