@@ -24,6 +24,7 @@ struct pg {
     bool broken;
 };
 #define PG_MAGIC 0x9c0117ecu
+#define DENIED_STATE "42501"
 enum { ADDRESS_BYTES_MAX = 64, OPTIONS_BYTES_MAX = 512, KEEPALIVE_S = 5, ENDED_LOOK_MS = 100 };
 
 /* ---- addresses ---- */
@@ -139,17 +140,37 @@ static err socket_wait(struct pg *c, short events, mono deadline)
     }
 }
 
-/* Text of libpq in one line. */
+/* Text of libpq in one line: line ends, tabs and what stands beside them are one blank. */
 static void note_of(struct err_note *note, const char *what, const char *text)
 {
     if (note == NULL)
         return;
     err_note_set(note, "%s: %s", what, text == NULL ? "" : text);
-    for (char *p = note->text; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ')
-            *p = ' ';
+    char *to = note->text;
+    for (const char *p = note->text; *p != '\0'; p++) {
+        bool blank = (unsigned char)*p <= ' ';
+        if (!blank)
+            *to++ = *p;
+        else if (to > note->text && to[-1] != ' ')
+            *to++ = ' ';
+    }
+    *to = '\0';
     str trimmed = str_trim(str_of(note->text));
     note->text[trimmed.n] = '\0'; /* it began with a letter */
+}
+
+enum { SQL_SHOWN_BYTES = 48 };
+
+/* What the server said of a statement. A right that is missing: which statement wanted it, and of which table. */
+static void note_of_result(struct err_note *note, const PGresult *result, const char *sql)
+{
+    struct err_note said;
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    note_of(&said, "PostgreSQL", PQresultErrorMessage(result));
+    *note = said;
+    if (sql != NULL && state != NULL && strcmp(state, DENIED_STATE) == 0)
+        err_note_set(note, "%s; '%.*s...' needs SELECT, INSERT, UPDATE or DELETE there", said.text, SQL_SHOWN_BYTES,
+                     sql);
 }
 
 static err connect_wait(struct pg *c, mono deadline, struct err_note *note)
@@ -278,6 +299,7 @@ static struct pg_rows *rows_of(PGresult *result)
 
 struct run {
     struct pg *c;
+    const struct pg_statement *list;
     unsigned count, at;          /* statements; answered ones */
     struct pg_rows **rows;
     struct pg_outcome *out;
@@ -302,7 +324,7 @@ static err err_of_state(const char *state)
         return ERR_TIMEOUT;
     if (strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0)
         return ERR_PRECONDITION;
-    if (strncmp(state, "28", 2) == 0 || strcmp(state, "42501") == 0)
+    if (strncmp(state, "28", 2) == 0 || strcmp(state, DENIED_STATE) == 0)
         return ERR_DENIED;
     return ERR_UNAVAILABLE;
 }
@@ -321,7 +343,7 @@ static void take_error(struct run *r, const PGresult *result)
     if (state != NULL)
         (void)str_to_cstr(str_of(state), r->out->state, sizeof(r->out->state)); /* five characters */
     r->out->why = lost ? ERR_IO : err_of_state(r->out->state);
-    note_of(&r->out->note, "PostgreSQL", PQresultErrorMessage(result));
+    note_of_result(&r->out->note, result, r->at < r->count ? r->list[r->at].sql : NULL);
 }
 
 /* Takes one result; it goes to the caller or ends here. */
@@ -402,7 +424,7 @@ void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono 
             struct pg_outcome *out)
 {
     MAGIC_CHECK(c, PG_MAGIC);
-    struct run r = { .c = c, .count = count, .rows = rows, .out = out };
+    struct run r = { .c = c, .list = list, .count = count, .rows = rows, .out = out };
     *out = (struct pg_outcome){ .why = ERR_OK, .failed = count };
     for (unsigned i = 0; rows != NULL && i < count; i++)
         rows[i] = NULL;

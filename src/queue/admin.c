@@ -45,15 +45,18 @@ static void add_age(void *ctx, struct hash_node *n)
     if (it->state == QITEM_SCHEDULED || (it->state == QITEM_ENDING && it->from == QITEM_SCHEDULED))
         return;
     a->count++;
-    a->sum += (a->now.ns - it->created_at.ns) / 1000; /* microseconds: no sum overflows */
+    int64_t age_ns = a->now.ns - it->created_at.ns, left_ns = it->due_at.ns - a->now.ns;
+    a->sum += age_ns > 0 ? age_ns / 1000 : 0; /* microseconds: no sum overflows */
     if (it->state == QITEM_LEASED) {
         a->leased_count++;
-        a->leased_sum += (it->due_at.ns - a->now.ns) / 1000;
+        a->leased_sum += left_ns > 0 ? left_ns / 1000 : 0; /* one past its deadline may wait for its store */
     }
 }
 
 static const char *state_of(const struct part *p, enum place_status s)
 {
+    if (p->foreign)
+        return "standby";
     if (p->failing || s == PLACE_ERROR)
         return "error";
     if (p->mode == PART_DRAINING)

@@ -359,10 +359,10 @@ static void slot_arrived(struct arrival *a)
     idem_outcome(s, why);
     answer_requests(s, why);
     release_batches(s);
-    if (why == ERR_IO || why == ERR_CORRUPT) {
+    if (why == ERR_IO || why == ERR_CORRUPT)
         lease_lose_steps(s);
+    if (why == ERR_IO || why == ERR_CORRUPT || (why == ERR_CONFLICT && !lost))
         part_failed(p);
-    }
     part_loads(p);
     part_heads(p);
     queue_work(p);

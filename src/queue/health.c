@@ -61,7 +61,7 @@ static bool failed(struct health *h, mono now, err why)
 
 bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool counts)
 {
-    if (why == ERR_SHUTDOWN)
+    if (why == ERR_SHUTDOWN || why == ERR_CONFLICT)
         return false;
     if (why != ERR_OK && h->status != PLACE_OK && why != ERR_IO && why != ERR_CORRUPT) {
         h->failures_total++; /* known: the next probe stays when it is */
@@ -101,7 +101,7 @@ const char *health_why(const struct health *h)
     static const char *const texts[ERR_CODES] = {
         [ERR_FULL] = "it is full", [ERR_LIMIT] = "it is full", [ERR_TIMEOUT] = "no answer in time",
         [ERR_UNAVAILABLE] = "it does not answer, or refuses", [ERR_IO] = "what became of a write is not known",
-        [ERR_CORRUPT] = "damage",
+        [ERR_CORRUPT] = "damage", [ERR_DENIED] = "it denies what writes need",
     };
     return texts[h->why] == NULL ? err_name(h->why) : texts[h->why];
 }

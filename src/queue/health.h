@@ -44,8 +44,8 @@ struct health {
     uint64_t failures_total;
 };
 
-/* A write was answered. took_ns: since it was started; counts for the average when it is a synced one.
- * True: the status changed. */
+/* A write was answered; ERR_CONFLICT says nothing of the store. took_ns: since it was started; counts for the average
+ * when it is a synced one. True: the status changed. */
 bool health_written(struct health *h, mono now, err why, int64_t took_ns, bool counts);
 /* A write has no answer in time: no more requests for now, the outcome may still come. */
 bool health_overdue(struct health *h, mono now, int64_t took_ns);

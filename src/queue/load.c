@@ -417,6 +417,7 @@ static void part_opened(struct part *p)
 {
     p->loaded = true;
     p->failing = false;
+    part_set_foreign(p, false);
     if (!p->seen) {
         p->seen = true;
         INVARIANT(p->queue->unseen > 0);
@@ -491,6 +492,14 @@ static void merge(struct part *p, struct part_job *j)
     }
 }
 
+/* Another process owns it: it is asked for again, and nobody waits for it. */
+static void part_stand_by(struct part *p)
+{
+    part_set_foreign(p, true);
+    p->failing = true;
+    change_refuse_all(p);
+}
+
 static void job_done(struct loop_job *job, bool canceled)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
@@ -510,7 +519,9 @@ static void job_done(struct loop_job *job, bool canceled)
     } else if (!canceled) {
         if ((j->kind == JOB_READY || j->kind == JOB_FIRSTS) && current)
             part_tail_end(p, false);
-        if (j->why != ERR_OK)
+        if (j->why == ERR_CONFLICT)
+            part_stand_by(p);
+        else if (j->why != ERR_OK)
             stores_written(q->all, j->store_index, j->why, 0, false);
         if (j->why != ERR_OK)
             part_hold(p);

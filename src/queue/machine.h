@@ -127,6 +127,7 @@ struct store_state {
     mono started;
     err outcome;
     bool recovering, turned, recovered; /* turned, recovered: to be told to the queues */
+    uint32_t foreign;             /* partitions that another process owns */
 };
 
 struct queues {
@@ -186,6 +187,7 @@ void part_loads(struct part *p); /* its load changed */
 void part_heads(struct part *p); /* its head changed */
 bool part_usable(const struct part *p); /* loaded, and its store not in error */
 /* It is away: its memory was lost or never read, and its store does not answer, or is in error. Nobody waits for it. */
+void part_set_foreign(struct part *p, bool foreign);
 bool part_failing(const struct part *p);
 err part_failing_note(const struct part *p, struct err_note *note); /* for who asked; its store is probed soon */
 struct queue_store *part_store(const struct part *p);

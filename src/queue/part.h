@@ -122,6 +122,7 @@ struct part {
     struct recent *recent;        /* a ring; NULL until the first */
     unsigned recent_at;
     bool failing;                 /* its memory was lost to an error of its store */
+    bool foreign;                 /* another process owns it */
     bool unsure;                  /* items may have been moved here: only the store knows */
     bool stale, owned, seen;      /* to be read again; owned: epoch and counts are known; seen: its keys too */
     struct ksuid last_id;         /* greatest given */

@@ -567,6 +567,7 @@ static void queue_free(struct queue *q)
     INVARIANT(q->due_node.place == 0);
     INVARIANT(q->wait_node.place == 0);
     for (uint32_t i = 0; i < q->parts_count; i++) {
+        part_set_foreign(q->parts[i], false);
         part_fini(q->parts[i]);
         slot_free(&q->parts[i]->main);
         slot_free(&q->parts[i]->early);

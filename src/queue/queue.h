@@ -207,7 +207,7 @@ struct queue_part_stats {
     uint32_t partition;
     uint64_t ready, scheduled, leased, placing, failures;
     int64_t average_age_ns, average_leased_age_ns, oldest_age_ns;
-    const char *state, *store;   /* "available", "suspect", "error", "draining", "paused" */
+    const char *state, *store;   /* "available", "suspect", "error", "standby", "draining", "paused" */
 };
 struct queue_stats {
     uint64_t produce_waiting, lease_waiting, complete_waiting, in_flight; /* in_flight: all requests that wait */

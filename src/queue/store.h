@@ -19,10 +19,10 @@
  *   An id is a KSUID (base/ksuid.h); item i of a batch has the id first + i; batches do not overlap. FIFO order is
  * the order of ids.
  *
- * Outcomes: ERR_OK on disk (or written, for early and unsynced); ERR_FULL, ERR_UNAVAILABLE (also: no longer the
- * owner), ERR_TIMEOUT, ERR_LIMIT, ERR_CORRUPT, ERR_SHUTDOWN: definitely nothing of it is or ever will be in the store;
- * ERR_IO: unknown. After it the store answers ERR_UNAVAILABLE until recover; then own the partitions again, which
- * fences what may still be on its way, and read them. */
+ * Outcomes: ERR_OK on disk (or written, for early and unsynced); ERR_FULL, ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_LIMIT,
+ * ERR_CORRUPT, ERR_CONFLICT (no longer the owner), ERR_SHUTDOWN: definitely nothing of it is or ever will be in the
+ * store; ERR_IO: unknown. After it the store answers ERR_UNAVAILABLE until recover; then own the partitions again: that
+ * fences what may still be on its way. Then read them. */
 #ifndef QUEUE_STORE_H
 #define QUEUE_STORE_H
 
@@ -168,7 +168,8 @@ struct queue_write {
 struct queue_store_ops {
     void (*write)(struct queue_store *s, struct queue_write *w);
     /* Makes the caller the owner of count partitions (all or none): creates those that are not there, raises their
-     * epochs and writes boot, on disk. *out as they are now, boot as it was before. Blocks. ERR_LIMIT. */
+     * epochs and writes boot, on disk. *out as they are now, boot as it was before. Blocks. ERR_LIMIT; ERR_CONFLICT:
+     * another process that lives owns one. */
     err (*own)(struct queue_store *s, const struct queue_part *parts, unsigned count,
                const unsigned char boot[QUEUE_BOOT_BYTES], struct queue_part_record *out, struct err_note *note);
     /* ERR_NOT_FOUND: no such partition. */
@@ -197,8 +198,11 @@ struct queue_store_ops {
     /* After ERR_IO: opens again; ERR_UNAVAILABLE while it cannot. No other call runs meanwhile, none is waited for
      * but writes, which are answered first. Blocks. */
     err (*recover)(struct queue_store *s, struct err_note *note);
-    /* Writes a record of its own and syncs it: is it alive, and how fast? Blocks. */
+    /* Writes a record of its own, on the way that writes take, and syncs it: is it alive, and how fast? Outcomes as
+     * of a write; ERR_CORRUPT: the record is gone. Blocks. */
     err (*heartbeat)(struct queue_store *s, mono deadline);
+    /* What the store said of its last failure, for the log; empty: nothing. NULL: it never says a word. Blocks not. */
+    void (*said)(struct queue_store *s, struct err_note *note);
     void (*close)(struct queue_store **sp); /* answers what was written first */
 };
 struct queue_store {

@@ -151,7 +151,7 @@ static err apply_part(struct engine_txn *t, const struct queue_write_part *p)
     struct change c = { .txn = t, .part = p->part };
     err why = local_record_get(engine_txn_view(t), p->part, &c.record);
     if (why == ERR_NOT_FOUND || (why == ERR_OK && c.record.epoch != p->epoch))
-        return ERR_UNAVAILABLE; /* dropped, or of another owner */
+        return ERR_CONFLICT; /* dropped, or of another owner */
     for (unsigned i = 0; i < p->ops_count && why == ERR_OK; i++)
         why = apply_op(&c, &p->ops[i]);
     return why == ERR_OK ? apply_record(&c, p) : why;

@@ -54,7 +54,7 @@ MUST_CHECK err queue_local_check(struct engine *e, void (*found)(void *ctx, cons
 
 /* ---- PostgreSQL 15 or later, through src/pg: the schema that its user has first ----
  * One owner by epoch; another process gets a partition from own only when the owner's connection has gone,
- * ERR_UNAVAILABLE until then. own of several may have taken some when it fails: own them again. Writes are sent by jobs
+ * ERR_CONFLICT until then. own of several may have taken some when it fails: own them again. Writes are sent by jobs
  * of the pool, so close while the loop runs; a pool thread waits at most write_timeout_ms for one. A server that is
  * away when this is called is no error: the store is unavailable until recover. A first connection that is not over
  * (later) is given up by close, which need not wait for it. */

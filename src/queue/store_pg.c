@@ -84,6 +84,25 @@ void store_pg_reader_back(struct pg_reader **rp)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* ---- what it said ---- */
+
+void store_pg_keep(struct store_pg *s, const struct pg_outcome *o)
+{
+    if (o->why == ERR_OK)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->said = o->note;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void store_pg_said(struct queue_store *q, struct err_note *note)
+{
+    struct store_pg *s = store_pg_of(q);
+    pthread_mutex_lock(&s->lock);
+    *note = s->said;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- SQL ---- */
 
 const char *store_pg_sql(struct arena *a, struct queue_part p, const char *format)
@@ -248,6 +267,7 @@ static err part_find(struct store_pg *s, struct pg *c, struct arena *a, struct q
         return ERR_LIMIT;
     pg_run_one(c, "SELECT epoch, boot FROM queue_part WHERE queue = $1 AND partition = $2", &params,
                store_pg_deadline(s), &rows, &o);
+    store_pg_keep(s, &o);
     if (o.why != ERR_OK)
         return ERR_UNAVAILABLE;
     err why = pg_rows_count(rows) == 1 ? ERR_OK : ERR_NOT_FOUND;
@@ -289,6 +309,7 @@ err store_pg_record(struct queue_store *q, struct queue_part p, struct queue_par
     return ERR_OK;
 }
 
+#define TABLE_THERE_STATE "42P07"
 #define OWN_SQL \
     "INSERT INTO queue_part AS p VALUES ($1, $2, 1, $3, $4) ON CONFLICT (queue, partition) DO UPDATE" \
     " SET epoch = p.epoch + 1, owner = $3, boot = $4 WHERE p.owner = $3 OR pg_try_advisory_xact_lock(p.owner)" \
@@ -326,6 +347,9 @@ static err own_one(struct owning *o, struct queue_part p, struct queue_part_reco
     list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, RECORD_SQL) };
     list[count++] = (struct pg_statement){ .sql = store_pg_sql(&o->arena, p, RECORDS_OLD_SQL) };
     pg_run(o->conn, list, count, store_pg_deadline(o->s), rows, &outcome);
+    store_pg_keep(o->s, &outcome);
+    if (strcmp(outcome.state, TABLE_THERE_STATE) == 0)
+        return ERR_CORRUPT; /* its row is gone, and what lies in its tables is nobody's */
     if (outcome.why != ERR_OK)
         return outcome.why == ERR_FULL ? ERR_FULL : ERR_UNAVAILABLE;
     err why = pg_rows_count(rows[own]) == 1 ? record_take(rows[own + 1], out) : ERR_CONFLICT;
@@ -357,10 +381,9 @@ static err store_pg_own(struct queue_store *q, const struct queue_part *parts, u
     }
     if (why == ERR_CONFLICT) {
         err_note_set(note, "store %s: another process owns these partitions", q->name);
-        return ERR_UNAVAILABLE;
-    }
-    if (why != ERR_OK)
+    } else if (why != ERR_OK) {
         err_note_set(note, "store %s cannot take its partitions: %s", q->name, err_name(why));
+    }
     return why;
 }
 
@@ -388,20 +411,6 @@ static err store_pg_drop(struct queue_store *q, struct queue_part p)
     store_pg_reader_back(&r);
     arena_fini(&a);
     return o.why;
-}
-
-static err store_pg_heartbeat(struct queue_store *q, mono deadline)
-{
-    struct store_pg *s = store_pg_of(q);
-    struct pg_reader *r = NULL;
-    err why = store_pg_reader(s, &r);
-    if (why != ERR_OK)
-        return why;
-    struct pg_outcome o;
-    pg_run_one(r->conn, "UPDATE queue_store SET beats = beats + 1", NULL,
-               deadline.ns > 0 ? deadline : store_pg_deadline(s), NULL, &o);
-    store_pg_reader_back(&r);
-    return o.why == ERR_IO ? ERR_UNAVAILABLE : o.why; /* a beat more or less is no matter */
 }
 
 /* ---- opening ---- */
@@ -446,13 +455,13 @@ static err store_pg_recover(struct queue_store *q, struct err_note *note)
     struct store_pg *s = store_pg_of(q);
     pthread_mutex_lock(&s->lock);
     wait_idle(s);
-    bool failed = s->failed;
+    s->failed = true;
     pthread_mutex_unlock(&s->lock);
-    if (!failed)
-        return ERR_OK;
     readers_close(s);
-    pg_close(&s->conn);
+    struct pg *before = s->conn; /* holds the owner's lock until the next one does */
+    s->conn = NULL;
     err why = begin(s, note);
+    pg_close(&before);
     pthread_mutex_lock(&s->lock);
     s->failed = why != ERR_OK;
     pthread_mutex_unlock(&s->lock);
@@ -496,6 +505,7 @@ static const struct queue_store_ops pg_ops = {
     .drop = store_pg_drop,
     .recover = store_pg_recover,
     .heartbeat = store_pg_heartbeat,
+    .said = store_pg_said,
     .close = store_pg_close,
 };
 

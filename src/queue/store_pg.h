@@ -64,6 +64,7 @@ struct store_pg {
     atomic_bool ended;             /* close came before it was made: it is given up */
     err opened;                    /* what came of it, and why */
     struct err_note opened_note;
+    struct err_note said;          /* of the last failure */
     uint64_t missed;               /* times a reader's connection broke, or could not be had */
     struct loop_job job;
 
@@ -85,11 +86,13 @@ void store_pg_reader_back(struct pg_reader **rp);
 /* SQL with the tables of a partition: {b} in format stands for queue_Q_P_b. NULL: the arena is full. */
 const char *store_pg_sql(struct arena *a, struct queue_part p, const char *format);
 void pg_put_id(struct pg_params *p, struct ksuid id);
+/* Keeps what the server said, when it failed. */
+void store_pg_keep(struct store_pg *s, const struct pg_outcome *o);
 /* INVARIANT-free: an id of another size fails. */
 MUST_CHECK bool pg_id(const struct pg_rows *r, unsigned row, unsigned column, struct ksuid *out);
 
 /* Writes of one transaction, as statements. */
-enum pg_tag { PG_TAG_FENCE, PG_TAG_CHANGE, PG_TAG_OTHER }; /* what a failure of a statement says */
+enum pg_tag { PG_TAG_FENCE, PG_TAG_CHANGE, PG_TAG_BEAT, PG_TAG_OTHER }; /* what a failure of a statement says */
 struct pg_group {
     struct store_pg *s;
     struct arena arena;
@@ -104,6 +107,7 @@ enum { PG_PART_STATEMENTS = 13 };
 void pg_group_add_part(struct pg_group *g, const struct queue_write_part *part);
 
 void store_pg_write(struct queue_store *s, struct queue_write *w);
+err store_pg_heartbeat(struct queue_store *s, mono deadline);
 void store_pg_job_run(struct loop_job *j);
 void store_pg_job_done(struct loop_job *j, bool canceled);
 

@@ -595,10 +595,11 @@ static void add_record(struct part_writer *w, uint64_t bytes, struct ksuid last_
 {
     struct columns c = { .w = w, .ops = arena_calloc(&w->b->arena, w->last_count + 1u, sizeof(*c.ops)) };
     c.params = statement_add(w, PG_TAG_CHANGE,
-                             "WITH d AS (DELETE FROM {b} WHERE first = ANY($7::bytea[]) RETURNING size)"
-                             " INSERT INTO {r} SELECT n + 1, ready + $1, scheduled + $2, leased + $3,"
+                             "WITH d AS (DELETE FROM {b} WHERE first = ANY($7::bytea[]) RETURNING size), i AS ("
+                             "INSERT INTO {r} SELECT n + 1, ready + $1, scheduled + $2, leased + $3,"
                              " bytes + $4 - coalesce((SELECT sum(size) FROM d), 0), greatest(last_id, $5),"
-                             " greatest(settled, $6) FROM {r} ORDER BY n DESC LIMIT 1");
+                             " greatest(settled, $6) FROM {r} ORDER BY n DESC LIMIT 1 RETURNING 1)"
+                             " SELECT 1 / count(*)::int4 FROM i");
     if (c.ops == NULL || c.params == NULL) {
         w->b->full = true;
         return;

@@ -53,6 +53,7 @@ static err look_sql(struct look *k, const char *format, const struct pg_params *
     if (sql == NULL || (params != NULL && params->failed))
         return ERR_LIMIT;
     pg_run_one(k->reader->conn, sql, params, store_pg_deadline(k->s), rows, &o);
+    store_pg_keep(k->s, &o);
     return look_err(&o);
 }
 

@@ -6,8 +6,11 @@
  * Invariants
  *  1. One job at a time, so writes are applied in order.
  *  2. Every write first locks the row of its partition with its epoch; without one the transaction fails.
- *  3. After an unknown outcome nothing more is sent until recover. */
+ *  3. After an unknown outcome nothing more is sent until recover.
+ *  4. A write of no part is a heartbeat: it takes the way of the others, in a transaction of its own, because other
+ *     servers write the same row. */
 #include "queue/store_pg.h"
+#include "queue/wait.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +48,8 @@ static bool take_group(struct store_pg *s, struct pg_group *g)
     while (s->first != NULL && g->count < PG_GROUP_WRITES_MAX) {
         struct queue_write *w = s->first;
         bytes += batches_bytes(w);
-        if (g->count > 0 && (bytes > PG_GROUP_BYTES_MAX || is_lazy(w) != is_lazy(g->writes[0])))
+        bool alone = w->parts_count == 0 || (g->count > 0 && g->writes[0]->parts_count == 0);
+        if (g->count > 0 && (alone || bytes > PG_GROUP_BYTES_MAX || is_lazy(w) != is_lazy(g->writes[0])))
             break;
         s->first = *next_of(w);
         if (s->first == NULL)
@@ -61,6 +65,20 @@ static bool take_group(struct store_pg *s, struct pg_group *g)
 
 static const char LAZY_SQL[] = "SELECT set_config('synchronous_commit', 'off', true)";
 
+/* Fails when the row is not there. */
+static const char BEAT_SQL[] = "WITH b AS (UPDATE queue_store SET beats = beats + 1 RETURNING 1)"
+                               " SELECT 1 / count(*)::int4 FROM b";
+
+static void add_write(struct pg_group *g, const struct queue_write *w)
+{
+    for (unsigned k = 0; k < w->parts_count; k++)
+        pg_group_add_part(g, &w->parts[k]);
+    if (w->parts_count > 0)
+        return;
+    g->tags[g->statements] = PG_TAG_BEAT;
+    g->list[g->statements++] = (struct pg_statement){ .sql = BEAT_SQL };
+}
+
 static bool prepare(struct pg_group *g, struct queue_write *const *writes, unsigned count)
 {
     size_t room = (size_t)count * WRITE_PARTS_MAX * PG_PART_STATEMENTS + 1;
@@ -75,8 +93,7 @@ static bool prepare(struct pg_group *g, struct queue_write *const *writes, unsig
         g->list[g->statements++] = (struct pg_statement){ .sql = LAZY_SQL };
     }
     for (unsigned i = 0; i < count; i++)
-        for (unsigned k = 0; k < writes[i]->parts_count; k++)
-            pg_group_add_part(g, &writes[i]->parts[k]);
+        add_write(g, writes[i]);
     return !g->full;
 }
 
@@ -86,9 +103,21 @@ static err result_of(const struct pg_group *g, const struct pg_outcome *o)
     if (o->why == ERR_OK || o->why == ERR_IO)
         return o->why;
     enum pg_tag tag = o->failed < g->statements ? g->tags[o->failed] : PG_TAG_OTHER;
+    if (o->why == ERR_PRECONDITION && tag == PG_TAG_FENCE)
+        return ERR_CONFLICT;
     if (o->why == ERR_PRECONDITION)
-        return tag == PG_TAG_CHANGE ? ERR_CORRUPT : ERR_UNAVAILABLE;
+        return tag == PG_TAG_OTHER ? ERR_UNAVAILABLE : ERR_CORRUPT;
     return o->why == ERR_DENIED ? ERR_UNAVAILABLE : o->why;
+}
+
+/* Its own words for conditions of ours say nothing to who reads them. */
+static void keep_words(struct store_pg *s, err why, const struct pg_outcome *o)
+{
+    struct pg_outcome told = *o;
+    if (why == ERR_CORRUPT)
+        err_note_set(&told.note, "a row that a write needs is gone, or contradicts it (SQLSTATE %s)", o->state);
+    if (why != ERR_CONFLICT)
+        store_pg_keep(s, &told);
 }
 
 static void set_failed(struct store_pg *s)
@@ -106,6 +135,7 @@ static err send(struct pg_group *g, struct queue_write *const *writes, unsigned 
     if (prepare(g, writes, count))
         pg_run(s->conn, g->list, g->statements, store_pg_deadline(s), NULL, &o);
     err why = o.why == ERR_LIMIT ? ERR_LIMIT : result_of(g, &o);
+    keep_words(s, why, &o);
     if (pg_broken(s->conn))
         set_failed(s);
     arena_reset(&g->arena);
@@ -187,10 +217,27 @@ void store_pg_job_done(struct loop_job *j, bool canceled)
         loop_job_start(s->loop, &s->job);
 }
 
+static void beaten(struct queue_write *w, err why)
+{
+    waiter_done(w->ctx, why, 0);
+}
+
+err store_pg_heartbeat(struct queue_store *q, mono deadline)
+{
+    struct waiter over;
+    struct queue_write w = { .deadline = deadline, .done = beaten, .ctx = &over };
+    waiter_init(&over);
+    waiter_expect(&over);
+    store_pg_write(q, &w);
+    err why = waiter_wait(&over);
+    waiter_fini(&over);
+    return why;
+}
+
 void store_pg_write(struct queue_store *q, struct queue_write *w)
 {
     struct store_pg *s = store_pg_of(q);
-    INVARIANT(w->parts_count == 1 || w->parts_count == WRITE_PARTS_MAX);
+    INVARIANT(w->parts_count <= WRITE_PARTS_MAX);
     *next_of(w) = NULL;
     pthread_mutex_lock(&s->lock);
     err why = s->failed ? ERR_UNAVAILABLE : s->waiting >= PG_WAITING_MAX ? ERR_LIMIT : ERR_OK;

@@ -29,6 +29,28 @@ bool stores_silent(struct queues *all, uint32_t store)
     return silent;
 }
 
+/* The first partition of a store that another process owns is told of, and the last. */
+void part_set_foreign(struct part *p, bool foreign)
+{
+    struct queues *all = p->queue->all;
+    struct store_state *st = &all->stores[p->store];
+    if (p->foreign == foreign)
+        return;
+    p->foreign = foreign;
+    lock(all);
+    INVARIANT(foreign || st->foreign > 0);
+    bool first = foreign && st->foreign == 0;
+    st->foreign += foreign ? 1u : -1u;
+    bool last = st->foreign == 0;
+    unlock(all);
+    if (first)
+        log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", part_store(p)->name),
+                  LOG_CSTR("state", "standby"), LOG_CSTR("why", "another process owns its partitions"));
+    else if (last && p->loaded)
+        log_event(all->opts.log, LOG_INFO, "queue.store", LOG_CSTR("store", part_store(p)->name),
+                  LOG_CSTR("state", "owner"));
+}
+
 bool part_failing(const struct part *p)
 {
     struct queues *all = p->queue->all;
@@ -37,7 +59,8 @@ bool part_failing(const struct part *p)
 
 err part_failing_note(const struct part *p, struct err_note *note)
 {
-    err_note_set(note, "partition not available; partition '%u' is failing, retry again", p->number);
+    err_note_set(note, "partition not available; partition '%u' is %s, retry again", p->number,
+                 p->foreign ? "owned by another process" : "failing");
     stores_wanted(p->queue->all, p->store);
     return ERR_UNAVAILABLE;
 }
@@ -160,13 +183,18 @@ static void tell(struct queues *all, struct store_state *st, bool recovered)
     lock(all);
     const struct health h = st->health;
     unlock(all);
-    const char *name = all->opts.stores[st->index]->name;
+    struct queue_store *store = all->opts.stores[st->index];
+    const char *name = store->name;
+    struct err_note said = { .text = "" };
+    if (store->ops->said != NULL)
+        store->ops->said(store, &said);
     if (h.status == PLACE_OK)
         log_event(all->opts.log, LOG_INFO, "queue.store", LOG_CSTR("store", name),
                   LOG_CSTR("state", place_status_name(h.status)));
     else
         log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", name),
-                  LOG_CSTR("state", place_status_name(h.status)), LOG_CSTR("why", health_why(&h)));
+                  LOG_CSTR("state", place_status_name(h.status)), LOG_CSTR("why", health_why(&h)),
+                  LOG_CSTR("said", said.text));
     queues_each(all, st->index, recovered);
 }
 

@@ -57,12 +57,12 @@ static void epochs_rise_and_old_owners_change_nothing(struct suite *s)
     arena_init(&a, 1 << 20);
     struct queue_op op = batch_put(&a, (struct ksuid){ .low = 5 });
     struct queue_write_part w = { .part = p, .epoch = first.epoch, .ready = 1, .ops = &op, .ops_count = 1 };
-    assert_int_equal(write_ops(s, &w), ERR_UNAVAILABLE);
+    assert_int_equal(write_ops(s, &w), ERR_CONFLICT);
     w.epoch = second.epoch + 1;
-    assert_int_equal(write_ops(s, &w), ERR_UNAVAILABLE);
+    assert_int_equal(write_ops(s, &w), ERR_CONFLICT);
     w.epoch = second.epoch;
     w.part.partition = 4; /* nobody's */
-    assert_int_equal(write_ops(s, &w), ERR_UNAVAILABLE);
+    assert_int_equal(write_ops(s, &w), ERR_CONFLICT);
     assert_int_equal(s->store->ops->record(s->store, p, &r), ERR_OK);
     assert_true(r.ready == 0 && r.bytes == 0 && r.epoch == second.epoch);
     w.part.partition = 3;
@@ -239,7 +239,7 @@ static void a_dropped_partition_is_gone_and_can_be_made_anew(struct suite *s)
     assert_int_equal(s->store->ops->ready(s->store, p, KSUID_NIL, count_entry, &left), ERR_OK);
     assert_int_equal(left, 1);
     struct queue_write_part w = { .part = p, .epoch = own.epoch };
-    assert_int_equal(write_ops(s, &w), ERR_UNAVAILABLE);
+    assert_int_equal(write_ops(s, &w), ERR_CONFLICT);
     own = own_one(s, p);
     assert_true(own.ready == 0 && own.bytes == 0 && ksuid_cmp(own.last_id, KSUID_NIL) == 0);
     left = 100;

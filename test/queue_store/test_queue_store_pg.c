@@ -130,8 +130,8 @@ static void a_second_owner_waits_for_the_first_to_go(void **state)
     struct queue_store *b = store_new(f);
     struct queue_part_record of_a, of_b;
     assert_int_equal(own_one(a, p, &of_a), ERR_OK);
-    assert_int_equal(own_one(b, p, &of_b), ERR_UNAVAILABLE);
-    assert_int_equal(write_nothing(b, p, of_a.epoch + 1), ERR_UNAVAILABLE);
+    assert_int_equal(own_one(b, p, &of_b), ERR_CONFLICT);
+    assert_int_equal(write_nothing(b, p, of_a.epoch + 1), ERR_CONFLICT);
     assert_int_equal(write_nothing(a, p, of_a.epoch), ERR_OK);
     a->ops->close(&a);
     int tries = 0;
@@ -140,7 +140,7 @@ static void a_second_owner_waits_for_the_first_to_go(void **state)
         nap();
     }
     assert_true(of_b.epoch > of_a.epoch);
-    assert_int_equal(write_nothing(b, p, of_a.epoch), ERR_UNAVAILABLE);
+    assert_int_equal(write_nothing(b, p, of_a.epoch), ERR_CONFLICT);
     assert_int_equal(write_nothing(b, p, of_b.epoch), ERR_OK);
     b->ops->close(&b);
 }
@@ -155,6 +155,14 @@ static void own_again(struct queue_store *s, struct model *m)
             why = model_own(m, s);
         if (why == ERR_OK)
             return;
+        assert_true(tries < RECOVER_TRIES);
+        nap();
+    }
+}
+
+static void own_again_part(struct queue_store *s, struct queue_part p, struct queue_part_record *out)
+{
+    for (int tries = 0; s->ops->recover(s, NULL) != ERR_OK || own_one(s, p, out) != ERR_OK; tries++) {
         assert_true(tries < RECOVER_TRIES);
         nap();
     }
@@ -327,10 +335,11 @@ static void names_of_deployments_have_limits(void **state)
 /* ---- many at once, and beside a snapshot ---- */
 
 enum { READERS = 30, WAITS_MAX = 5 };
-static void *beat(void *store)
+static void *look(void *store)
 {
     struct queue_store *s = store;
-    return s->ops->heartbeat(s, (mono){ .ns = 0 }) == ERR_UNAVAILABLE ? store : NULL;
+    struct queue_part_record r;
+    return s->ops->record(s, (struct queue_part){ .queue = 899 }, &r) == ERR_UNAVAILABLE ? store : NULL;
 }
 
 /* Many want one of few connections to a server that does not answer: one deadline for all, not one after the other. */
@@ -345,7 +354,7 @@ static void who_waits_for_a_connection_waits_for_one_deadline(void **state)
     pg_server_pause(&f->server, true);
     mono before = clock_mono(clock);
     for (unsigned i = 0; i < READERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, beat, s), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, look, s), 0);
     for (unsigned i = 0; i < READERS; i++) {
         void *failed = NULL;
         pthread_join(threads[i], &failed);
@@ -520,6 +529,111 @@ static void a_held_snapshot_makes_no_write_read_more(void **state)
     pg_close(&c);
 }
 
+/* ---- what others do to its tables ---- */
+
+static void assert_said(struct queue_store *s, const char *words)
+{
+    struct err_note note = { .text = "" };
+    s->ops->said(s, &note);
+    if (strstr(note.text, words) == NULL)
+        fail_msg("said: %s", note.text);
+}
+
+static void a_heartbeat_counts_the_row_it_writes(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connect_apart(f);
+    struct queue_store *s = store_new(f);
+    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_OK);
+    run_sql(f, c, "DELETE FROM queue_store", NULL);
+    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_CORRUPT);
+    assert_said(s, "a row that a write needs is gone");
+    assert_int_equal(s->ops->recover(s, NULL), ERR_OK); /* puts it there again */
+    assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_OK);
+    pg_close(&c);
+    s->ops->close(&s);
+}
+
+/* A reader's connection lives on: it says nothing of writes. */
+static void a_heartbeat_takes_the_connection_of_writes(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connect_apart(f);
+    struct queue_part p = { .queue = 960, .partition = 0 };
+    struct queue_part_record r;
+    struct queue_store *s = store_new(f);
+    assert_int_equal(own_one(s, p, &r), ERR_OK);
+    run_sql(f, c, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted", NULL);
+    err why = s->ops->heartbeat(s, (mono){ .ns = 0 });
+    assert_true(why == ERR_IO || why == ERR_UNAVAILABLE);
+    assert_int_equal(s->ops->record(s, p, &r), ERR_UNAVAILABLE); /* until recover: another may own it meanwhile */
+    own_again_part(s, p, &r);
+    assert_int_equal(write_nothing(s, p, r.epoch), ERR_OK);
+    pg_close(&c);
+    s->ops->close(&s);
+}
+
+static void rows_that_a_write_needs_are_missed(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connect_apart(f);
+    struct queue_part p = { .queue = 961, .partition = 0 }, q = { .queue = 961, .partition = 1 };
+    struct queue_part_record r, other;
+    struct queue_store *s = store_new(f);
+    assert_int_equal(own_one(s, p, &r), ERR_OK);
+    assert_int_equal(own_one(s, q, &other), ERR_OK);
+    run_sql(f, c, "TRUNCATE queue_961_0_r", NULL);
+    assert_int_equal(write_nothing(s, p, r.epoch), ERR_CORRUPT);
+    assert_int_equal(own_one(s, p, &r), ERR_CORRUPT);
+    run_sql(f, c, "DELETE FROM queue_part WHERE queue = 961", NULL);
+    assert_int_equal(write_nothing(s, q, other.epoch), ERR_CONFLICT);
+    assert_int_equal(own_one(s, q, &other), ERR_CORRUPT); /* its tables are there, and nobody knows whose they are */
+    assert_said(s, "already exists");
+    pg_close(&c);
+    s->ops->close(&s);
+}
+
+static void a_right_that_is_missing_is_named(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connect_apart(f);
+    struct queue_part p = { .queue = 962, .partition = 0 };
+    struct queue_part_record r;
+    char url[PG_SERVER_PATH_BYTES];
+    run_sql(f, c, "CREATE ROLE modest LOGIN", NULL);
+    run_sql(f, c, "CREATE DATABASE modest OWNER modest", NULL);
+    (void)snprintf(url, sizeof(url), "postgresql://modest@127.0.0.1:%u/modest", f->server.port);
+    struct queue_pg_opts opts = { .name = "p", .url = url, .deployment = "test", .loop = f->loop,
+                                  .clock = sysclock_clock(f->sysclock), .write_timeout_ms = WRITE_TIMEOUT_MS };
+    struct queue_store *s = NULL;
+    assert_int_equal(queue_pg_open(&opts, &s, NULL), ERR_OK);
+    assert_int_equal(own_one(s, p, &r), ERR_OK);
+    struct pg *owner = NULL;
+    struct pg_opts as = { .url = url, .application = "test", .clock = opts.clock, .statement_timeout_ms = 0 };
+    assert_int_equal(pg_open(&as, mono_add_ms(clock_mono(opts.clock), WRITE_TIMEOUT_MS), &owner, NULL), ERR_OK);
+    run_sql(f, owner, "REVOKE INSERT ON queue_962_0_r FROM modest", NULL);
+    assert_int_equal(write_nothing(s, p, r.epoch), ERR_UNAVAILABLE);
+    assert_said(s, "permission denied for table queue_962_0_r");
+    assert_said(s, "needs SELECT, INSERT, UPDATE or DELETE there");
+    pg_close(&owner);
+    pg_close(&c);
+    s->ops->close(&s);
+}
+
+static void what_postgresql_says_is_one_clean_line(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_store *s = store_new(f);
+    struct err_note note = { .text = "" };
+    pg_server_kill(&f->server);
+    assert_int_equal(s->ops->recover(s, &note), ERR_UNAVAILABLE);
+    pg_server_start(&f->server);
+    assert_non_null(strstr(note.text, "refused"));
+    assert_null(strstr(note.text, "  "));
+    assert_null(strpbrk(note.text, "\r\n\t"));
+    s->ops->close(&s);
+}
+
 /* One that takes the connection and says nothing. */
 static void a_first_connection_that_is_not_over_is_given_up_by_close(void **state)
 {
@@ -577,6 +691,11 @@ int main(void)
         cmocka_unit_test(a_second_owner_waits_for_the_first_to_go),
         cmocka_unit_test(one_refused_write_harms_no_other),
         cmocka_unit_test(a_held_snapshot_makes_no_write_read_more),
+        cmocka_unit_test(a_heartbeat_counts_the_row_it_writes),
+        cmocka_unit_test(a_heartbeat_takes_the_connection_of_writes),
+        cmocka_unit_test(rows_that_a_write_needs_are_missed),
+        cmocka_unit_test(a_right_that_is_missing_is_named),
+        cmocka_unit_test(what_postgresql_says_is_one_clean_line),
         cmocka_unit_test(a_killed_server_leaves_writes_whole),
         cmocka_unit_test(a_stopped_server_is_given_up_in_time),
         cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),
