@@ -78,6 +78,8 @@ err child_end(struct child *c, struct err_note *note)
         fclose(c->to);
     if (c->from != NULL)
         fclose(c->from);
+    if (c->pid <= 0) /* it was never started */
+        return ERR_OK;
     int status = 0;
     pid_t got;
     do {

@@ -263,7 +263,7 @@ err git_blob_read(struct git_blobs *b, const char *oid, struct buf *out, struct 
     str head = str_take(str_of(line), str_find(str_of(line), '\n'));
     if (!parse_head(head, &size)) {
         err_note_set(note, "git has no blob %s: \"%.*s\"", oid, STR_ARG(str_take(head, 100)));
-        return ERR_IO;
+        return ERR_NOT_FOUND;
     }
     if (size > GIT_BLOB_BYTES_MAX) {
         err_note_set(note, "%llu bytes, at most %d are imported", (unsigned long long)size, GIT_BLOB_BYTES_MAX);

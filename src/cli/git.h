@@ -47,7 +47,8 @@ void git_changes_end(struct git_changes **gp);
 
 struct git_blobs { struct child child; };
 MUST_CHECK err git_blobs_begin(const char *repository, struct git_blobs *out, struct err_note *note);
-/* Reads a blob into out (cleared first). ERR_LIMIT: larger than GIT_BLOB_BYTES_MAX, out is empty, go on. */
+/* Reads a blob into out (cleared first). ERR_LIMIT, larger than GIT_BLOB_BYTES_MAX, and ERR_NOT_FOUND, git has none:
+ * out is empty, go on. ERR_IO: git ended. */
 MUST_CHECK err git_blob_read(struct git_blobs *b, const char *oid, struct buf *out, struct err_note *note);
 void git_blobs_end(struct git_blobs *b);
 

@@ -25,7 +25,7 @@ struct import_git {
     bool shallow;
     struct buf source, html;
     uint64_t item;             /* number of the last one seen */
-    uint64_t binary, too_large, odd_name, same_title, deleted;
+    uint64_t binary, too_large, odd_name, same_title, deleted, unreadable;
 };
 
 /* The file that was last a revision of a title: names that differ in their normal form alone are one title. */
@@ -111,6 +111,13 @@ static bool is_ascii(str s)
     return true;
 }
 
+/* git ends over an object that is damaged: the next ones are asked of another. */
+static err blobs_again(struct import_git *g, struct err_note *note)
+{
+    git_blobs_end(&g->blobs);
+    return git_blobs_begin(g->repository, &g->blobs, note);
+}
+
 /* Reads and renders; parts_count stays 0 when there is nothing to store. */
 static err render_item(struct import_git *g, const struct git_change *change, struct upload_item *item,
                        struct err_note *note)
@@ -120,6 +127,13 @@ static err render_item(struct import_git *g, const struct git_change *change, st
         import_skipped(&g->im, item->title, item->rev, note->text);
         g->too_large++;
         return ERR_OK;
+    }
+    if (import_interrupted(&g->im))
+        return ERR_SHUTDOWN;
+    if (e == ERR_NOT_FOUND || e == ERR_IO) {
+        import_skipped(&g->im, item->title, item->rev, note->text);
+        g->unreadable++;
+        return e == ERR_IO ? blobs_again(g, note) : ERR_OK;
     }
     if (e != ERR_OK)
         return e;
@@ -233,13 +247,15 @@ static void print_result(const struct import_git *g)
     struct upload_counts n = uploads_counts(g->im.uploads);
     uint64_t before = g->im.resume.done;
     if (g->im.client.json) {
-        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "commits",
+        json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
+                                "commits",
                                 (json_int_t)g->history.count, "documents", (json_int_t)map_count(g->tree), "stored",
                                 (json_int_t)n.stored, "already", (json_int_t)n.already, "imported_before",
                                 (json_int_t)before, "refused", (json_int_t)n.refused, "binary",
                                 (json_int_t)g->binary, "too_large", (json_int_t)g->too_large, "odd_name",
                                 (json_int_t)g->odd_name, "same_title", (json_int_t)g->same_title, "deleted",
-                                (json_int_t)g->deleted, "shallow", (int)g->shallow);
+                                (json_int_t)g->deleted, "unreadable",
+                                (json_int_t)g->unreadable, "shallow", (int)g->shallow);
         out_json(stdout, doc);
         json_decref(doc);
         return;
@@ -258,6 +274,8 @@ static void print_result(const struct import_git *g)
         printf(", %llu with names that are not UTF-8 left out", (unsigned long long)g->odd_name);
     if (g->same_title > 0)
         printf(", %llu of the same title as another left out", (unsigned long long)g->same_title);
+    if (g->unreadable > 0)
+        printf(", %llu unreadable left out", (unsigned long long)g->unreadable);
     if (g->shallow)
         printf(", of a history that was cut");
     fputc('\n', stdout);
@@ -305,8 +323,12 @@ enum cli_exit verb_import_git(struct cli_call *call)
     err e = run_import(&g, &note);
     if (e == ERR_OK)
         print_result(&g);
-    else
-        code = cli_fail(call, cli_exit_of(e), "import git: %s", note.text);
+    if (e == ERR_OK && g.unreadable > 0)
+        code = cli_fail(call, CLI_FAILED,
+                        "import git: %llu documents cannot be read from the repository (git fsck tells why); once "
+                        "they can, --restart sends them", (unsigned long long)g.unreadable);
+    else if (e != ERR_OK)
+        code = import_fail(&g.im, e, &note);
     fini(&g);
     return code;
 }

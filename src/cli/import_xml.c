@@ -207,14 +207,15 @@ enum cli_exit verb_import_xml(struct cli_call *call)
     if (code != CLI_OK)
         return code;
     buf_init(&x.html, IMPORT_HTML_BYTES_MAX);
-    struct err_note note;
-    err e = open_file(&x, &note);
+    struct err_note note, first;
+    err e = open_file(&x, &first);
     if (e == ERR_OK)
-        e = run_import(&x, &note);
+        e = run_import(&x, &first);
+    err_note_set(&note, "%.100s: %.140s", x.path, e == ERR_OK ? "" : first.text);
     if (e == ERR_OK)
         print_result(&x);
     else
-        code = cli_fail(call, cli_exit_of(e), "import mediawiki-xml: %s: %s", x.path, note.text);
+        code = import_fail(&x.im, e, &note);
     fini(&x);
     return code;
 }

@@ -13,6 +13,7 @@ struct prewarm {
     int64_t namespace_only;
     FILE *file;
     uint64_t item, total;    /* total 0: unknown */
+    uint64_t left_out;       /* of the wiki, which cannot be asked for */
     char from_title[PREWARM_TITLE_BYTES_MAX + 1], from_mark[PREWARM_TITLE_BYTES_MAX + 1];
 };
 
@@ -95,6 +96,13 @@ static err on_wiki_title(void *ctx, str title, str mark, struct err_note *note)
     return put_title(p, title, mark, note);
 }
 
+static void on_wiki_left_out(void *ctx, str title, const char *why)
+{
+    struct prewarm *p = ctx;
+    p->left_out++;
+    import_skipped(&p->im, title, 0, why);
+}
+
 static void on_wiki_counted(void *ctx, uint64_t pages)
 {
     struct prewarm *p = ctx;
@@ -106,7 +114,7 @@ static err list_wiki(struct prewarm *p, struct err_note *note)
     p->item = p->im.resume.done;
     return prewarm_wiki_list(&(struct prewarm_wiki){ .api = p->wiki, .namespace_only = p->namespace_only,
         .from_mark = str_of(p->from_mark), .from_title = str_of(p->from_title), .each = on_wiki_title,
-        .counted = on_wiki_counted, .ctx = p }, note);
+        .left_out = on_wiki_left_out, .counted = on_wiki_counted, .ctx = p }, note);
 }
 
 /* ---- the verb ---- */
@@ -155,7 +163,7 @@ static void print_result(const struct prewarm *p)
     if (p->im.client.json) {
         json_t *doc = json_pack("{s:I, s:I, s:I, s:I, s:I}", "titles", (json_int_t)p->item, "rendered",
                                 (json_int_t)n.stored, "already", (json_int_t)n.already, "asked_before",
-                                (json_int_t)before, "refused", (json_int_t)n.refused);
+                                (json_int_t)before, "refused", (json_int_t)(n.refused + p->left_out));
         out_json(stdout, doc);
         json_decref(doc);
         return;
@@ -164,8 +172,8 @@ static void print_result(const struct prewarm *p)
            (unsigned long long)n.already);
     if (before > 0)
         printf(", %llu passed over as asked for before", (unsigned long long)before);
-    if (n.refused > 0)
-        printf(", %llu refused", (unsigned long long)n.refused);
+    if (n.refused + p->left_out > 0)
+        printf(", %llu refused", (unsigned long long)(n.refused + p->left_out));
     fputc('\n', stdout);
 }
 
@@ -227,7 +235,7 @@ enum cli_exit verb_prewarm(struct cli_call *call)
     if (e == ERR_OK)
         print_result(&p);
     else
-        code = cli_fail(call, cli_exit_of(e), "prewarm: %s", note.text);
+        code = import_fail(&p.im, e, &note);
     if (p.file != NULL && p.file != stdin)
         fclose(p.file);
     import_close(&p.im);

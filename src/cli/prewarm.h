@@ -19,9 +19,11 @@ struct prewarm_wiki {
     str from_mark, from_title;   /* the last title of the run before; empty: from the start */
     prewarm_title_fn *each;
     void *ctx;
+    void (*left_out)(void *ctx, str title, const char *why); /* a page whose title cannot be one */
     void (*counted)(void *ctx, uint64_t pages); /* how many there are in all; not called when that is not known */
 };
-/* Every page, namespace by namespace, in the wiki's order, as DB key. ERR_UNAVAILABLE, ERR_BAD with a note. */
+/* Every page that has a title, namespace by namespace,
+ * in the wiki's order, as DB key. ERR_UNAVAILABLE, ERR_BAD with a note. */
 MUST_CHECK err prewarm_wiki_list(const struct prewarm_wiki *w, struct err_note *note);
 
 /* "Help:A b" in a namespace with a name gives "A b": what allpages wants as its start. Pure. */

@@ -98,9 +98,9 @@ static err hand_over(struct walk *w, const json_t *page, str mark, struct err_no
     const json_t *title = json_object_get(page, "title");
     str text = { .p = json_string_value(title), .n = json_string_length(title) };
     if (text.n == 0 || !str_to_cstr(text, key, sizeof key)) {
-        err_note_set(note, "%s: a page without a title, or with one over %d bytes", w->wiki->api,
-                     PREWARM_TITLE_BYTES_MAX);
-        return ERR_BAD;
+        w->wiki->left_out(w->wiki->ctx, text.n > 0 ? text : STR("a page of the wiki"),
+                          text.n > 0 ? "its title is too long" : "it has no title");
+        return ERR_OK;
     }
     for (char *p = key; *p != '\0'; p++)
         if (*p == ' ')

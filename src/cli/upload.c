@@ -462,6 +462,8 @@ static err turn(struct uploads *u, bool wait, struct err_note *note)
     unsigned before = u->flying;
     take_messages(u);
     drop_answered(u);
+    if (u->opts.stop != NULL && u->opts.stop(u->opts.ctx))
+        fail(u, ERR_SHUTDOWN, "interrupted");
     if (u->failed != ERR_OK) {
         err_note_set(note, "%s", u->why.text);
         return u->failed;

@@ -44,6 +44,7 @@ struct uploads_opts {
     uint64_t first;              /* number of the first item */
     bool fresh;                  /* what is asked for is made anew */
     void (*refused)(void *ctx, str title, uint64_t rev, const char *why);
+    bool (*stop)(void *ctx);     /* true: what is in the air is given up, with ERR_SHUTDOWN */
     void *ctx;
 };
 /* Owner: caller. Dies when out of memory. */

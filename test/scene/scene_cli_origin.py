@@ -140,6 +140,16 @@ def prewarm_goes_on_where_it_ended(binary):
 
 
 @scene
+def prewarm_leaves_out_a_title_that_can_be_none(binary):
+    pages = ['A', 'B' * 1100, '', 'C']
+    with _wiki(binary, 'A', 'C') as (_, client), Listing(pages) as listing:
+        done = client('prewarm', '--wiki', listing.url)
+        eq(done.returncode, 0, done.stderr)
+        check(b'2 titles: 2 rendered, 0 already there, 2 refused' in done.stdout, done.stdout)
+        check(b'its title is too long' in done.stderr and b'it has no title' in done.stderr, done.stderr)
+
+
+@scene
 def prewarm_gives_up_on_a_page_but_not_on_an_origin(binary):
     titles = [f'P{n:02}' for n in range(40)]
     with _wiki(binary, *titles) as (origin, client):

@@ -336,6 +336,48 @@ def what_is_no_repository_is_said(binary):
 
 
 @scene
+def a_document_that_git_cannot_read_is_left_out_alone(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        repository = Repository(client.folder / 'r')
+        repository.commit(**{'a.md': 'a', 'gone.md': 'this one is gone', 'bad.md': 'this one is damaged'})
+        repository.commit(**{'b.md': 'b'})
+        for name in ('gone.md', 'bad.md'):
+            blob = repository.git('rev-parse', f'HEAD:{name}').decode().strip()
+            path = repository.path / '.git' / 'objects' / blob[:2] / blob[2:]
+            path.chmod(0o644)
+            if name == 'gone.md':
+                path.unlink()
+            else:
+                path.write_bytes(b'no object')
+        done = client('import', 'git', 'r')
+        eq(done.returncode, 1, done.stderr)
+        check(b'2 revisions stored' in done.stdout and b'2 unreadable left out' in done.stdout, done.stdout)
+        for words in (b'left out: gone.md revision 1: ', b'left out: bad.md revision 1: ', b'2 documents cannot be read'):
+            check(words in done.stderr, done.stderr)
+        eq(sorted(client.ok('ls').splitlines()), ['a.md', 'b.md'])
+
+
+@scene
+def a_signal_to_all_of_it_counts_and_goes_on(binary):
+    """As a terminal sends it: git gets it, too."""
+    with Server(binary) as server:
+        client = Client(binary, server)
+        repository = Repository(client.folder / 'r')
+        for n in range(40):
+            repository.commit(**{f'{n:02}-{k:02}.md': f'{n} {k} ' * 500 for k in range(50)})
+        with subprocess.Popen([client.binary, 'import', 'git', 'r', '--parallel', '1'], env=client.env, cwd=client.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+            wait_until(lambda: len(client.ok('ls').splitlines()) > 20, 'some documents')
+            os.killpg(process.pid, signal.SIGINT)
+            out, said = process.communicate(timeout=60)
+        eq((process.returncode, out), (-signal.SIGINT, ''), said)
+        check('interrupted: ' in said and 'goes on from there' in said and 'left out' not in said, said)
+        done, = client.json('import', 'git', 'r')
+        eq((done['stored'] + done['already'] + done['imported_before'], done['unreadable']), (2000, 0))
+
+
+@scene
 def an_interrupted_import_goes_on(binary):
     with Server(binary) as server:
         client = Client(binary, server)

@@ -4,7 +4,9 @@ Method: exports made here with the schema's elements, compressed by Python's own
 import bz2
 import gzip
 import lzma
+import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -197,6 +199,39 @@ def a_wrong_field_leaves_out_its_revision_alone(binary):
                                                           '</page></mediawiki>'))
         again, = client.json('import', 'mediawiki-xml', 'e.xml')
         eq((again['stored'], again['already'], again['imported_before'], again['unfit']), (1, 0, 9, 0))
+
+
+@scene
+def an_interrupted_import_counts_and_says_how_to_go_on(binary):
+    body = export([(f'P{n}', [(n + 1, f'{n} ' * 4000)]) for n in range(4000)])
+    with Server(binary) as server:
+        client = Client(binary, server)
+        (client.folder / 'e.xml').write_text(body)
+        for number, more, says in ((signal.SIGINT, (), 'the same command goes on from there'),
+                                   (signal.SIGTERM, ('--json',), 'the same command goes on from there')):
+            had = len(client.ok('ls').splitlines())
+            with subprocess.Popen([client.binary, 'import', 'mediawiki-xml', 'e.xml', '--parallel', '1', *more], env=client.env,
+                                  cwd=client.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                wait_until(lambda had=had: len(client.ok('ls').splitlines()) > had + 20, 'some of its pages')
+                process.send_signal(number)
+                out, said = process.communicate(timeout=60)
+            eq((process.returncode, out), (-number, ''), said)
+            counted = re.search(r'import mediawiki-xml: interrupted: (\d+) stored, \d+ already there; ' + says, said)
+            check(counted and int(counted.group(1)) > 0, said)
+            eq(said.count('\n'), 1, said)
+        done, = client.json('import', 'mediawiki-xml', 'e.xml')
+        check(done['imported_before'] > 40, done)
+        eq(done['stored'] + done['already'] + done['imported_before'], 4000)
+        with subprocess.Popen([client.binary, 'import', 'mediawiki-xml', '-'], env=client.env, cwd=client.folder,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stdin.write(body[:100000])
+            process.stdin.flush()
+            status = pathlib.Path(f'/proc/{process.pid}/status')
+            wait_until(lambda: int(re.search(r'SigCgt:\s*(\w+)', status.read_text()).group(1), 16) >> (signal.SIGINT - 1) & 1,
+                       'it takes signals')
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+            check('passes over what is there already' in process.stderr.read(), 'an import of standard input waits for nothing')
 
 
 @scene
