@@ -2,7 +2,6 @@
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { IMPORT_MEMORY_FACTOR = 8, IMPORT_BATCH_BYTES = 4 << 20, IMPORT_ATTEMPTS_MAX = 1 << 30 };
@@ -106,50 +105,18 @@ void app_storage_scheduled(struct http_exchange *x, void *app)
     items_list(x, app, true);
 }
 
-/* ---- peek: the first items of each partition, merged ---- */
-
-static int by_id(const void *a, const void *b)
-{
-    const struct queue_item *x = a, *y = b;
-    return ksuid_cmp(x->id, y->id);
-}
-
-/* Keeps the limit least of what was found so far and of one more partition. */
-static err peek_merge(struct items_call *c, const struct queue_item *more, unsigned count)
-{
-    struct queue_item *all = arena_calloc(http_arena(c->call.x), (size_t)c->count + count, sizeof *all);
-    if (all == NULL)
-        return ERR_LIMIT;
-    for (unsigned i = 0; i < c->count; i++)
-        all[i] = c->found[i];
-    for (unsigned i = 0; i < count; i++)
-        all[c->count + i] = more[i];
-    qsort(all, (size_t)c->count + count, sizeof *all, by_id);
-    c->count = c->count + count < c->limit ? c->count + count : c->limit;
-    c->found = all;
-    return ERR_OK;
-}
-
-static void peek_run(struct queue_call *call)
-{
-    struct items_call *c = CONTAINER_OF(call, struct items_call, call);
-    for (uint32_t i = 0; i < call->info.partitions && call->why == ERR_OK; i++) {
-        struct queue_item *more = NULL;
-        unsigned count = 0;
-        call->why = queue_items_list(call->queue, i, false, STR(""), c->limit, http_arena(call->x), &more, &count,
-                                     &call->note);
-        if (call->why == ERR_OK && count > 0)
-            call->why = peek_merge(c, more, count);
-    }
-}
+/* ---- peek: of all partitions ---- */
 
 void app_queue_peek(struct http_exchange *x, void *app)
 {
     struct items_call *c = queue_call_new(x, app, sizeof *c);
     const Wire__QueuePeekRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queue_peek_request__descriptor);
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
-        queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->limit))
-        queue_call_part_job(&c->call, QUEUE_PARTS_ALL, peek_run, list_answer);
+        queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->limit)) {
+        c->partition = QUEUE_PARTS_ALL;
+        c->pivot = STR("");
+        queue_call_part_job(&c->call, QUEUE_PARTS_ALL, list_run, list_answer);
+    }
 }
 
 /* ---- import ---- */

@@ -9,11 +9,11 @@
 #include <string.h>
 
 enum {
-    LIST_ITEMS_MAX = 65536, ADMIN_CHUNK = 500, WHY_BYTES_MAX = 4 << 20, ADMIN_WAIT_MS = 60000,
+    ADMIN_CHUNK = 500, WHY_BYTES_MAX = 4 << 20, ADMIN_WAIT_MS = 60000,
     ADMIN_ARENA_BYTES_MAX = 64 << 20
 };
 
-static err part_check(struct queue *q, uint32_t partition, struct err_note *note)
+err part_check(struct queue *q, uint32_t partition, struct err_note *note)
 {
     if (partition < atomic_load(&q->parts_shown))
         return ERR_OK;
@@ -21,14 +21,23 @@ static err part_check(struct queue *q, uint32_t partition, struct err_note *note
     return ERR_BAD;
 }
 
+/* The array of partitions grows under the lock; a partition stays where it is. */
+static struct part *part_at(struct queue *q, uint32_t partition)
+{
+    queue_enter(q);
+    struct part *p = q->parts[partition];
+    queue_leave(q);
+    return p;
+}
+
 /* A store that does not answer may not do so for long: nobody waits for it on a thread of the pool. */
-static err part_readable(const struct part *p, struct err_note *note)
+err part_readable(const struct part *p, struct err_note *note)
 {
     return stores_silent(p->queue->all, p->store) ? part_failing_note(p, note) : ERR_OK;
 }
 
 /* Its store did not answer who looked there: it is probed, and those who come meanwhile do not wait. */
-static void part_looked(const struct part *p, err why)
+void part_looked(const struct part *p, err why)
 {
     if (why == ERR_UNAVAILABLE || why == ERR_TIMEOUT)
         stores_written(p->queue->all, p->store, ERR_UNAVAILABLE, 0, false);
@@ -98,152 +107,6 @@ err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out)
     return ERR_OK;
 }
 
-/* ---- listing ---- */
-
-struct listing {
-    struct queue_entry *entries;
-    bool *in_place;
-    unsigned count, max;
-    struct ksuid from;
-    bool scheduled;
-    struct arena *arena;
-};
-
-static bool list_ready(void *ctx, const struct queue_entry *e, bool in_place)
-{
-    struct listing *l = ctx;
-    l->in_place[l->count] = in_place;
-    l->entries[l->count++] = *e;
-    return l->count < l->max;
-}
-
-/* Scheduled rows come by time and are shown by id: the least ids from the pivot on are kept, in order. */
-static bool list_scheduled(void *ctx, const struct queue_entry *e)
-{
-    struct listing *l = ctx;
-    if (ksuid_cmp(e->id, l->from) < 0)
-        return true;
-    unsigned at = l->count;
-    while (at > 0 && ksuid_cmp(l->entries[at - 1].id, e->id) > 0)
-        at--;
-    if (at == l->max)
-        return true;
-    unsigned last = l->count < l->max ? l->count++ : l->max - 1;
-    memmove(&l->entries[at + 1], &l->entries[at], (last - at) * sizeof *l->entries);
-    l->entries[at] = *e;
-    return true;
-}
-
-static err fill_bodies(struct queue_store *store, struct queue_part place, struct listing *l, unsigned from,
-                       unsigned count, struct queue_item *out)
-{
-    struct queue_place *places = arena_calloc(l->arena, count, sizeof *places);
-    str *bodies = arena_calloc(l->arena, count, sizeof *bodies);
-    if (places == NULL || bodies == NULL)
-        return ERR_LIMIT;
-    for (unsigned i = 0; i < count; i++)
-        places[i] = l->entries[from + i].place;
-    struct queue_bodies b = { .at = places, .count = count, .bytes_max = UINT64_MAX,
-                              .arena = l->arena, .out = bodies };
-    err why = store->ops->bodies(store, place, &b);
-    for (unsigned i = 0; i < count && why == ERR_OK; i++) {
-        const struct queue_entry *e = &l->entries[from + i];
-        struct item it;
-        why = item_decode(bodies[i], &it);
-        if (why != ERR_OK)
-            return why;
-        out[i] = (struct queue_item){ .id = e->id, .encoding = it.encoding, .kind = it.kind,
-                                      .reference = it.reference, .bytes = it.bytes, .source_id = it.source_id,
-                                      .attempts = e->attempts, .created_at = e->created_at,
-                                      .expire_at = e->expire_at,
-                                      .enqueue_at = l->scheduled ? e->enqueue_at : STORE_TIME_ZERO };
-    }
-    return why;
-}
-
-/* What only memory knows: leases. */
-static void fill_leases(struct queue *q, struct part *p, struct queue_item *items, unsigned count)
-{
-    queue_enter(q);
-    for (unsigned i = 0; i < count; i++) {
-        const struct qitem *it = part_item(p, items[i].id);
-        items[i].max_attempts = q->info.max_attempts;
-        if (it == NULL || it->state != QITEM_LEASED)
-            continue;
-        items[i].lease_deadline = it->due_at;
-        items[i].attempts = it->attempts & ~ATTEMPTS_DOOMED;
-        items[i].token = it->token;
-    }
-    queue_leave(q);
-}
-
-static err list_rows(struct queue_store *store, struct queue_part place, struct listing *l)
-{
-    return l->scheduled ? store->ops->scheduled(store, place, STORE_TIME_ZERO, KSUID_NIL, list_scheduled, l)
-                        : store->ops->ready(store, place, l->from, list_ready, l);
-}
-
-static err list_items(struct queue *q, struct part *p, struct listing *l, struct queue_item *items, unsigned *count)
-{
-    struct queue_store *store = part_store(p);
-    struct queue_part place = { .queue = q->number, .partition = p->number };
-    uint64_t bytes = 0;
-    err why = list_rows(store, place, l);
-    unsigned n = 0;
-    for (unsigned chunk; why == ERR_OK && n < l->count && bytes < q->all->opts.reply_bytes_max; n += chunk) {
-        chunk = l->count - n < 16 ? l->count - n : 16;
-        why = fill_bodies(store, place, l, n, chunk, items + n);
-        for (unsigned i = n; i < n + chunk && why == ERR_OK; i++) {
-            bytes += items[i].bytes.n + items[i].reference.n + items[i].kind.n + items[i].encoding.n;
-            if (bytes > q->all->opts.reply_bytes_max && i > 0) {
-                n = i;
-                chunk = 0;
-                break;
-            }
-        }
-    }
-    *count = n;
-    return why;
-}
-
-err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit, struct arena *a,
-                     struct queue_item **out, unsigned *count, struct err_note *note)
-{
-    struct ksuid from = KSUID_NIL;
-    err why = part_check(q, partition, note);
-    if (why == ERR_OK)
-        why = part_readable(q->parts[partition], note);
-    if (why != ERR_OK)
-        return why;
-    if (pivot.n > 0 && !ksuid_parse(pivot, &from)) {
-        err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(pivot, 100)), ksuid_refusal(pivot));
-        return ERR_BAD;
-    }
-    unsigned max = limit == 0 ? 1000 : limit < LIST_ITEMS_MAX ? limit : LIST_ITEMS_MAX;
-    struct arena rows;
-    arena_init(&rows, ADMIN_ARENA_BYTES_MAX);
-    struct listing l = { .max = max, .from = from, .scheduled = scheduled, .arena = a };
-    l.entries = arena_calloc(&rows, (size_t)max + 1, sizeof *l.entries);
-    l.in_place = arena_calloc(&rows, (size_t)max + 1, sizeof *l.in_place);
-    struct queue_item *items = arena_calloc(a, (size_t)max + 1, sizeof *items);
-    struct part *p = q->parts[partition];
-    why = l.entries == NULL || l.in_place == NULL || items == NULL ? ERR_LIMIT : ERR_OK;
-    if (why == ERR_OK)
-        why = list_items(q, p, &l, items, count);
-    part_looked(p, why);
-    arena_fini(&rows);
-    if (why == ERR_NOT_FOUND) { /* consumed while it was being listed */
-        why = ERR_AGAIN;
-    }
-    if (why != ERR_OK) {
-        err_note_set(note, "internal error, try your request again");
-        return why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
-    }
-    fill_leases(q, p, items, *count);
-    *out = items;
-    return ERR_OK;
-}
-
 /* ---- removing ---- */
 
 static void changed(struct queue_change *c, err why)
@@ -286,7 +149,7 @@ err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsi
         why = ERR_BAD;
     }
     if (why == ERR_OK)
-        why = part_readable(q->parts[partition], note);
+        why = part_readable(part_at(q, partition), note);
     return why == ERR_OK ? change_wait(q, CHANGE_DELETE, partition, ids, count, note) : why;
 }
 
@@ -377,12 +240,12 @@ err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, s
     }
     uint32_t count = atomic_load(&q->parts_shown);
     for (uint32_t i = 0; i < count && why == ERR_OK; i++) /* before one of them is cleared */
-        why = part_readable(q->parts[i], note);
+        why = part_readable(part_at(q, i), note);
     for (uint32_t i = 0; i < count && why == ERR_OK; i++) {
         if (ready)
-            why = clear_part(q, q->parts[i], false, destructive, note);
+            why = clear_part(q, part_at(q, i), false, destructive, note);
         if (why == ERR_OK && scheduled)
-            why = clear_part(q, q->parts[i], true, true, note);
+            why = clear_part(q, part_at(q, i), true, true, note);
     }
     log_event(q->all->opts.log, LOG_INFO, "queue.clear", LOG_STR("name", q->info.name),
               LOG_CSTR("outcome", err_name(why)));

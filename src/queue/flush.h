@@ -105,6 +105,11 @@ void part_read(struct part *p);                  /* starts what has to be read, 
 void part_refuse(struct part *p);                /* what it stores cannot be read: read it all anew */
 void part_failed(struct part *p);                /* an unknown outcome, damage: memory is worth nothing */
 
+/* admin.c: of what looks into a partition on a thread of the pool. */
+err part_check(struct queue *q, uint32_t partition, struct err_note *note); /* is there such a one? */
+err part_readable(const struct part *p, struct err_note *note); /* nobody waits there for a store known to be silent */
+void part_looked(const struct part *p, err why); /* its store did not answer: it is probed */
+
 /* stores.c */
 void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns, bool counts);
 void stores_wanted(struct queues *all, uint32_t store); /* a request waits for it: it is probed soon */

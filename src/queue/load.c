@@ -409,6 +409,7 @@ void part_own(struct part *p, const struct queue_part_record *record)
     if (ksuid_cmp(record->last_id, p->last_id) > 0)
         p->last_id = record->last_id;
     p->done_id = p->last_id;
+    p->queue->ids_at = store_time_max(p->queue->ids_at, id_time(p->last_id));
     p->owned = true;
     part_loads(p);
 }

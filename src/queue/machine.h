@@ -100,6 +100,7 @@ struct queue {
     struct heap heads;            /* parts by age of their head */
     struct heap expires;          /* parts by expire_min */
     struct rng rng;
+    store_time ids_at;            /* of the last ids, of whichever partition */
     uint64_t seq, marks, requests, produces_waiting, leases_waiting, changes_waiting;
     unsigned busy;                /* writes, jobs and moves on their way */
     mono retry_at;                /* of what is parked; INT64_MAX: nothing is */

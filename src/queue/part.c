@@ -275,12 +275,14 @@ void part_item_free(struct part *p, struct qitem *it)
     list_append(&p->queue->free_items, &it->link);
 }
 
-/* The payload begins with the nanoseconds of the second, so ids of all partitions are in order of time. A zero bit
- * behind them leaves room to count up. */
+/* The payload begins with the nanoseconds of the second, so ids of all partitions are in order of time; no two calls
+ * have the same. A zero bit behind them leaves room to count up. */
 struct ksuid part_ids(struct part *p, uint32_t n, store_time now, uint64_t random)
 {
-    uint64_t ns = (uint64_t)(now.ns % NS_PER_S);
-    struct ksuid at = ksuid_at(now, ns << ID_NS_SHIFT | random >> ID_RANDOM_SHIFT, random * ID_SPREAD);
+    struct queue *q = p->queue;
+    q->ids_at = store_time_max(now, store_time_add(q->ids_at, 1));
+    uint64_t ns = (uint64_t)(q->ids_at.ns % NS_PER_S);
+    struct ksuid at = ksuid_at(q->ids_at, ns << ID_NS_SHIFT | random >> ID_RANDOM_SHIFT, random * ID_SPREAD);
     struct ksuid first = ksuid_cmp(at, p->last_id) > 0 ? at : ksuid_add(p->last_id, 1);
     p->last_id = ksuid_add(first, n - 1);
     return first;

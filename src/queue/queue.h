@@ -215,7 +215,7 @@ struct queue_stats {
     unsigned parts_count;
 };
 MUST_CHECK err queue_stats_get(struct queue *q, struct arena *a, struct queue_stats *out);
-/* From pivot (inclusive; empty: the first) in order of ids; scheduled: in order of ids too. */
+/* Of a partition, or QUEUE_PARTS_ALL, in order of ids from pivot (inclusive; empty: the first): the oldest first. */
 MUST_CHECK err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit,
                                 struct arena *a, struct queue_item **out, unsigned *count, struct err_note *note);
 /* One item with a source_id: not while one with it is there that was imported within the idempotency window; the id

@@ -1,5 +1,6 @@
 """Goal: what Querator only proposes: tokens and extension of leases, idempotent and ordered produces, peeking, requeueing,
 partitions that come, drain, move and rest, and the record of decisions. Method: both encodings, a clock that is moved."""
+import base64
 import collections
 import json
 import re
@@ -151,17 +152,47 @@ def items_of_one_order_key_are_out_one_at_a_time(binary):
         eq(seen, [b'a1', b'a2'])
 
 
+def peek(server, name, wire='json', **more):
+    got = fine(server, '/v1/queue.peek', {'queue_name': name, **more}, wire)
+    return [base64.b64decode(item.get('payload', '')) for item in got.get('items', [])]
+
+
 @scene
 def peek_shows_the_oldest_of_all_partitions(binary):
-    with queue_server(binary) as server:
-        create(server, 'q', 3)
-        for i in range(6):
-            produce(server, 'q', f'{i}')
+    with queue_server(binary, '--set', 'queue.stores=a=q-a, b=q-b') as server:
+        create(server, 'q', 4)
+        items = [b'%d' % i for i in range(20)]
+        for item in items:
+            produce(server, 'q', item)
         for wire in BOTH:
-            got = fine(server, '/v1/queue.peek', {'queue_name': 'q', 'limit': 4}, wire)['items']
-            eq(len(got), 4)
-            eq([item['id'] for item in got], sorted(item['id'] for item in got))
-        eq(sum(totals(server, 'q')), 6)
+            eq(peek(server, 'q', wire), items[:1])
+            eq(peek(server, 'q', wire, limit=7), items[:7])
+            eq(peek(server, 'q', wire, limit=1000), items)
+        partition, [first] = lease(server, 'q')
+        fine(server, '/v1/queue.retry', {'queue_name': 'q', 'partition': partition, 'items': [{'id': first['id']}]})
+        server.kill9()
+        server.start()
+        eq(peek(server, 'q', limit=1000), items[1:] + items[:1], 'what was given back came last')
+
+
+@scene
+def answers_end_at_their_bytes_whatever_is_there(binary):
+    """More than any answer may have: 24 items of 2 MB over 8 partitions."""
+    with queue_server(binary) as server:
+        create(server, 'q', 8)
+        for i in range(24):
+            produce(server, 'q', bytes([i]) * 2000000)
+        server.restart()    # nothing is in memory
+        for wire in BOTH:
+            for limit in (4, 24, 1000, 65536):
+                eq([(one[0], len(one)) for one in peek(server, 'q', wire, limit=limit)], [(i, 2000000) for i in range(4)])
+            eq([one['payload'][0] for one in stored(server, 'q', 3, wire=wire)], [3, 11, 19], 'of one partition')
+        create(server, 'later')
+        for i in range(6):
+            produce(server, 'later', bytes([i]) * 2000000, enqueue_at='2026-01-02T00:00:00Z')
+        pages = [stored(server, 'later', scheduled=True)]
+        pages.append(stored(server, 'later', scheduled=True, pivot=pages[0][-1]['id']))
+        eq([[one['payload'][0] for one in page] for page in pages], [[0, 1, 2, 3], [3, 4, 5]])
 
 
 @scene

@@ -1,0 +1,297 @@
+/* listing.c - items as somebody looks at them: of one partition, or of all. Pool threads.
+ *
+ * 1. Entries are gathered first, those with the least ids: never more than one answer may have, whatever there is.
+ * 2. Their bodies are read in that order, until the answer has reply_bytes_max. What is gone meanwhile is left out.
+ * 3. A partition that moved meanwhile was looked for where it is not: all of it is done again.
+ * Ids of all partitions are in order of time (part_ids), so the least ids of a queue are its oldest items. */
+#include "queue/flush.h"
+
+#include "base/heap.h"
+
+enum {
+    LIST_ITEMS_MAX = 65536,
+    LIST_DEFAULT = 1000,
+    LIST_CHUNK = 16,           /* bodies asked for at once */
+    LIST_ITEM_BYTES = 512,     /* of an item in an answer, about, beside its body: ids, times, names of members */
+    LIST_TRIES = 3,
+    LIST_ARENA_BYTES_MAX = 64 << 20,
+};
+
+struct found {
+    struct heap_node node;
+    struct queue_entry entry;
+    uint32_t partition;
+};
+
+struct listing {
+    struct queue *q;
+    uint32_t first, end;       /* partitions */
+    bool scheduled;
+    struct ksuid from;
+    struct found *found;
+    struct found **order;      /* by id, once all are found */
+    unsigned count, max;
+    struct heap greatest;      /* of found, the greatest id first */
+    uint32_t partition;        /* being walked */
+    struct arena *arena;       /* of the answer */
+    struct queue_item *items;
+    unsigned items_count;
+    uint64_t left;             /* bytes of the answer */
+    bool is_full;
+};
+
+/* ---- gathering ---- */
+
+static bool is_greater(const struct heap_node *a, const struct heap_node *b)
+{
+    const struct found *x = CONTAINER_OF((struct heap_node *)(uintptr_t)a, struct found, node);
+    const struct found *y = CONTAINER_OF((struct heap_node *)(uintptr_t)b, struct found, node);
+    return ksuid_cmp(x->entry.id, y->entry.id) > 0;
+}
+
+/* False: there are as many with a smaller id. */
+static bool keep(struct listing *l, const struct queue_entry *e)
+{
+    struct found *f;
+    if (l->count < l->max) {
+        f = &l->found[l->count++];
+    } else {
+        f = CONTAINER_OF(heap_first(&l->greatest), struct found, node);
+        if (ksuid_cmp(f->entry.id, e->id) < 0)
+            return false;
+        heap_remove(&l->greatest, &f->node);
+    }
+    f->entry = *e;
+    f->entry.order_key = STR_NONE; /* the row's */
+    f->partition = l->partition;
+    heap_add(&l->greatest, &f->node);
+    return true;
+}
+
+/* They come by id: none behind one that is not kept would be. */
+static bool keep_ready(void *ctx, const struct queue_entry *e, bool in_place)
+{
+    (void)in_place;
+    return keep(ctx, e);
+}
+
+/* They come by time. */
+static bool keep_scheduled(void *ctx, const struct queue_entry *e)
+{
+    struct listing *l = ctx;
+    if (ksuid_cmp(e->id, l->from) >= 0)
+        (void)keep(l, e);
+    return true;
+}
+
+/* A partition as it is now: what is needed of it without the lock. */
+struct place_now {
+    const struct part *part;
+    struct queue_part place;
+    struct queue_store *store;
+    bool is_empty;
+};
+
+static struct place_now place_now(const struct listing *l, uint32_t partition)
+{
+    queue_enter(l->q);
+    const struct part *p = l->q->parts[partition];
+    int64_t items = l->scheduled ? p->scheduled : p->ready + p->leased;
+    struct place_now now = { .part = p, .place = { .queue = l->q->number, .partition = partition },
+                             .store = part_store(p), .is_empty = p->loaded && items == 0 };
+    queue_leave(l->q);
+    return now;
+}
+
+static err walk(struct listing *l, struct err_note *note)
+{
+    const struct place_now at = place_now(l, l->partition);
+    const struct queue_store_ops *ops = at.store->ops;
+    err why = part_readable(at.part, note);
+    if (why != ERR_OK || at.is_empty)
+        return why;
+    why = l->scheduled ? ops->scheduled(at.store, at.place, STORE_TIME_ZERO, KSUID_NIL, keep_scheduled, l)
+                       : ops->ready(at.store, at.place, l->from, keep_ready, l);
+    part_looked(at.part, why);
+    return why;
+}
+
+static void sort(struct listing *l)
+{
+    for (unsigned i = l->count; i > 0; i--) {
+        struct heap_node *n = heap_first(&l->greatest);
+        heap_remove(&l->greatest, n);
+        l->order[i - 1] = CONTAINER_OF(n, struct found, node);
+    }
+}
+
+static err gather(struct listing *l, struct err_note *note)
+{
+    err why = ERR_OK;
+    l->count = 0;
+    heap_init(&l->greatest, is_greater);
+    for (l->partition = l->first; l->partition < l->end && why == ERR_OK; l->partition++)
+        why = walk(l, note);
+    if (why == ERR_OK)
+        sort(l);
+    heap_fini(&l->greatest);
+    return why;
+}
+
+/* ---- bodies ---- */
+
+/* Nothing when the answer is full, but for the first item. */
+static err put_item(struct listing *l, struct found *f, str body)
+{
+    struct item it;
+    const struct queue_entry *e = &f->entry;
+    uint64_t bytes = body.n + LIST_ITEM_BYTES;
+    l->is_full |= l->items_count > 0 && bytes > l->left;
+    if (l->is_full)
+        return ERR_OK;
+    err why = item_decode(body, &it);
+    if (why != ERR_OK)
+        return why;
+    l->left -= bytes < l->left ? bytes : l->left;
+    l->order[l->items_count] = f;
+    l->items[l->items_count++] = (struct queue_item){
+        .id = e->id, .encoding = it.encoding, .kind = it.kind, .reference = it.reference, .bytes = it.bytes,
+        .source_id = it.source_id, .attempts = e->attempts, .created_at = e->created_at, .expire_at = e->expire_at,
+        .enqueue_at = l->scheduled ? e->enqueue_at : STORE_TIME_ZERO };
+    return ERR_OK;
+}
+
+/* Items of one partition, from order[at] on. ERR_NOT_FOUND: b->read of them, the next one is gone. */
+static err read_run(struct listing *l, unsigned at, struct queue_bodies *b)
+{
+    struct queue_place places[LIST_CHUNK];
+    const struct place_now here = place_now(l, l->order[at]->partition);
+    for (; b->count < LIST_CHUNK && at + b->count < l->count; b->count++) {
+        const struct found *f = l->order[at + b->count];
+        if (f->partition != here.place.partition)
+            break;
+        places[b->count] = f->entry.place;
+    }
+    b->at = places;
+    err why = here.store->ops->bodies(here.store, here.place, b);
+    part_looked(here.part, why);
+    return why;
+}
+
+static err read_bodies(struct listing *l)
+{
+    err why = ERR_OK;
+    l->items_count = 0;
+    l->is_full = false;
+    l->left = l->q->all->opts.reply_bytes_max;
+    for (unsigned at = 0; at < l->count && !l->is_full && why == ERR_OK;) {
+        str bodies[LIST_CHUNK];
+        struct queue_bodies b = { .bytes_max = l->left, .arena = l->arena, .out = bodies };
+        why = read_run(l, at, &b);
+        bool is_gone = why == ERR_NOT_FOUND;
+        for (unsigned i = 0; i < b.read && (why == ERR_OK || is_gone); i++) {
+            err put = put_item(l, l->order[at + i], bodies[i]);
+            why = put == ERR_OK ? why : put;
+        }
+        l->is_full |= why == ERR_OK && b.read < b.count;
+        at += b.read + is_gone;
+        why = is_gone && why == ERR_NOT_FOUND ? ERR_OK : why;
+    }
+    return why;
+}
+
+/* What only memory knows: leases. */
+static void fill_leases(struct listing *l)
+{
+    struct queue *q = l->q;
+    queue_enter(q);
+    for (unsigned i = 0; i < l->items_count; i++) {
+        struct queue_item *item = &l->items[i];
+        const struct qitem *it = part_item(q->parts[l->order[i]->partition], item->id);
+        item->max_attempts = q->info.max_attempts;
+        if (it == NULL || it->state != QITEM_LEASED)
+            continue;
+        item->lease_deadline = it->due_at;
+        item->attempts = it->attempts & ~ATTEMPTS_DOOMED;
+        item->token = it->token;
+    }
+    queue_leave(q);
+}
+
+/* ---- the whole ---- */
+
+/* Another number when one of the partitions is in another store. */
+static uint64_t places_of(struct listing *l)
+{
+    static const uint64_t fnv_basis = 0xcbf29ce484222325, fnv_prime = 0x100000001b3;
+    uint64_t mark = fnv_basis;
+    queue_enter(l->q);
+    for (uint32_t i = l->first; i < l->end; i++)
+        mark = (mark ^ l->q->parts[i]->store) * fnv_prime;
+    queue_leave(l->q);
+    return mark;
+}
+
+static err list_memory(struct listing *l, struct arena *rows)
+{
+    l->found = arena_calloc(rows, l->max, sizeof *l->found);
+    l->order = arena_calloc(rows, l->max, sizeof(struct found *));
+    return l->found == NULL || l->order == NULL ? ERR_LIMIT : ERR_OK;
+}
+
+static err list_once(struct listing *l, struct err_note *note)
+{
+    err why = gather(l, note);
+    if (why != ERR_OK)
+        return why;
+    l->items = arena_calloc(l->arena, (size_t)l->count + 1, sizeof *l->items);
+    return l->items == NULL ? ERR_LIMIT : read_bodies(l);
+}
+
+/* As long as partitions move under it, or all that it found is gone and more may be there. */
+static err list_all(struct listing *l, struct err_note *note)
+{
+    for (unsigned tries = 0; tries < LIST_TRIES; tries++) {
+        uint64_t mark = places_of(l);
+        err why = list_once(l, note);
+        bool is_whole = mark == places_of(l) && (l->items_count > 0 || l->count < l->max);
+        if (why != ERR_OK || is_whole)
+            return why;
+    }
+    return ERR_UNAVAILABLE;
+}
+
+static unsigned most_items(const struct queue *q, unsigned limit)
+{
+    uint64_t fit = q->all->opts.reply_bytes_max / LIST_ITEM_BYTES + 1;
+    unsigned most = limit == 0 ? LIST_DEFAULT : limit < LIST_ITEMS_MAX ? limit : LIST_ITEMS_MAX;
+    return fit < most ? (unsigned)fit : most;
+}
+
+err queue_items_list(struct queue *q, uint32_t partition, bool scheduled, str pivot, unsigned limit, struct arena *a,
+                     struct queue_item **out, unsigned *count, struct err_note *note)
+{
+    bool is_all = partition == QUEUE_PARTS_ALL;
+    struct listing l = { .q = q, .first = is_all ? 0 : partition, .scheduled = scheduled, .max = most_items(q, limit),
+                         .end = is_all ? atomic_load(&q->parts_shown) : partition + 1, .arena = a };
+    err why = is_all ? ERR_OK : part_check(q, partition, note);
+    if (why != ERR_OK)
+        return why;
+    if (pivot.n > 0 && !ksuid_parse(pivot, &l.from)) {
+        err_note_set(note, "invalid storage id; '%.*s': %s", STR_ARG(str_take(pivot, 100)), ksuid_refusal(pivot));
+        return ERR_BAD;
+    }
+    struct arena rows;
+    arena_init(&rows, LIST_ARENA_BYTES_MAX);
+    err_note_set(note, "internal error, try your request again");
+    why = list_memory(&l, &rows);
+    if (why == ERR_OK)
+        why = list_all(&l, note);
+    if (why == ERR_OK) {
+        fill_leases(&l);
+        *out = l.items;
+        *count = l.items_count;
+    }
+    arena_fini(&rows);
+    return why == ERR_OK || why == ERR_LIMIT ? why : ERR_UNAVAILABLE;
+}
