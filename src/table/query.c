@@ -1,5 +1,6 @@
 #include "table/query.h"
 
+#include "base/date.h"
 #include "codec/json.h"
 #include "table/store.h"
 #include "table/value.h"
@@ -93,11 +94,28 @@ struct predicates {
     const struct schema_attr *ranged; /* the one attribute with another operator than eq */
 };
 
+/* An instant as bound of a timeuuid is the first tid of that time (lt, ge), or of the time behind it (le, gt). */
+static bool bound_by_time(const struct reading *r, const struct schema_attr *at, const json_t *json, enum table_op *op,
+                          str *value)
+{
+    const uint64_t low_least = UINT64_C(1) << 63; /* the variant's bits */
+    int64_t ns;
+    bool ranges = at->kind.type == TYPE_TIMEUUID && *op != OP_EQ;
+    if (!ranges || !date_parse_rfc3339(json_body_text(json), &ns))
+        return false;
+    bool behind = *op == OP_LE || *op == OP_GT;
+    store_time from = store_time_add((store_time){ .ns = ns }, behind ? 1 : 0);
+    *op = *op == OP_LT || *op == OP_LE ? OP_LT : OP_GE;
+    *value = table_value_tid(r->arena, (struct tid){ .ticks = tid_ticks(from), .low = low_least });
+    return true;
+}
+
 static err predicate_add(const struct reading *r, struct predicates *ps, const struct schema_attr *at,
                          enum table_op op, const json_t *json)
 {
     str value;
-    err e = value_read(r, at, json, &value);
+    bool by_time = bound_by_time(r, at, json, &op, &value);
+    err e = by_time ? (value.p == NULL ? ERR_LIMIT : ERR_OK) : value_read(r, at, json, &value);
     if (e != ERR_OK)
         return e;
     if (value.p == NULL || ps->count == TABLE_PREDICATES_MAX) {

@@ -156,6 +156,40 @@ def what_one_client_was_told_no_other_sees_older(binary):
 
 
 @scene
+def an_editor_finds_the_data_of_what_it_read_whatever_comes_between(binary):
+    """The storage design's race: VisualEditor reads html, the page changes twice, and then it asks for that render's data."""
+    with page_server(binary) as server:
+        def store(rev):
+            bundle = {'html': {'body': f'{rev}'}, 'data-parsoid': {'body': {'rev': rev}}}
+            eq(server.request('PUT', path('all', 'A', 1 + rev // 3), None, bundle).status, 201)
+
+        store(0)
+        wrong, read, over = [], [0], threading.Event()
+
+        def edit():
+            while not over.is_set():
+                got = get(server, 'A')
+                rev, render = got.headers['ETag'].strip('"').split('/')
+                data = server.request('GET', path('data-parsoid', 'A', rev, render))
+                read[0] += 1
+                if (data.status, data.body) != (200, b'{"rev": %s}' % got.body):
+                    wrong.append((got.body, data.status, data.body))
+
+        editors = [threading.Thread(target=edit) for _ in range(4)]
+        for editor in editors:
+            editor.start()
+        try:
+            for rev in range(1, 150):
+                store(rev)
+        finally:
+            over.set()
+            for editor in editors:
+                editor.join()
+        eq(wrong, [])
+        check(read[0] > 20, f'{read[0]} reads')
+
+
+@scene
 def if_match_and_if_unmodified_since_give_412(binary):
     with page_server(binary) as server:
         tag = f'"1/{put(server, "A", 1, TEXT, tid(100))["tid"]}"' if server.clock(advance='200s') else None

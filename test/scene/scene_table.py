@@ -233,6 +233,30 @@ def a_version_that_is_left_out_is_made(binary):
 
 
 @scene
+def an_instant_bounds_tids_by_their_time(binary):
+    renders = {'attributes': {'key': 'string', 'tid': 'timeuuid'},
+               'index': [{'attribute': 'key', 'type': 'hash'}, {'attribute': 'tid', 'type': 'range', 'order': 'desc'}]}
+    with page_server(binary) as server:
+        create(server, 'r', renders)
+        every = [tid(second, low) for second in (0, 1, 2) for low in (1, 2, 0xffffffff)]
+        for one in every:
+            put(server, 'r', key='a', tid=one)
+        at = '2026-01-01T00:00:01Z'
+        for bound, want in (({'lt': at}, every[:3]), ({'le': at}, every[:6]), ({'ge': at}, every[3:]), ({'gt': at}, every[6:]),
+                            ({'between': ['2026-01-01T00:00:00.5Z', '2026-01-01T01:00:01.0000001+01:00']}, every[3:6]),
+                            ({'lt': at, 'ge': '2025-12-31T23:59:59.9999999Z'}, every[:3])):
+            got = items(server, 'r', attributes={'key': 'a', 'tid': bound})
+            eq([row['tid'] for row in got], want[::-1], f'{bound}')
+        problem(table(server, 'r', 'get', {'attributes': {'key': 'a', 'tid': at}}), 400, 'bad_request')
+        problem(table(server, 'r', 'get', {'attributes': {'key': 'a', 'tid': {'lt': 'noon'}}}), 400, 'bad_request')
+        # the design's batch: the new render, and all before an instant away
+        cut = [{'op': 'delete', 'table': 'r', 'attributes': {'key': 'a', 'tid': {'le': at}}},
+               {'op': 'put', 'table': 'r', 'attributes': {'key': 'a', 'tid': tid(3)}}]
+        eq(server.request('POST', DOMAIN + '/batch', body=cut).status, 201)
+        eq([row['tid'] for row in items(server, 'r', attributes={'key': 'a'})], [tid(3), *every[:5:-1]])
+
+
+@scene
 def operations_of_a_batch_hold_in_their_order(binary):
     row = {'key': 'a', 'rev': 1}
     put_one = {'op': 'put', 'table': 'r', 'attributes': {**row, 'body': 'x'}}
