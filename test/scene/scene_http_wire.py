@@ -22,7 +22,6 @@ SHAPES = {
     'two codings': PUT + b'Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n',
     'another coding': PUT + b'Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n',
     'a list of codings': PUT + b'Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
-    'a coding with a blank behind it': PUT + b'Transfer-Encoding: chunked \r\n\r\n0\r\n\r\n',
     'a blank before the colon': PUT + b'Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n',
     'a folded line': PUT + b'X-A: b\r\n Content-Length: 3\r\n\r\nabc',
     'a name in two lines': PUT + b'Content-: 3\r\n Length\r\n\r\nabc',

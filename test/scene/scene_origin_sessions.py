@@ -170,7 +170,7 @@ def who_is_not_known_is_given_nothing_that_was_kept(binary):
     with telling(binary) as (origin, server):
         kept = transform(server, 'typed', 'alice', stash='true')
         asked = origin.count('transform')
-        for code, status, kind in ((500, 502, 'origin_failed'), (429, 503, 'origin_busy'), (403, 400, 'bad_request#origin')):
+        for code, status, kind in ((500, 502, 'origin_failed'), (429, 503, 'origin_busy'), (403, 403, 'access_denied#wiki')):
             origin.fault('user', status_of(code))
             problem(save(server, kept, 'alice'), status, kind)
             problem(transform(server, 'more', 'alice', stash='true'), status, kind)
