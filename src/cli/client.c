@@ -3,6 +3,7 @@
 #include "base/disk.h"
 #include "base/tid.h"
 #include "cli/out.h"
+#include "cli/stop.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,6 +52,16 @@ void client_close(struct client *c)
     c->curl = NULL;
 }
 
+static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up_now)
+{
+    (void)ctx;
+    (void)total;
+    (void)now;
+    (void)up_total;
+    (void)up_now;
+    return stop_asked();
+}
+
 void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers)
 {
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -60,6 +71,8 @@ void client_setup(const struct client *c, CURL *curl, const struct curl_slist *h
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CLIENT_CONNECT_TIMEOUT_S);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)CLIENT_STALL_TIMEOUT_S);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "palimpsest");
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     if (c->token != NULL) {

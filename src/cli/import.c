@@ -1,37 +1,16 @@
 /* import.c - what imports share: how far they came is kept, also when a signal ends them. */
 #include "cli/import.h"
+#include "cli/stop.h"
 #include "loop/sysclock.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Written by the handler alone. A second signal of the kind ends the process at once. */
-static volatile sig_atomic_t interrupted_by;
-
-static void on_signal(int number)
-{
-    interrupted_by = number;
-}
-
-static void take_signals(void)
-{
-    static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND }; /* a read ends with EINTR */
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < COUNT_OF(numbers); i++)
-        INVARIANT(sigaction(numbers[i], &action, NULL) == 0);
-}
-
-bool import_interrupted(const struct import *im)
-{
-    (void)im; /* signals are the process's */
-    return interrupted_by != 0;
-}
-
 static bool on_stop(void *ctx)
 {
-    return import_interrupted(ctx);
+    (void)ctx; /* signals are the process's */
+    return stop_asked();
 }
 
 static void on_refused(void *ctx, str title, uint64_t rev, const char *why)
@@ -82,7 +61,7 @@ enum cli_exit import_open(struct import *im, const struct cli_call *call, str wh
     enum cli_exit code = client_open(&im->client, call);
     if (code != CLI_OK)
         return code;
-    take_signals();
+    stop_watch();
     (void)signal(SIGPIPE, SIG_IGN); /* a child that ends early is told by the write itself */
     im->sysclock = sysclock_new();
     im->clock = sysclock_clock(im->sysclock);
@@ -115,9 +94,9 @@ void import_step(struct import *im, uint64_t done, uint64_t total)
 
 err import_finish(struct import *im, err e, struct err_note *note)
 {
-    if (interrupted_by != 0)
+    if (stop_asked())
         e = ERR_SHUTDOWN; /* whatever the input looked like since */
-    err finished = interrupted_by != 0 ? e : uploads_finish(im->uploads, e == ERR_OK ? note : NULL);
+    err finished = stop_asked() ? e : uploads_finish(im->uploads, e == ERR_OK ? note : NULL);
     if (e == ERR_OK)
         e = finished;
     out_progress_end(&im->progress);
@@ -133,7 +112,7 @@ err import_finish(struct import *im, err e, struct err_note *note)
 enum cli_exit import_fail(const struct import *im, err why, const struct err_note *note)
 {
     const char *verb = im->call->verb->name;
-    if (interrupted_by == 0)
+    if (!stop_asked())
         return cli_fail(im->call, cli_exit_of(why), "%s: %s", verb, note->text);
     struct upload_counts n = { .stored = 0 };
     if (im->uploads != NULL)
@@ -151,10 +130,5 @@ void import_close(struct import *im)
     uploads_free(&im->uploads);
     sysclock_free(&im->sysclock);
     client_close(&im->client);
-    int number = interrupted_by;
-    if (number == 0)
-        return;
-    (void)fflush(NULL);                 /* what was said is said */
-    (void)signal(number, SIG_DFL);
-    (void)raise(number);                /* so that a shell's loop ends, too */
+    stop_end();
 }

@@ -35,8 +35,6 @@ void import_step(struct import *im, uint64_t done, uint64_t total);
 /* Waits for what is in the air, also when e says that the input went wrong, saves, and tells how many
  * items differ from what is stored. Returns the first error. */
 MUST_CHECK err import_finish(struct import *im, err e, struct err_note *note);
-/* Did a signal ask for its end? Then what children and reads say means nothing. */
-bool import_interrupted(const struct import *im);
 /* Says why it failed, or that it was interrupted: how much is stored, and how to go on. */
 enum cli_exit import_fail(const struct import *im, err why, const struct err_note *note);
 /* Ends the process by the signal that interrupted the import, if one did. */

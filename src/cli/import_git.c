@@ -4,6 +4,7 @@
 #include "cli/git.h"
 #include "cli/import.h"
 #include "cli/render.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 
 #include <fnmatch.h>
@@ -128,7 +129,7 @@ static err render_item(struct import_git *g, const struct git_change *change, st
         g->too_large++;
         return ERR_OK;
     }
-    if (import_interrupted(&g->im))
+    if (stop_asked()) /* git was, too: what it says means nothing */
         return ERR_SHUTDOWN;
     if (e == ERR_NOT_FOUND || e == ERR_IO) {
         import_skipped(&g->im, item->title, item->rev, note->text);

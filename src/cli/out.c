@@ -72,6 +72,49 @@ static size_t text_width(str s)
     return sum;
 }
 
+str out_fit(str s, size_t columns)
+{
+    str rest = s;
+    for (size_t sum = 0; rest.n > 0;) {
+        int width = 1;
+        size_t n = printable(rest, &width);
+        sum += (size_t)width;
+        if (sum > columns)
+            break;
+        rest = str_skip(rest, n == 0 ? 1 : n);
+    }
+    return str_take(s, s.n - rest.n);
+}
+
+/* "\033[1m" at its start; 0: it begins with none. */
+static size_t sgr_bytes(str s)
+{
+    size_t n = sizeof "\033[" - 1;
+    if (!str_starts(s, STR("\033[")))
+        return 0;
+    while (n < s.n && ((s.p[n] >= '0' && s.p[n] <= '9') || s.p[n] == ';'))
+        n++;
+    return n < s.n && s.p[n] == 'm' ? n + 1 : 0;
+}
+
+void out_line(FILE *to, str line, size_t columns)
+{
+    while (line.n > 0) {
+        size_t n = sgr_bytes(line);
+        size_t next = line.n > 1 ? 1 + str_find(str_skip(line, 1), '\033') : 1;
+        str part = str_take(line, n > 0 ? n : next);
+        str shown = n > 0 ? part : out_fit(part, columns);
+        if (n > 0)
+            fwrite(part.p, 1, part.n, to);
+        else
+            out_text(to, shown);
+        columns -= n > 0 ? 0 : text_width(shown);
+        if (n == 0 && shown.n < part.n)
+            columns = 0;
+        line = str_skip(line, part.n);
+    }
+}
+
 /* ---- tables ---- */
 
 struct out_row { char *cells[OUT_COLUMNS_MAX]; const char *colour; };
@@ -91,6 +134,11 @@ struct out_table *out_table_new(FILE *to, const struct out_column *columns, unsi
     INVARIANT(t != NULL);
     *t = (struct out_table){ .to = to, .columns = columns, .columns_count = count, .colours = out_colours(to) };
     return t;
+}
+
+void out_table_colours(struct out_table *t, bool wanted)
+{
+    t->colours = wanted;
 }
 
 static void print_cell(struct out_table *t, str cell, size_t width, unsigned column)

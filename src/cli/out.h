@@ -18,6 +18,10 @@ bool out_colours(FILE *to);
 bool out_is_terminal(FILE *to);
 /* s with control bytes (C0, DEL, C1) as '?'; bytes that are no UTF-8 too. */
 void out_text(FILE *to, str s);
+/* What of s fits into so many columns. Borrowed from s. */
+str out_fit(str s, size_t columns);
+/* A line with SGR sequences of ours, of the rest what fits into so many columns. No line end. */
+void out_line(FILE *to, str line, size_t columns);
 /* A whole document for a terminal: line ends and tabs as they are, all else that out_text takes away as \xHH. */
 void out_shown(FILE *to, str s);
 
@@ -27,6 +31,8 @@ struct out_table;
 struct out_column { const char *title; bool right; };
 /* columns is borrowed until the table's end. */
 struct out_table *out_table_new(FILE *to, const struct out_column *columns, unsigned count);
+/* Whether rows get their colours; without a call, when to is a terminal that wants them. */
+void out_table_colours(struct out_table *t, bool wanted);
 /* Cells are copied; colour is an SGR code for the whole row ("2" dim) or NULL. */
 void out_table_row(struct out_table *t, const str *cells, const char *colour);
 /* Prints and frees; drop only frees. */

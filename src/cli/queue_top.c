@@ -3,6 +3,7 @@
 #include "base/date.h"
 #include "cli/out.h"
 #include "cli/queue.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "loop/sysclock.h"
 
@@ -10,9 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
-enum { QUEUES_SHOWN_MAX = 1000, LINES_AROUND = 5 /* head, blank, titles, how many more, the cursor's */ };
+enum {
+    QUEUES_SHOWN_MAX = 1000,
+    LINES_AROUND = 5,      /* head, blank, titles, how many more, the cursor's */
+    LINES_OF_HEAD = 2,
+    ROWS_FOR_HEAD = LINES_AROUND + 1,
+};
 
 struct top_row {
     const char *name;          /* borrowed from the names */
@@ -125,56 +132,75 @@ static int by_urgency(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void add_row(struct out_table *table, const struct top_row *row)
+/* The name has half the terminal at most: the numbers are what is watched. */
+static void add_row(struct out_table *table, const struct top_row *row, size_t name_columns)
 {
     const int64_t numbers[] = { row->partitions, row->ready, row->scheduled, row->leased, row->waiting };
     char cells[COUNT_OF(numbers)][QUEUE_CELL_BYTES], oldest[QUEUE_CELL_BYTES];
     for (size_t i = 0; i < COUNT_OF(numbers); i++)
         queue_number_cell(numbers[i], cells[i]);
     queue_age_cell(row->oldest_ns, oldest);
-    out_table_row(table, (const str[]){ str_of(row->name), str_of(cells[0]), str_of(cells[1]), str_of(cells[2]),
+    str name = out_fit(str_of(row->name), name_columns);
+    out_table_row(table, (const str[]){ name, str_of(cells[0]), str_of(cells[1]), str_of(cells[2]),
                                         str_of(cells[3]), str_of(cells[4]), str_of(oldest) },
                   row->ill ? "33" : row->ready == 0 && row->leased == 0 ? "2" : NULL);
 }
 
-/* Rows of a picture that fit on the terminal. */
-static size_t room(void)
+/* The terminal's size as it is now. */
+static struct winsize window(void)
 {
     struct winsize size = { .ws_row = 0 };
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0)
-        return QUEUES_SHOWN_MAX;
-    return size.ws_row > LINES_AROUND ? (size_t)(size.ws_row - LINES_AROUND) : 1;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+        size = (struct winsize){ .ws_row = QUEUES_SHOWN_MAX, .ws_col = 80 };
+    return size;
 }
 
-static void print_table(const struct top *t)
+static void print_table(const struct top *t, FILE *to, struct winsize size, size_t around)
 {
     static const struct out_column columns[] = {
         { "QUEUE", false }, { "PARTITIONS", true }, { "READY", true }, { "SCHEDULED", true }, { "LEASED", true },
         { "WAITING", true }, { "OLDEST", true },
     };
-    struct out_table *table = out_table_new(stdout, columns, COUNT_OF(columns));
-    size_t fit = room(), shown = t->rows_count < fit ? t->rows_count : fit;
+    struct out_table *table = out_table_new(to, columns, COUNT_OF(columns));
+    size_t fit = size.ws_row > around ? size.ws_row - around : 1;
+    size_t shown = t->rows_count < fit ? t->rows_count : fit;
+    out_table_colours(table, out_colours(stdout));
     for (size_t i = 0; i < shown; i++)
-        add_row(table, &t->rows[i]);
+        add_row(table, &t->rows[i], size.ws_col / 2u);
     out_table_end(&table);
     if (shown < t->rows_count)
-        printf("and %zu more\n", t->rows_count - shown);
+        fprintf(to, "and %zu more\n", t->rows_count - shown);
 }
 
-/* Over the picture before; lines longer than the terminal are cut. */
-static void show_live(const struct top *t, bool fine)
+/* The lines of a picture, cut at both edges: a line or a column more would write over what is there. */
+static void print_cut(str picture, struct winsize size)
 {
     fputs("\033[?7l\033[H\033[2J", stdout);
-    printf("%s  ", t->at);
-    out_text(stdout, str_of(t->c.server));
-    fputs("\n\n", stdout);
-    if (fine) {
-        print_table(t);
-    } else {
-        out_text(stdout, str_of(t->reply.note.text));
+    for (unsigned i = 0; picture.n > 0 && i + 1 < size.ws_row; i++) {
+        out_line(stdout, str_split(&picture, '\n'), size.ws_col);
         putchar('\n');
     }
     fputs("\033[?7h", stdout);
+}
+
+/* Over the picture before. */
+static void show_live(const struct top *t, bool fine)
+{
+    struct winsize size = window();
+    bool headed = size.ws_row >= ROWS_FOR_HEAD;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *to = open_memstream(&text, &n);
+    INVARIANT(to != NULL);
+    if (headed)
+        fprintf(to, "%s  %s\n\n", t->at, t->c.server);
+    if (fine)
+        print_table(t, to, size, headed ? LINES_AROUND : LINES_AROUND - LINES_OF_HEAD);
+    else
+        out_text(to, str_of(t->reply.note.text));
+    INVARIANT(fclose(to) == 0);
+    print_cut((str){ .p = text, .n = n }, size);
+    free(text);
 }
 
 static void print_line(const struct top *t, const struct top_row *row)
@@ -215,6 +241,45 @@ static bool show(struct top *t)
     return !ends;
 }
 
+/* ---- keys ---- */
+
+/* Keys as they are pressed, where we are in front of a terminal. False: there are none. */
+static bool keys_begin(struct termios *before)
+{
+    if (tcgetattr(STDIN_FILENO, before) != 0 || tcgetpgrp(STDIN_FILENO) != getpgrp())
+        return false;
+    struct termios now = *before;
+    now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    return tcsetattr(STDIN_FILENO, TCSANOW, &now) == 0;
+}
+
+/* Waits for the next picture. True: q was pressed. */
+static bool wait_or_q(int64_t interval_ms, bool *keys)
+{
+    struct pollfd in = { .fd = *keys ? STDIN_FILENO : -1, .events = POLLIN };
+    if (poll(&in, 1, (int)interval_ms) <= 0) /* cut short by a signal: no harm */
+        return false;
+    char pressed[64];
+    ssize_t n = read(STDIN_FILENO, pressed, sizeof pressed);
+    *keys = n > 0;
+    return n > 0 && (memchr(pressed, 'q', (size_t)n) != NULL || memchr(pressed, 'Q', (size_t)n) != NULL);
+}
+
+static bool watch(struct top *t, int64_t interval_ms, int64_t count, bool keys)
+{
+    struct sysclock *sysclock = sysclock_new();
+    bool fine = true, ends = false;
+    for (int64_t i = 0; i < count && fine && !ends && !ferror(stdout); i++) {
+        if (i > 0)
+            ends = wait_or_q(interval_ms, &keys);
+        ends = ends || stop_asked();
+        date_format_ms(clock_wall(sysclock_clock(sysclock)).ns, t->at);
+        fine = ends || show(t);
+    }
+    sysclock_free(&sysclock);
+    return fine;
+}
+
 enum cli_exit verb_queue_top(struct cli_call *call)
 {
     int64_t interval_ms = 1000, count = INT64_MAX;
@@ -225,19 +290,18 @@ enum cli_exit verb_queue_top(struct cli_call *call)
     enum cli_exit code = client_open(&t.c, call);
     if (code != CLI_OK)
         return code;
-    struct sysclock *sysclock = sysclock_new();
-    bool fine = true;
+    struct termios before;
     t.live = out_is_terminal(stdout) && !t.c.json;
+    bool keys = t.live && keys_begin(&before);
     if (t.live)
         (void)setvbuf(stdout, NULL, _IOFBF, BUFSIZ * 8); /* a picture at once; without it, it flickers */
-    for (int64_t i = 0; i < count && fine && !ferror(stdout); i++) {
-        if (i > 0)
-            (void)poll(NULL, 0, (int)interval_ms); /* cut short by a signal: no harm */
-        date_format_ms(clock_wall(sysclock_clock(sysclock)).ns, t.at);
-        fine = show(&t);
-    }
+    if (keys)
+        stop_watch(); /* the terminal is put back first */
+    code = watch(&t, interval_ms, count, keys) ? CLI_OK : t.failed;
+    if (keys)
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &before); /* there is nothing else to do for it */
     forget(&t);
-    sysclock_free(&sysclock);
     client_close(&t.c);
-    return fine ? CLI_OK : t.failed;
+    stop_end();
+    return code;
 }

@@ -22,9 +22,9 @@ BEGIN, END = '\033[?7l\033[H\033[2J', '\033[?7h'
 class Terminal:
     """`palimpsest queue top ARGS` on a terminal of its own."""
 
-    def __init__(self, client, *args, height=24):
+    def __init__(self, client, *args, height=24, width=WIDTH):
         self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', height, WIDTH, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', height, width, 0, 0))
 
         def own():
             os.setsid()
@@ -133,6 +133,42 @@ def no_more_is_shown_than_fits(binary):
             eq(terminal.process.wait(EXIT_TIMEOUT), 5)
             terminal.reader.join(EXIT_TIMEOUT)
             check("no such queue named 'none'" in terminal.seen, terminal.seen)
+
+
+def columns(line):
+    return len(plain(line))
+
+
+@scene
+def a_small_terminal_is_not_written_over(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        for i in range(12):
+            client.ok('queue', 'create', f'q{i:02}')
+        client.ok('queue', 'create', 'n' * 200)
+        client.ok('queue', 'produce', 'n' * 200, stdin=b'a\nb\n')
+        for width, height in ((40, 6), (20, 3), (80, 5), (80, 24)):
+            with Terminal(client, width=width, height=height) as terminal:
+                lines = terminal.wait_for('a picture', lambda lines: any('READY' in line or 'QUEUE' in line for line in lines))
+                check(len(lines) < height, f'{width}x{height}: {lines}')
+                check(all(columns(line) <= width for line in lines), f'{width}x{height}: {lines}')
+                check(any(line.startswith('nnn') for line in lines) or height < 4, lines)
+        eq(cells(lines, 'n' * 40)[:2], ['1', '2'], 'a long name leaves room for the numbers')
+
+
+@scene
+def q_ends_it_and_the_terminal_is_as_it_was(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        client.ok('queue', 'create', 'q')
+        for key, status in ((b'q', 0), (b'xQ', 0), (b'\x03', -signal.SIGINT)):
+            with Terminal(client, '--interval', '60000') as terminal:
+                terminal.wait_for('a picture', lambda lines: cells(lines, 'q') is not None)
+                wait_until(lambda: not termios.tcgetattr(terminal.master)[3] & termios.ICANON, 'keys come one by one')
+                os.write(terminal.master, key)
+                eq(terminal.process.wait(EXIT_TIMEOUT), status, key)
+                after = termios.tcgetattr(terminal.master)
+                check(after[3] & termios.ICANON and after[3] & termios.ECHO, f'{after}')
 
 
 @scene

@@ -75,6 +75,32 @@ static void a_dropped_table_prints_nothing(void **state)
     expect(&m, "");
 }
 
+static void a_line_is_cut_where_its_letters_end_and_keeps_its_colours(void **state)
+{
+    (void)state;
+    static const struct { const char *line; size_t columns; const char *shown; } cases[] = {
+        { "abcdef", 3, "abc" }, { "abc", 3, "abc" }, { "abc", 0, "" }, { "", 5, "" },
+        { "\033[1mabcdef\033[0m", 4, "\033[1mabcd\033[0m" }, { "a\033[31mb\033[0mc", 2, "a\033[31mb\033[0m" },
+        { "\xe4\xb8\xad\xe6\x96\x87", 3, "\xe4\xb8\xad" }, { "\xe4\xb8\xad\xe6\x96\x87z", 3, "\xe4\xb8\xad" },
+        { "\033[2Jx\033]0;m", 20, "?[2Jx?]0;m" },
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct memory m;
+        open_memory(&m);
+        out_line(m.to, str_of(cases[i].line), cases[i].columns);
+        expect(&m, cases[i].shown);
+    }
+}
+
+static void a_document_shows_what_it_holds_and_keeps_its_lines(void **state)
+{
+    (void)state;
+    struct memory m;
+    open_memory(&m);
+    out_shown(m.to, STR("a\tb\n\x1b[31m\r\xff\xc3\xa4\xc2\x9b"));
+    expect(&m, "a\tb\n\\x1b[31m\\x0d\\xff\xc3\xa4\\xc2\\x9b");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -82,6 +108,8 @@ int main(void)
         cmocka_unit_test(control_bytes_and_broken_utf8_become_question_marks),
         cmocka_unit_test(columns_line_up_by_the_width_of_letters),
         cmocka_unit_test(a_dropped_table_prints_nothing),
+        cmocka_unit_test(a_line_is_cut_where_its_letters_end_and_keeps_its_colours),
+        cmocka_unit_test(a_document_shows_what_it_holds_and_keeps_its_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
