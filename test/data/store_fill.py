@@ -29,6 +29,8 @@ ROW = {
     'uuid': 'd6938370-c996-4def-96fb-6af7ba9b6f72', 'timestamp': '2014-11-14T19:10:40.912Z',
     'json': {'foo': ['bar', 1]}, 'long': '9223372036854775807'}
 KV, KRV, TABLE = '/localhost/v1/key_value', '/localhost/v1/key_rev_value', '/localhost/v1/table'
+BUCKETS_OF_VALUES = ((f'{KV}/notes', {'keyType': 'string', 'valueType': 'blob', 'version': 3}),
+                     (f'{KV}/short', {'default_time_to_live': 4 * DAY}), (f'{KRV}/revs', None))
 
 
 def options():
@@ -132,9 +134,8 @@ def tables(server):
 
 
 def values(server):
-    send(server, 'PUT', f'{KV}/notes', {'keyType': 'string', 'valueType': 'blob', 'version': 3})
-    send(server, 'PUT', f'{KV}/short', {'default_time_to_live': 4 * DAY})
-    send(server, 'PUT', f'{KRV}/revs')
+    for where, body in BUCKETS_OF_VALUES:
+        send(server, 'PUT', where, body)
     for bucket in ('notes', 'short'):
         send(server, 'PUT', f'{KV}/{bucket}/a', b'hello', {'x-store-etag': '"7/x"', 'x-store-content-type': 'text/css'})
         send(server, 'PUT', f'{KV}/{bucket}/b%2Fc', text(3000, 4), {'Content-Type': 'text/plain'})
@@ -277,6 +278,15 @@ def ask_all(server):
             if when == 'later' and '/storage/' in question[1] and 'items' in told[name][3]:
                 told[name][3]['items'] = unnamed(told[name][3]['items'])
     return told
+
+
+def say_again(server, headers):
+    """What clients tell at each of their starts: the same schemas, and the same buckets of values."""
+    for where, body in BUCKETS_OF_VALUES:
+        send(server, 'PUT', where, body, headers)
+    for name in ('types', 'newest', 'front', 'steps', 'ends'):
+        schema = send(server, 'GET', f'{TABLE}/{name}', headers=headers, status=200).body
+        send(server, 'PUT', f'{TABLE}/{name}', schema, headers)
 
 
 DOORS = (('GET', path('html', 'Earth'), None), ('POST', '/v1/users.list', {}), ('POST', '/v1/queues.list', {}))

@@ -44,6 +44,7 @@ def stores_of_earlier_releases_open_and_answer_as_then(binary):
                 eq(server.kill9(), -9)
                 server.start(*store_fill.options(), '--set', 'auth=internal')
                 eq(store_fill.ask_doors(server, expected['keys']), expected['doors'], 'who may do what')
+                store_fill.say_again(server, {'Authorization': f'Bearer {expected["keys"]["boss"]}'})
                 eq(server.kill9(), -9)
                 server.start(*store_fill.options())
                 eq(get(server, 'New').body, b'of today')

@@ -129,6 +129,33 @@ static void entry_made_before_a_change_is_not_kept(void **state)
     hot_free(&h);
 }
 
+static void hits_are_counted_by_the_kind_of_their_entry(void **state)
+{
+    (void)state;
+    struct app_hot *h = hot_new(1 << 20, 1);
+    static const char *const targets[HOT_KINDS_MAX] = { "/a", "/b", "/c", "/d" };
+    for (unsigned kind = 0; kind < HOT_KINDS_MAX; kind++) {
+        struct hot_entry_opts o = { .mark = hot_mark(h, 1, 1, STR("A")),
+                                    .valid_until = STORE_TIME_NEVER,
+                                    .kind = kind,
+                                    .tag = STR("t"),
+                                    .full = ready_new(1, 10),
+                                    .same = ready_new(2, 10) };
+        hot_put(h, key_of(targets[kind]), &o);
+        http_ready_unref(&o.full);
+        http_ready_unref(&o.same);
+        for (unsigned times = 0; times <= kind; times++)
+            assert_int_not_equal(look(h, targets[kind], times % 2 == 0 ? NULL : "\"t\""), 0);
+    }
+    struct hot_stats stats;
+    hot_stats_get(h, &stats);
+    for (unsigned kind = 0; kind < HOT_KINDS_MAX; kind++)
+        assert_int_equal(stats.hits_of[kind], kind + 1);
+    assert_int_equal(stats.hits, 1 + 2 + 3 + 4);
+    hot_free(&h);
+    assert_int_equal(atomic_load(&alive), 0);
+}
+
 static void a_key_is_wanted_at_its_second_sight(void **state)
 {
     (void)state;
@@ -316,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(entry_is_found_until_its_title_changes),
         cmocka_unit_test(entry_made_before_a_change_is_not_kept),
+        cmocka_unit_test(hits_are_counted_by_the_kind_of_their_entry),
         cmocka_unit_test(a_key_is_wanted_at_its_second_sight),
         cmocka_unit_test(if_none_match_gets_the_short_answer),
         cmocka_unit_test(the_short_answer_alone_is_a_miss_for_the_long_one),
