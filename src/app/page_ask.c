@@ -118,6 +118,7 @@ void page_ask_start(struct page_ask *a)
     a->asking = true;
     a->request = (struct render_request){ .origin = a->target->domain->origin,
                                           .want = a->want,
+                                          .fresh = a->fresh,
                                           .title = a->target->title,
                                           .rev = a->target->has_rev ? a->target->name.rev : 0,
                                           .deadline = a->deadline,

@@ -23,6 +23,7 @@ struct page_ask {
     const struct app *app;
     const struct page_target *target;
     enum render_want want;
+    bool fresh;                 /* a render, from no cache of the wiki's */
     mono deadline;
     struct arena *arena;
     void (*done)(struct page_ask *a);

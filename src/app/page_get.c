@@ -425,6 +425,8 @@ void app_page_get_content(struct http_exchange *x, void *app)
     }
     if (g->stash && !stash_may_ask(x, a, g->target.config))
         return;
+    if (page_miss_refuses_stash(g))
+        return;
     page_get_find(g);
     page_get_next(g);
 }

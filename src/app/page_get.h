@@ -121,6 +121,9 @@ MUST_CHECK bool page_get_turn_back(struct page_get *g);
 /* page_miss.c: settles the title, has the render made if page_miss_can, then looks again; answers when that cannot be.
  * Thread: as page_get_next. */
 void page_miss_start(struct page_get *g);
+/* What ?stash=true asks for is to be edited. Without the data of a page bundle it could not be saved as it was. True:
+ * answered so. */
+bool page_miss_refuses_stash(struct page_get *g);
 /* Puts the request to sleep until something has been waited for. Handler thread. */
 void page_miss_defer(struct page_get *g);
 /* Could an origin make what this asks for? */

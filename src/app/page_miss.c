@@ -161,6 +161,19 @@ static bool refused(struct title_wait *w)
     return page_get_turn_back(CONTAINER_OF(w, struct page_get, wait));
 }
 
+/* ---- what could not be saved ---- */
+
+bool page_miss_refuses_stash(struct page_get *g)
+{
+    const struct origin *origin = g->target.domain->origin;
+    bool saves = origin == NULL || origin_opts_of(origin)->kind == ORIGIN_PARSOID;
+    if (!g->stash || saves || !str_eq(g->target.content, STR("html")))
+        return false;
+    app_problem(g->x, 400, "bad_request#stash", NULL,
+                STR("This domain's origin gives no page bundles: what is edited could not be saved."), STR_NONE);
+    return true;
+}
+
 /* ---- starting ---- */
 
 /* The client has left: its answer goes nowhere, and the flight goes on without it. Loop thread. */

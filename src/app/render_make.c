@@ -353,7 +353,7 @@ static void ask_start(struct make *m)
 {
     m->arrived = false;
     m->tries++;
-    m->ask = (struct page_ask){ .app = m->app, .target = &m->target, .want = WANT_RENDER,
+    m->ask = (struct page_ask){ .app = m->app, .target = &m->target, .want = WANT_RENDER, .fresh = m->fresh,
                                 .deadline = flight_deadline(m->flight), .arena = &m->arena, .done = asked };
     page_ask_start(&m->ask);
 }

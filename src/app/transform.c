@@ -177,7 +177,7 @@ static void asked(struct transform_request *r, enum render_why why)
         app_origin_fail(t->x, app_err_of_render(why), &r->note, 1000 * r->retry_after_s);
     } else if (t->fields.stash && t->kind == WIKITEXT_TO_HTML) {
         transform_keep(t);
-    } else if (t->kind == HTML_TO_HTML || t->kind == WIKITEXT_TO_HTML) {
+    } else if (t->bundles && (t->kind == HTML_TO_HTML || t->kind == WIKITEXT_TO_HTML)) {
         t->job = (struct loop_job){ .run = unwrap_run, .done = unwrap_done };
         loop_job_start(t->app->loop, &t->job);
     } else {
@@ -190,7 +190,7 @@ static void ask_start(struct transform *t)
 {
     bool of_bundle = (t->kind == HTML_TO_WIKITEXT && t->has_base) || t->kind == HTML_TO_HTML;
     /* Of a bundle's HTML the ids tie it to its data; other HTML carries the data inline. */
-    bool to_bundle = t->kind == WIKITEXT_TO_HTML || t->kind == HTML_TO_HTML;
+    bool to_bundle = t->bundles && (t->kind == WIKITEXT_TO_HTML || t->kind == HTML_TO_HTML);
     static const enum transform_empty empty[] = { [HOLDS_NOTHING] = EMPTY_FINE, [HOLDS_ELEMENTS] = EMPTY_IF_NAMED,
                                                   [HOLDS_TEXT] = EMPTY_NEVER };
     t->ask = (struct transform_request){ .origin = t->target.domain->origin,
@@ -337,11 +337,38 @@ static void user_asked(struct render_request *r, enum render_why why)
         app_fail(t->x, ERR_LIMIT, NULL);
 }
 
+static void refuse_none(struct transform *t, const char *detail)
+{
+    app_problem(t->x, 404, "not_found#transform", NULL, str_of(detail), STR_NONE);
+}
+
+static void settled(struct title_wait *w);
+
+static void transforms_told(struct siteinfo_waiter *s, enum render_why why, const struct err_note *note)
+{
+    struct title_wait *w = CONTAINER_OF(s, struct title_wait, siteinfo);
+    if (why == RENDER_FINE)
+        settled(w);
+    else
+        app_origin_fail(w->x, app_err_of_render(why), note, 0);
+}
+
 static void settled(struct title_wait *w)
 {
     struct transform *t = CONTAINER_OF(w, struct transform, wait);
     bool keeps = t->kind == WIKITEXT_TO_HTML && t->fields.stash;
     str cookie = cookie_of(t);
+    struct origin *origin = t->target.domain->origin;
+    enum origin_transforms has = origin_transforms(origin);
+    if (has == TRANSFORMS_NONE) { /* which the rules of titles told, too */
+        refuse_none(t, "This domain has no origin that transforms.");
+        return;
+    }
+    if (has == TRANSFORMS_UNKNOWN) { /* without a title nobody asked for the rules */
+        t->wait.siteinfo = (struct siteinfo_waiter){ .deadline = t->deadline, .got = transforms_told };
+        origin_siteinfo_wait(origin, &t->wait.siteinfo);
+        return;
+    }
     t->kept_title = t->target.title;
     if (cookie.n == 0 || (!t->has_base && !keeps)) {
         prepare_start(t);
@@ -368,14 +395,16 @@ static bool parse_path(struct transform *t)
         if (str_eq(from, str_of(kinds[t->kind].from)) && str_eq(to, str_of(kinds[t->kind].to)))
             break;
     struct origin *origin = t->target.domain->origin;
-    if (t->kind == TRANSFORM_KINDS || origin == NULL || origin_opts_of(origin)->kind != ORIGIN_PARSOID) {
-        app_problem(x, 404, "not_found#transform", NULL,
-                    t->kind == TRANSFORM_KINDS ? STR("There is no such transform.")
-                                     : STR("This domain has no origin that transforms."),
-                    STR_NONE);
-        return false;
-    }
-    return true;
+    t->bundles = origin != NULL && origin_opts_of(origin)->kind == ORIGIN_PARSOID;
+    if (t->kind == TRANSFORM_KINDS)
+        refuse_none(t, "There is no such transform.");
+    else if (origin == NULL || origin_transforms(origin) == TRANSFORMS_NONE)
+        refuse_none(t, "This domain has no origin that transforms.");
+    else if (!t->bundles && (t->kind == HTML_TO_HTML || (t->kind == HTML_TO_WIKITEXT && t->target.name.rev > 0)))
+        refuse_none(t, "This domain's origin gives no page bundles: what was not edited would change, too.");
+    else
+        return true;
+    return false;
 }
 
 /* What is brought up to date is a render that is stored. */
@@ -409,6 +438,8 @@ static bool parse_body(struct transform *t)
         return refuse(t, "bad_request#wikitext", "The field wikitext is missing.");
     if (!f->stash || t->kind != WIKITEXT_TO_HTML)
         return true;
+    if (!t->bundles)
+        return refuse(t, "bad_request#stash", "This domain's origin gives no data to save it by later.");
     if (t->target.title.n == 0)
         return refuse(t, "bad_request#stash", "Data can be stashed only for a specific title.");
     if (f->body_only)
@@ -420,7 +451,7 @@ static bool parse_body(struct transform *t)
 static bool parse_base(struct transform *t)
 {
     str match = http_common(t->x)->if_match;
-    bool of_html = t->kind == HTML_TO_WIKITEXT || t->kind == HTML_TO_HTML;
+    bool of_html = t->bundles && (t->kind == HTML_TO_WIKITEXT || t->kind == HTML_TO_HTML);
     if (!of_html || t->target.title.n == 0)
         return true;
     t->has_base = match.n > 0 && tag_parse(match, &t->base);

@@ -21,6 +21,7 @@ struct transform {
     enum transform_kind kind;
     struct page_target target; /* of the page bucket; name.rev may be 0 */
     struct transform_fields fields;
+    bool bundles;              /* the origin gives and takes them: the original goes with what is sent */
     bool has_base;
     struct tag base;
     mono deadline;

@@ -20,7 +20,8 @@ struct meter {
     struct metric *seconds[FETCH_KINDS], *outcomes[FETCH_KINDS][RENDER_WHYS];
 };
 
-static const char *const kind_names[FETCH_KINDS] = { "siteinfo", "meta", "render", "wikitext", "lint", "transform" };
+static const char *const kind_names[FETCH_KINDS] = { "siteinfo", "meta", "render", "wikitext", "lint", "transform",
+                                                   "purge" };
 
 struct origin_metrics *origin_metrics_new(struct metrics *m)
 {

@@ -8,7 +8,8 @@
 
 #include "render/render.h"
 
-enum fetch_kind { FETCH_SITEINFO, FETCH_META, FETCH_RENDER, FETCH_WIKITEXT, FETCH_LINT, FETCH_TRANSFORM, FETCH_KINDS };
+enum fetch_kind { FETCH_SITEINFO, FETCH_META, FETCH_RENDER, FETCH_WIKITEXT, FETCH_LINT, FETCH_TRANSFORM, FETCH_PURGE,
+                  FETCH_KINDS };
 
 struct meter;
 struct meter *meter_new(struct origin_metrics *all, str domain);

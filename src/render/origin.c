@@ -216,16 +216,27 @@ void origin_count_remembered(struct origin *o)
 
 /* ---- addresses ---- */
 
-str origin_parsoid_url(const struct origin *o, struct arena *a, const struct origin_page *p)
+/* What stands behind base. */
+static str put_page(struct arena *a, str base, const struct origin_page *p)
 {
     str title = http_encode(a, p->title);
-    if (title.p == NULL)
+    if (title.p == NULL || base.p == NULL)
         return STR_NONE;
     if (title.n == 0)
-        return arena_printf(a, "%s/%s/v3/%s", o->opts.url, o->opts.domain, p->path);
+        return arena_printf(a, "%.*s/%s", STR_ARG(base), p->path);
     if (p->rev == 0)
-        return arena_printf(a, "%s/%s/v3/%s/%.*s", o->opts.url, o->opts.domain, p->path, STR_ARG(title));
-    return arena_printf(a, "%s/%s/v3/%s/%.*s/%" PRIu64, o->opts.url, o->opts.domain, p->path, STR_ARG(title), p->rev);
+        return arena_printf(a, "%.*s/%s/%.*s", STR_ARG(base), p->path, STR_ARG(title));
+    return arena_printf(a, "%.*s/%s/%.*s/%" PRIu64, STR_ARG(base), p->path, STR_ARG(title), p->rev);
+}
+
+str origin_parsoid_url(const struct origin *o, struct arena *a, const struct origin_page *p)
+{
+    return put_page(a, arena_printf(a, "%s/%s/v3", o->opts.url, o->opts.domain), p);
+}
+
+str origin_core_url(const struct origin *o, struct arena *a, const struct origin_page *p)
+{
+    return put_page(a, arena_printf(a, "%s/v1", o->opts.url), p);
 }
 
 str origin_rest_url(const struct origin *o, struct arena *a, uint64_t rev, const char *tail)
@@ -266,6 +277,17 @@ str origin_template_url(const struct origin *o, struct arena *a, const struct or
         url = arena_copy(a, buf_str(&b));
     buf_fini(&b);
     return url;
+}
+
+str origin_purge_url(const struct origin *o, struct arena *a, str title)
+{
+    char join = strchr(o->opts.api, '?') == NULL ? '?' : '&';
+    str encoded = http_encode(a, title);
+    if (encoded.p == NULL)
+        return STR_NONE;
+    /* U+001F first: a | is not a second title. */
+    return arena_printf(a, "%s%caction=purge&format=json&formatversion=2&titles=%%1F%.*s", o->opts.api, join,
+                        STR_ARG(encoded));
 }
 
 str origin_api_url(const struct origin *o, struct arena *a, str query)

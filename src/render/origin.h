@@ -40,8 +40,12 @@ unsigned origin_half_max(const struct origin_opts *o);
 str origin_parsoid_url(const struct origin *o, struct arena *a, const struct origin_page *p);
 /* {url}/v1/revision/{rev}{tail} */
 str origin_rest_url(const struct origin *o, struct arena *a, uint64_t rev, const char *tail);
+/* {url}/v1/{path}[/{title}[/{rev}]] */
+str origin_core_url(const struct origin *o, struct arena *a, const struct origin_page *p);
 /* The template filled in; without rev a '/' before {rev} goes too. */
 str origin_template_url(const struct origin *o, struct arena *a, const struct origin_page *p);
+/* {api}?action=purge&format=json&formatversion=2&titles=...; it is to be POSTed. */
+str origin_purge_url(const struct origin *o, struct arena *a, str title);
 /* {api}?action=query&format=json&formatversion=2&{query} */
 str origin_api_url(const struct origin *o, struct arena *a, str query);
 

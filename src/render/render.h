@@ -1,7 +1,8 @@
 /* render.h - asks a wiki: renders, metadata of revisions, transforms, titles. Knows the three kinds of origin.
  *
  * parsoid   {url}/{domain}/v3/page/pagebundle/{title}/{rev} and v3/transform/...; api.php beside it
- * rest      {url}/v1/revision/{rev}/html (page-bundle HTML, no data-parsoid); transforms are refused
+ * rest      {url}/v1/revision/{rev}/html (page-bundle HTML, no data-parsoid); {url}/v1/transform/... where the wiki has
+ *           that (core since 1.41): html and wikitext, no bundles
  * template  a URL with {domain}, {title}, {rev}; Content-Revision-Id or the ETag of the reply names the revision
  *
  * A render is made for one revision that was checked to belong to its title; without a revision the origin's newest
@@ -65,6 +66,10 @@ void origin_count_remembered(struct origin *o);
 /* Has api.php: siteinfo, metadata. A template without api has not; its titles are keys as the store has them. */
 bool origin_has_api(const struct origin *o);
 
+/* Can it transform? Of kind rest the wiki is asked, with the rules of titles. Thread: any. */
+enum origin_transforms { TRANSFORMS_NONE, TRANSFORMS_UNKNOWN, TRANSFORMS_HAD };
+enum origin_transforms origin_transforms(struct origin *o);
+
 /* Why a render was not had; each is another answer to the client. */
 enum render_why {
     RENDER_FINE,
@@ -103,6 +108,7 @@ struct render_request {
     enum render_want want;
     str title;                 /* a key */
     uint64_t rev;              /* 0: the newest */
+    bool fresh;                /* RENDER: the newest revision is purged from the cache that core's routes have */
     str accept, accept_language, cookie; /* passed on when not empty */
     mono deadline;
     struct arena *arena;
@@ -134,7 +140,8 @@ void render_cancel(struct render_request *r);
  * places of cheap ones. */
 const void *render_source(const struct origin *o, enum render_want want);
 
-/* A transform at the origin: POST {domain}/v3/transform/{from}/to/{to}[/{title}[/{rev}]] with a JSON body.
+/* A transform at the origin: POST {domain}/v3/transform/{from}/to/{to}[/{title}[/{rev}]] with a JSON body, of kind rest
+ * v1/transform/... REFUSED where origin_transforms is not HAD.
  * Promise-Non-Write-API-Action: true is always sent. At most half the origin's concurrency at once, the rest wait. */
 enum transform_empty {
     EMPTY_NEVER,               /* something with text was sent: no text comes of it when the origin is broken */

@@ -1,10 +1,13 @@
 /* A render is had in steps, each of which may end it:
  *
- *   start --> GATE --> META --> TEXT --> PARSE --> done     META: api.php: which revision, and whose (or who asks)
- *       \-----/  \----------/                               TEXT: the render itself; PARSE: taken apart on the pool
+ *   start --> GATE --> META --> PURGE --> TEXT --> PARSE --> done
+ *       \-----/  \--------------------/
  *
- * Only what costs the origin a parse waits at the GATE. Without api.php there is no META; WANT_META and WANT_USER end
- * behind it. Steps are set on the loop, but for those that start takes at once. */
+ * META: api.php: which revision, and whose (or who asks). PURGE: before a fresh render of core's routes: they cache.
+ * TEXT: the render itself. PARSE: taken apart on the pool.
+ *
+ * Only what costs the origin a parse waits at the GATE. Without api.php there is no META and no PURGE; WANT_META and
+ * WANT_USER end behind it. Steps are set on the loop, but for those that start takes at once. */
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/gate.h"
@@ -17,7 +20,7 @@
 
 enum { META_REPLY_BYTES_MAX = 1 << 20 };
 
-enum step { STEP_GATE, STEP_META, STEP_TEXT, STEP_PARSE, STEP_DONE };
+enum step { STEP_GATE, STEP_META, STEP_PURGE, STEP_TEXT, STEP_PARSE, STEP_DONE };
 struct render_work {
     struct render_request *r;
     enum step step;
@@ -308,6 +311,49 @@ static bool begin_text(struct render_work *w, enum render_why *why)
     return true;
 }
 
+/* ---- PURGE ---- */
+
+static void purge_done(struct fetch *f, enum render_why why)
+{
+    struct render_work *w = f->ctx;
+    struct render_request *r = w->r;
+    if (why == RENDER_FINE) {
+        why = api_parse_error(f->call.reply_body, &f->note);
+        fetch_count(f, why);
+    }
+    if (why == RENDER_NO_REVISION)
+        why = RENDER_FAILED; /* a 404 of api.php itself says nothing of pages */
+    if (why == RENDER_FINE && begin_text(w, &why))
+        return;
+    if (r->note.text[0] == 0)
+        r->note = f->note;
+    r->retry_after_s = f->retry_after_s;
+    finish(w, why);
+}
+
+/* Behind META. As begin_text. */
+static bool begin_render(struct render_work *w, enum render_why *why)
+{
+    struct render_request *r = w->r;
+    bool cached = r->origin->opts.kind == ORIGIN_REST && r->meta.latest; /* of older revisions a purge takes nothing */
+    if (r->want != WANT_RENDER || !r->fresh || !cached)
+        return begin_text(w, why);
+    w->step = STEP_PURGE;
+    w->fetch = fetch_of(w);
+    w->fetch.kind = FETCH_PURGE;
+    w->fetch.done = purge_done;
+    w->fetch.reply_bytes_max = META_REPLY_BYTES_MAX;
+    w->fetch.body = STR("");
+    w->fetch.url = origin_purge_url(r->origin, r->arena, r->title);
+    if (w->fetch.url.p == NULL) {
+        *why = fail(r, RENDER_LIMIT, "the request's memory is full");
+        return false;
+    }
+    fetch_header(&w->fetch, "content-type", STR("application/x-www-form-urlencoded"));
+    fetch_start(&w->fetch);
+    return true;
+}
+
 /* ---- META ---- */
 
 static bool ends_at_meta(enum render_want want)
@@ -368,7 +414,7 @@ static void meta_done(struct fetch *f, enum render_why why)
         if (begin_meta(w, &why))
             return;
     }
-    if (why == RENDER_FINE && !ends_at_meta(r->want) && begin_text(w, &why))
+    if (why == RENDER_FINE && !ends_at_meta(r->want) && begin_render(w, &why))
         return;
     if (why != RENDER_FINE && r->note.text[0] == 0)
         r->note = f->note;
@@ -462,7 +508,7 @@ void render_cancel(struct render_request *r)
     if (w == NULL || w->canceled)
         return;
     w->canceled = true;
-    if (w->step == STEP_META || w->step == STEP_TEXT)
+    if (w->step == STEP_META || w->step == STEP_PURGE || w->step == STEP_TEXT)
         fetch_cancel(&w->fetch);
     else if (w->step == STEP_GATE && gate_cancel(gate_of(r), &w->pass))
         loop_post(r->origin->loop, refused_here, r);

@@ -1,4 +1,7 @@
-/* Invariants: fetching from the moment a fetch is decided until its outcome is kept; waiters stand in the list only
+/* The rules of one wiki's titles, asked for once for all who wait, and again after siteinfo_ttl. A wiki of kind rest is
+ * then asked whether it has core's transforms: a GET of a route that takes POST alone is 405 there, 404 elsewhere.
+ *
+ * Invariants: fetching from the moment a fetch is decided until its outcome is kept; waiters stand in the list only
  * while fetching. Fields are under the lock; fetch, job, arena and timer are the loop's (the job's while it runs). */
 #include "render/site.h"
 
@@ -159,6 +162,36 @@ static void parse_run(struct loop_job *j)
         s->parsed_why = RENDER_FAILED;
 }
 
+static void probed(struct fetch *f, enum render_why why)
+{
+    struct site *s = f->ctx;
+    bool told = why == RENDER_REFUSED || why == RENDER_NO_REVISION || why == RENDER_DENIED || why == RENDER_FINE;
+    s->parsed->transforms = f->call.status == 405;
+    if (!told) {
+        lock(s);
+        s->note = f->note;
+        unlock(s);
+        siteinfo_unref(&s->parsed);
+    }
+    keep(s, told ? RENDER_FINE : why);
+}
+
+static void probe(struct site *s)
+{
+    struct origin *o = s->origin;
+    s->fetch = (struct fetch){ .origin = o,
+                               .kind = FETCH_SITEINFO,
+                               .url = origin_core_url(o, &s->arena,
+                                                      &(struct origin_page){ .path = "transform/wikitext/to/html" }),
+                               .reply_bytes_max = ORIGIN_API_REPLY_BYTES_MAX,
+                               .deadline = mono_add_ms(clock_mono(o->clock), o->opts.timeout_ms),
+                               .arena = &s->arena,
+                               .done = probed,
+                               .ctx = s };
+    INVARIANT(s->fetch.url.p != NULL); /* the arena has room for far more */
+    fetch_start(&s->fetch);
+}
+
 static void parse_done(struct loop_job *j, bool canceled)
 {
     struct site *s = CONTAINER_OF(j, struct site, job);
@@ -166,8 +199,13 @@ static void parse_done(struct loop_job *j, bool canceled)
     s->note = s->fetch.note;
     unlock(s);
     enum render_why why = canceled ? RENDER_CANCELED : s->parsed_why;
+    if (canceled)
+        siteinfo_unref(&s->parsed);
     fetch_count(&s->fetch, why);
-    keep(s, why);
+    if (why == RENDER_FINE && s->origin->opts.kind == ORIGIN_REST)
+        probe(s);
+    else
+        keep(s, why);
 }
 
 static void fetched(struct fetch *f, enum render_why why)
@@ -232,6 +270,19 @@ struct siteinfo *site_peek(struct site *s)
     struct siteinfo *info = s->info == NULL ? NULL : siteinfo_ref(s->info);
     unlock(s);
     return info;
+}
+
+enum origin_transforms origin_transforms(struct origin *o)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    if (o->opts.kind != ORIGIN_REST)
+        return o->opts.kind == ORIGIN_PARSOID ? TRANSFORMS_HAD : TRANSFORMS_NONE;
+    struct siteinfo *info = origin_siteinfo(o); /* asks again when it is old */
+    enum origin_transforms has = TRANSFORMS_UNKNOWN;
+    if (info != NULL)
+        has = info->transforms ? TRANSFORMS_HAD : TRANSFORMS_NONE;
+    siteinfo_unref(&info);
+    return has;
 }
 
 struct siteinfo *origin_siteinfo(struct origin *o)

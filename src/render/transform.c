@@ -96,10 +96,12 @@ static struct transform_work *work_new(struct transform_request *t)
     if (w == NULL || path.p == NULL || accept.p == NULL)
         return NULL;
     struct origin_page page = { .title = t->title, .rev = t->rev, .path = path.p };
+    bool core = t->origin->opts.kind == ORIGIN_REST;
     w->t = t;
     w->fetch = (struct fetch){ .origin = t->origin,
                                .kind = FETCH_TRANSFORM,
-                               .url = origin_parsoid_url(t->origin, t->arena, &page),
+                               .url = core ? origin_core_url(t->origin, t->arena, &page)
+                                           : origin_parsoid_url(t->origin, t->arena, &page),
                                .body = t->body,
                                .reply_bytes_max = t->origin->opts.reply_bytes_max,
                                .deadline = t->deadline,
@@ -119,9 +121,9 @@ static struct transform_work *work_new(struct transform_request *t)
 static void refused_here(void *ctx)
 {
     struct transform_request *t = ctx;
-    bool other_kind = t->origin->opts.kind != ORIGIN_PARSOID;
-    err_note_set(&t->note, other_kind ? "this kind of origin has no transforms" : "the request's memory is full");
-    t->done(t, other_kind ? RENDER_REFUSED : RENDER_LIMIT);
+    bool none = origin_transforms(t->origin) != TRANSFORMS_HAD;
+    err_note_set(&t->note, none ? "this origin has no transforms" : "the request's memory is full");
+    t->done(t, none ? RENDER_REFUSED : RENDER_LIMIT);
 }
 
 static void turned_away(void *ctx)
@@ -150,7 +152,7 @@ void transform_start(struct transform_request *t)
     t->content_type = t->reply = STR("");
     t->retry_after_s = 0;
     t->note.text[0] = 0;
-    t->work = t->origin->opts.kind == ORIGIN_PARSOID ? work_new(t) : NULL;
+    t->work = origin_transforms(t->origin) == TRANSFORMS_HAD ? work_new(t) : NULL;
     if (t->work == NULL) {
         loop_post(t->origin->loop, refused_here, t);
         return;

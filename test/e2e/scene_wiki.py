@@ -5,10 +5,10 @@ import json
 import re
 import threading
 
-from rig import BASE, TIME_UUID, Wired, scene
+from rig import BASE, TIME_UUID, Wired, scene, the_wiki
 from cli import Client
 from harness import Server, check, eq, main, wait_until
-from wiki import DOMAIN, WikiError, quote
+from wiki import CODE, DOMAIN, ORIGIN_DOMAIN, WikiError, quote
 
 TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'
         "== Heading==\n* '''one''' \n*two\n\nThe last paragraph.\n")
@@ -362,6 +362,63 @@ def a_private_wiki_is_403_for_nobody_in_particular(binary):
             setting.unlink()
             wait_until(lambda: 'query' in json.loads(wiki.request('GET', '/w/api.php?action=query&format=json&titles=A')[2]),
                        'the wiki is public again')
+
+
+def core_routes():
+    """Configuration for a server that asks the wiki's own REST routes, not Parsoid's."""
+    url = f'{the_wiki().base}/w/rest.php'
+    return {DOMAIN: {'origin': {'kind': 'rest', 'url': url, 'domain': ORIGIN_DOMAIN}}}
+
+
+@scene
+def core_routes_are_read_anew_and_what_they_cannot_save_is_not_opened(binary):
+    """MediaWiki 1.39 has no transforms of its own: VisualEditor is told so before anybody types."""
+    with Wired(binary, domains=core_routes()) as wired:
+        wiki = wired.wiki
+        wiki.edit('Template:Core', 'first text')
+        rev = wiki.edit('Core routes', '{{Core}} once')
+        check(b'first text' in wired.get('/page/html/Core_routes').body, 'the first text')
+        wiki.edit_later('Template:Core', 'second text')     # caches of the wiki count in seconds
+        anew = wired.get('/page/html/Core_routes', {'Cache-Control': 'no-cache'})
+        eq((anew.status, b'second text' in anew.body), (200, True))
+        wired.asked('POST /w/api.php.action=purge')
+        refused = wired.get('/page/html/Core_routes?redirect=false&stash=true')
+        check(refused.status == 400 and b'could not be saved' in refused.body, refused.body)
+        try:
+            load(wired, 'Core_routes', oldid=rev)
+        except WikiError as error:
+            check('docserver-http' in str(error) and 'could not be saved' in str(error), str(error))
+        else:
+            check(False, 'it was opened')
+
+
+@scene
+def core_transforms_are_used_but_for_saves_that_would_change_more_than_was_typed(binary):
+    """Core has them from 1.41 on. Here the same handlers of 1.39 stand under the address that they have since."""
+    wiki = the_wiki()
+    routes = json.loads((CODE / 'includes/Rest/coreDevelopmentRoutes.json').read_text())
+    routes = [{**route, 'path': route['path'].replace('/coredev/v0/', '/v1/')} for route in routes
+              if '/transform/' in route['path']]
+    (wiki / 'settings.d/transforms.json').write_text(json.dumps(routes))
+    setting = wiki / 'settings.d/transforms.php'
+    setting.write_text("<?php $wgRestAPIAdditionalRouteFiles[] = __DIR__ . '/transforms.json';")
+    probe = '/w/rest.php/v1/transform/wikitext/to/html'
+    try:
+        wait_until(lambda: wiki.request('GET', probe)[0] == 405, 'core has transforms')
+        with Wired(binary, domains=core_routes()) as wired:
+            rev = wiki.edit('Core saves', TEXT % 'Note|x')
+            html = wired.get('/page/html/Core_saves').body.decode()
+            eq(post(wired, f'html/to/wikitext/Core_saves/{rev}', {'html': html}, {}).status, 404)
+            core = wiki.request('POST', f'/w/rest.php/v1/transform/html/to/wikitext/Core_saves/{rev}',
+                                {'Content-Type': 'application/json'}, json.dumps({'html': html}))
+            check(core[0] == 200 and core[2].decode().strip() != wiki.source('Core saves'), 'core changes nothing: allow it')
+            new = post(wired, 'html/to/wikitext/Core_new/0', {'html': '<p>new</p><ul><li>one</li></ul>'}, {})
+            eq((new.status, new.body.decode().strip()), (200, 'new\n\n* one'))
+            shown = post(wired, 'wikitext/to/html/Core_saves', {'wikitext': "''x''", 'body_only': True}, {})
+            check(shown.status == 200 and b'<i' in shown.body, shown.body)
+    finally:
+        setting.unlink()
+        wait_until(lambda: wiki.request('GET', probe)[0] == 404, 'core has none')
 
 
 @scene

@@ -5,7 +5,9 @@
         with Server(binary, *origin.options('localhost')) as server: ...
         eq(origin.count('render'), 1)
 
-Kinds of calls: siteinfo, meta, user, render, wikitext, lint, transform. Each is counted. A fault is what the next calls
+Core's own routes too (kind rest): renders out of a cache that a purge empties, transforms when core_transforms is set.
+
+Kinds of calls: siteinfo, meta, user, render, wikitext, lint, transform, probe, purge. Each is counted. A fault is what the next calls
 of a kind meet instead of an answer: origin.fault('render', cut) until origin.fault('render', None). A gate lets
 calls of a kind arrive and wait: with origin.gate('render') as gate: ... gate.open(). Everything has a deadline.
 """
@@ -125,6 +127,8 @@ class Origin:
         self.pages = {}
         self.stamp = ''             # of every render: what a template would bring
         self.spelled = {}           # a title as asked for -> as the wiki has it, beyond the rules it tells
+        self.core_transforms = False    # has core's routes /v1/transform/...
+        self.cache = {}             # what core's routes answer with: rev -> html
         self.users = {}             # Cookie -> the id of its user
         self.calls = collections.Counter()
         self.seen = []              # (kind, path, headers, body) of each call; names of headers in lower case
@@ -297,6 +301,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def route(self, path, query, body):
         if path == '/w/api.php':
             fields = dict(urllib.parse.parse_qsl(query))
+            if fields.get('action') == 'purge':
+                return 'purge', lambda: self.purge(fields['titles'].lstrip('\x1f'))
             kind = {'siteinfo': 'siteinfo', 'userinfo': 'user'}.get(fields.get('meta'), 'meta')
             return kind, lambda: self.api(kind, fields)
         parts = path.split('/')[3:]     # /w/rest.php/...
@@ -304,6 +310,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if rest[:3] == [self.wiki.domain, 'v3', 'page'] and len(rest) == 6:
             kind = {'pagebundle': 'render', 'html': 'render'}.get(rest[3], rest[3])
             return kind, lambda: self.v3_page(rest[3], rest[4], int(rest[5]))
+        if rest[:2] == ['v1', 'revision'] and len(rest) == 4 and rest[3] == 'html':
+            return 'render', lambda: self.core_html(int(rest[2]))
+        if rest[:2] == ['v1', 'transform'] and (self.command == 'GET' or not self.wiki.core_transforms):
+            status = 405 if self.wiki.core_transforms else 404
+            return 'probe', lambda: (status, {'Content-Type': 'application/json'}, {'errorKey': 'rest-no-match'})
+        if rest[:2] == ['v1', 'transform']:
+            return 'transform', lambda: self.transform(rest[2], rest[4], rest[5:], json.loads(body))
         if rest[:3] == [self.wiki.domain, 'v3', 'transform']:
             return 'transform', lambda: self.transform(rest[3], rest[5], rest[6:], json.loads(body))
         return 'other', lambda: (404, {'Content-Type': 'application/json'}, {'message': 'no route'})
@@ -347,6 +360,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return {'query': {'pages': [{'pageid': 1000 + sum(map(ord, title)), 'ns': 0, 'title': title.replace('_', ' '),
                                      'contentmodel': 'wikitext', 'pagelanguage': 'en', 'lastrevid': newest,
                                      'redirect': found.text.startswith('#REDIRECT'), 'revisions': [revision]}]}}
+
+    # ---- core's routes
+
+    def core_html(self, rev):
+        wiki = self.wiki
+        title = wiki.owner(rev)
+        html = wiki.cache.setdefault(rev, wiki.html(title, rev, wiki.find(title, rev).text))
+        return 200, {'Content-Type': 'text/html;charset=UTF-8', 'Content-Language': 'en',
+                     'ETag': f'"{rev}/7d5a1a00-c6a1-11f0-8001-010203040506/view/html"'}, html.encode()
+
+    def purge(self, title):
+        revisions = self.wiki.pages.get(title.replace(' ', '_'), [])
+        for revision in revisions if self.command == 'POST' else []:
+            self.wiki.cache.pop(revision.rev, None)
+        return 200, {'Content-Type': 'application/json; charset=utf-8'}, {'purge': [{'title': title, 'purged': True}]}
 
     # ---- v3
 

@@ -3,9 +3,9 @@ Method: a server in front of a scripted origin."""
 import json
 import urllib.parse
 
-from harness import check, eq, main, scene
+from harness import check, eq, main, scene, wait_until
 from origin import SPECS, Origin, status_of
-from page_help import explain, get, http_date, path, problem
+from page_help import explain, get, http_date, page_server, path, problem
 from render_help import FORGETFUL, JSON, NO_CACHE, TRANSFORM, origin_server
 
 ELSEWHERE = {'Origin': 'https://elsewhere.test'}
@@ -251,6 +251,86 @@ def a_hidden_text_is_410_or_403_as_configured(binary):
                     problem(get(server, 'A', 7, content=content, status=status), status, kind, reason='suppressed')
                     problem(get(server, 'A', rev, tid, content=content, status=status), status, kind)
                 problem(get(server, 'A', 7, content='wikitext', status=403), 403, 'access_denied#revision')
+
+
+def rest_server(binary, origin, *args):
+    """In front of core's own routes."""
+    return page_server(binary, *origin.options('localhost', kind='rest'), *FORGETFUL, *args)
+
+
+@scene
+def what_could_not_be_saved_is_refused_before_anybody_types(binary):
+    for core_transforms in (False, True):
+        with Origin() as origin:
+            origin.core_transforms = core_transforms
+            origin.page('A', (7, 'text'))
+            with rest_server(binary, origin) as server:
+                for flag in ('true', '1'):
+                    refused = get(server, 'A', query=f'?redirect=false&stash={flag}', status=400)
+                    check('could not be saved' in problem(refused, 400, 'bad_request#stash')['detail'], refused.body)
+                    eq(origin.count('render'), flag == '1')
+                    check(b'text' in get(server, 'A').body, 'who only reads gets it')
+                rev, tag = 7, {'If-Match': get(server, 'A').headers['ETag']}
+                problem(server.request('POST', f'/localhost/v1/transform/html/to/wikitext/A/{rev}', {**JSON, **tag},
+                                       b'{"html": "<p>typed</p>"}'), 404, 'not_found#transform')
+                eq(origin.count('transform'), 0)
+    with page_server(binary) as server:     # a store without a wiki pins what it is told to
+        server.request('PUT', path('html', 'A', 7), {'Content-Type': 'text/html'}, b'x')
+        eq(get(server, 'A', query='?stash=1').status, 200)
+
+
+@scene
+def cores_transforms_are_used_where_the_wiki_has_them(binary):
+    with Origin() as origin:
+        origin.page('A/b', (7, 'first'))
+        with rest_server(binary, origin, '--set', 'domains.localhost.origin.siteinfo_ttl=1s') as server:
+            def post(where, **fields):
+                return server.request('POST', '/localhost/v1/transform/' + where, JSON, json.dumps(fields).encode())
+
+            def asked():
+                return [(where, json.loads(body)) for kind, where, _, body in origin.seen if kind == 'transform'][-1]
+            for where in ('wikitext/to/html', 'wikitext/to/html/A%2Fb', 'wikitext/to/lint'):
+                problem(post(where, wikitext='x'), 404, 'not_found#transform')
+            eq(origin.count('probe'), 1)
+            origin.core_transforms = True       # the wiki was upgraded
+            shown = wait_until(lambda: (lambda a: a if a.status == 200 else None)(
+                post('wikitext/to/html/A%2Fb', wikitext='x', body_only=True)), 'the rules are asked for again')
+            eq((b'x</p>' in shown.body, shown.headers['Content-Type'].split(';')[0]), (True, 'text/html'))
+            eq(asked(), ('/w/rest.php/v1/transform/wikitext/to/html/A%2Fb', {'wikitext': 'x', 'body_only': True}))
+            eq(post('wikitext/to/html', wikitext='x').status, 200)
+            eq(json.loads(post('wikitext/to/lint', wikitext='abc').body)[0]['type'], 'obsolete-tag')
+            new = post('html/to/wikitext/New/0', html='<p>a new page</p>')
+            eq((new.status, new.body, asked()[0]), (200, b'a new page', '/w/rest.php/v1/transform/html/to/wikitext/New'))
+            problem(post('wikitext/to/html/A%2Fb', wikitext='x', stash=True), 400, 'bad_request#stash')
+            problem(post('html/to/html/A%2Fb/7', updates={'redlinks': True}), 404, 'not_found#transform')
+            origin.fault('transform', status_of(412))
+            problem(post('wikitext/to/html/A%2Fb', wikitext='x'), 400, 'bad_request#origin')
+
+
+@scene
+def a_render_asked_for_anew_comes_from_no_cache_of_the_wiki(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'old'), (8, 'text'))
+        with rest_server(binary, origin) as server:
+            first = get(server, 'A')
+            get(server, 'A', 7)
+            origin.stamp = ' with another template'
+            eq(origin.count('purge'), 0)        # who reads what is missing purges nothing
+            anew = get(server, 'A', headers=NO_CACHE)
+            eq((b'another template' in anew.body, anew.headers['X-Restbase-Cache']), (True, 'nocache'))
+            get(server, 'A', 7, headers=NO_CACHE)       # no purge empties the wiki's cache of old revisions
+            purges = [where for kind, where, _, _ in origin.seen if kind == 'purge']
+            eq(purges, ['/w/api.php?action=purge&format=json&formatversion=2&titles=%1FA'])
+            check(get(server, 'A').headers['ETag'] != first.headers['ETag'], 'another render')
+            origin.fault('purge', lambda handler, status, headers, body:
+                         handler.answer(200, headers, b'{"error": {"code": "ratelimited"}}'))
+            stale = get(server, 'A', headers=NO_CACHE)      # not what the wiki had, told as new
+            eq(stale.headers['Warning'], '111 palimpsest "Revalidation Failed"')
+        with origin_server(binary, origin) as server:
+            get(server, 'A')
+            purged = origin.count('purge')
+            get(server, 'A', headers=NO_CACHE)
+            eq(origin.count('purge'), purged)   # Parsoid's routes have no cache
 
 
 main()
