@@ -68,8 +68,8 @@ void app_health(struct http_exchange *x, void *app)
 
 /* ---- figures ---- */
 
-enum { FIGURE_ITEMS, FIGURE_FAILURES, FIGURE_OLDEST, FIGURE_WAITING, FIGURES };
-static const char *const figure_names[FIGURES] = { "items", "failures", "oldest_age_ms", "waiting" };
+enum { FIGURE_ITEMS, FIGURE_FAILURES, FIGURE_DAMAGED, FIGURE_OLDEST, FIGURE_WAITING, FIGURES };
+static const char *const figure_names[FIGURES] = { "items", "failures", "damaged", "oldest_age_ms", "waiting" };
 
 struct figures {
     struct buf out[FIGURES];     /* the lines of one figure stand together */
@@ -106,6 +106,7 @@ static void put_partition(struct figures *f, str queue, const struct queue_part_
     put_figure(f, FIGURE_ITEMS, queue, p->partition, "scheduled", p->scheduled);
     put_figure(f, FIGURE_ITEMS, queue, p->partition, "placing", p->placing);
     put_figure(f, FIGURE_FAILURES, queue, p->partition, NULL, p->failures);
+    put_figure(f, FIGURE_DAMAGED, queue, p->partition, NULL, p->damaged);
     uint64_t oldest_ms = p->oldest_age_ns < 0 ? 0 : (uint64_t)(p->oldest_age_ns / NS_PER_MS);
     put_figure(f, FIGURE_OLDEST, queue, p->partition, NULL, oldest_ms);
 }

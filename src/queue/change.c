@@ -171,6 +171,7 @@ static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
     case QITEM_READY:
     case QITEM_TAIL:
     case QITEM_BEHIND:
+    case QITEM_DAMAGED:
     case QITEM_SCHEDULED:
         return removes(c) ? ERR_OK : refuse(c, i, ERR_CONFLICT, "is not marked as leased");
     case QITEM_FREE:

@@ -13,7 +13,9 @@ bool item_dies(const struct qitem *it, store_time now)
 static void due_item(struct part *p, struct slot *s, struct qitem *it, store_time now)
 {
     bool dies = it->state == QITEM_LEASED ? item_dies(it, now) : !store_time_before(now, it->expire_at);
-    if (dies)
+    if (it->state == QITEM_DAMAGED)
+        step_gone(s, it); /* no queue takes an item without a body */
+    else if (dies)
         part_die(p, s, it, NULL);
     else
         step_return(s, it, now);

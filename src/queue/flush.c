@@ -90,6 +90,8 @@ static void slot_clear(struct slot *s)
     struct queue_write_part *w = &s->write.parts[0];
     s->ops_count = s->steps_count = s->batches_count = s->dirty_count = 0;
     s->placing = s->requests_placed = 0;
+    s->mended = 0;
+    s->mends = false;
     s->bytes = 0;
     s->move = NULL;
     s->generation = s->part->generation;
@@ -165,7 +167,7 @@ static bool main_wanted(const struct part *p)
 {
     return !list_empty(&p->produces) || !list_empty(&p->changes) || !list_empty(&p->due) ||
            !list_empty(&p->orphans) || !list_empty(&p->moves) ||
-           !list_empty(&p->dying) || p->expire_due || !list_empty(&p->old_idems);
+           !list_empty(&p->dying) || p->damage != NULL || p->expire_due || !list_empty(&p->old_idems);
 }
 
 /* Who found no room in the last write comes first in this one: others may fill each. */
@@ -173,6 +175,7 @@ static void build_main(struct part *p, struct slot *s, store_time now)
 {
     enum part_first first = p->first;
     p->first = FIRST_PRODUCE;
+    damage_build(p, s); /* on a full disk too: it only removes */
     if (first == FIRST_CHANGE)
         change_build(p, s, now);
     if (first == FIRST_MOVE && !p->frees_only)
@@ -205,7 +208,7 @@ static bool flush_main(struct part *p, mono now)
     put_states(s);
     s->write.frees = frees_only;
     p->frees_only = false;
-    if (s->ops_count == 0) {
+    if (s->ops_count == 0 && !s->mends) {
         INVARIANT(s->batches_count == 0);
         return frees_only && flush_main(p, now); /* nothing to remove: all else now, nobody comes back for it */
     }
@@ -319,6 +322,8 @@ static void settle_ok(struct slot *s)
         part_arrive(p, s->batches[i]);
     for (unsigned i = 0; i < s->steps_count; i++)
         step_done(p, &s->steps[i]);
+    if (s->mended > 0 || s->mends)
+        damage_mended(p, s);
 }
 
 static void settle_failed(struct slot *s, err why)

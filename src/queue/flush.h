@@ -83,6 +83,16 @@ void change_again(struct queue_change *c);
 void change_leave(struct queue_change *c);
 void change_refuse_all(struct part *p);
 
+/* damage.c: bodies that cannot be had. */
+bool damage_is(err why);
+void damage_tell(struct part *p, uint64_t items, struct ksuid id, const char *why);
+void damage_lease(struct part *p, const struct queue_lease *l);  /* its batch is gone */
+void damage_entry(struct part *p, const struct queue_entry *e);  /* likewise, and it is not leased */
+void damage_found(struct part *p, bool whole);   /* after all such; whole: memory has all that the store has */
+void damage_build(struct part *p, struct slot *s);
+void damage_mended(struct part *p, const struct slot *s);
+void damage_aside(struct part *p, struct qitem *it, err why); /* it was GRANTING, and is in no list */
+
 /* due.c: what is due. */
 void due_build(struct part *p, struct slot *s, store_time now);
 bool item_dies(const struct qitem *it, store_time now);

@@ -370,10 +370,14 @@ static err read_bodies(struct queue_lease_request *r, bool now)
         return ERR_UNAVAILABLE;
     err why = own->store->ops->bodies(own->store, own->place, &b);
     (void)pthread_rwlock_unlock(&st->gate);
-    for (unsigned i = 0; i < b.read && why == ERR_OK; i++)
-        why = item_fill(&r->items[i], b.out[i]);
-    own->read = b.read;
-    return why;
+    for (own->read = 0; own->read < b.read && (why == ERR_OK || damage_is(why)); own->read++) {
+        err filled = item_fill(&r->items[own->read], b.out[own->read]);
+        if (filled != ERR_OK) {
+            why = filled;
+            break;
+        }
+    }
+    return damage_is(why) && own->read > 0 ? ERR_OK : why; /* the next lease begins with what cannot be read */
 }
 
 /* What does not fit into the reply goes back; the first always fits. */
@@ -430,13 +434,29 @@ void queue_lease_give_back(struct queue_lease_request *r, unsigned kept)
     queue_leave(q);
 }
 
+/* It was to be leased, and its body cannot be had. */
+static void aside(struct part *p, struct qitem *it, err why)
+{
+    INVARIANT(p->granting > 0);
+    p->granting--;
+    it->attempts--;
+    it->token = 0;
+    damage_aside(p, it, why);
+}
+
 /* Its bodies cannot be read: the items are back in their place. A store that is away is left alone for a while, and the
- * request waits for what another has; damage is told. */
+ * request waits for what another has. Of damage the first item is out of the way, and the request waits for others. */
 static void unread(struct queue *q, struct queue_lease_request *r)
 {
     struct own_lease *own = own_lease(r);
     struct part *p = own->req.part;
     list_remove(&own->req.link);
+    if (damage_is(own->fetch_why)) {
+        aside(p, CONTAINER_OF(list_take(&own->items), struct qitem, link), own->fetch_why);
+        back(p, &own->items);
+        wait_again(q, r);
+        return;
+    }
     back(p, &own->items);
     own->count = 0;
     if (own->fetch_why == ERR_UNAVAILABLE || own->fetch_why == ERR_TIMEOUT) {
@@ -445,7 +465,7 @@ static void unread(struct queue *q, struct queue_lease_request *r)
         wait_again(q, r);
         return;
     }
-    if (own->fetch_why == ERR_CORRUPT || own->fetch_why == ERR_IO)
+    if (own->fetch_why == ERR_IO)
         part_refuse(p);
     finish(q, r);
 }

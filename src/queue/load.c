@@ -437,6 +437,41 @@ void part_fresh(struct part *p, const struct queue_part_record *record)
     part_opened(p);
 }
 
+static bool is_dangling(struct part *p, struct part_job *j, const struct queue_place *at, bool in_place)
+{
+    const struct batch *b = part_batch(p, at->batch);
+    const struct read_batch *read = b == NULL ? read_batch_of(j, at->batch) : NULL;
+    unsigned count = b != NULL ? b->count : read != NULL ? read->batch.count : 0;
+    if (at->index >= count)
+        return true;
+    unsigned state = b != NULL ? b->states[at->index] : read->batch.states[at->index];
+    return state != (in_place ? ITEM_IN_PLACE : ITEM_ELSEWHERE);
+}
+
+static bool is_leased(const struct part_job *j, struct ksuid id)
+{
+    for (unsigned i = 0; i < j->leases_count; i++)
+        if (ksuid_cmp(j->leases[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+/* Nothing is written here now, so a row whose batch is not there will never have one. */
+static void merge_damage(struct part *p, struct part_job *j)
+{
+    const struct rows *kinds[] = { &j->ready, &j->scheduled };
+    for (unsigned i = 0; i < j->leases_count; i++)
+        if (is_dangling(p, j, &j->leases[i].place, j->leases[i].in_place))
+            damage_lease(p, &j->leases[i]);
+    for (unsigned k = 0; k < COUNT_OF(kinds); k++)
+        for (unsigned i = 0; i < kinds[k]->count; i++) {
+            const struct queue_entry *e = &kinds[k]->entries[i];
+            if (!kinds[k]->in_place[i] && is_dangling(p, j, &e->place, false) && !is_leased(j, e->id))
+                damage_entry(p, e);
+        }
+    damage_found(p, !j->ready.more && !j->scheduled.more);
+}
+
 static void merge_load(struct part *p, struct part_job *j)
 {
     if (!j->owned)
@@ -446,6 +481,7 @@ static void merge_load(struct part *p, struct part_job *j)
     part_opened(p);
     merge_scheduled(p, j);
     merge_ready(p, j);
+    merge_damage(p, j);
     if (p->unsure) {
         p->unsure = false;
         INVARIANT(p->queue->unsure > 0);

@@ -52,6 +52,8 @@ struct slot {
     struct move *move;
     uint32_t placing;             /* items */
     uint32_t requests_placed;
+    unsigned mended;              /* rows of damage it removes */
+    bool mends;                   /* the last of them, and the counts */
     uint64_t bytes;               /* of the batches put by this write */
     uint64_t generation;          /* of the part, as it was built */
 };

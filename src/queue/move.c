@@ -164,15 +164,32 @@ static void key_of(const struct move *m, unsigned i, unsigned char out[16])
     memcpy(out, c.digest, 16);
 }
 
+/* The bodies of all that go. An item that dies and cannot be read goes to no queue: it is told of, and removed. */
+static err bodies_read(struct move *m, str *bodies)
+{
+    for (unsigned at = 0; at < m->count; at++) {
+        struct queue_bodies b = { .at = m->places + at, .count = m->count - at, .bytes_max = UINT64_MAX,
+                                  .arena = &m->arena, .out = bodies + at };
+        err why = m->store->ops->bodies(m->store, m->place, &b);
+        if (why == ERR_OK)
+            return ERR_OK;
+        at += b.read;
+        if (!damage_is(why) || m->keeps)
+            return why;
+        m->new_count -= !m->skip[at];
+        m->skip[at] = true;
+        damage_tell(m->part, 1, m->ids[at], "its body cannot be read; it goes to no dead queue");
+    }
+    return ERR_OK;
+}
+
 static err encode(struct move *m, str *out)
 {
     str *bodies = arena_calloc(&m->arena, m->count, sizeof *bodies);
     struct item *items = arena_calloc(&m->arena, m->count, sizeof *items);
     if (bodies == NULL || items == NULL)
         return ERR_LIMIT;
-    struct queue_bodies b = { .at = m->places, .count = m->count, .bytes_max = UINT64_MAX, .arena = &m->arena,
-                              .out = bodies };
-    err why = m->store->ops->bodies(m->store, m->place, &b);
+    err why = bodies_read(m, bodies);
     unsigned n = 0;
     for (unsigned i = 0; i < m->count && why == ERR_OK; i++) {
         if (m->skip[i])
@@ -185,7 +202,7 @@ static err encode(struct move *m, str *out)
         items[n].source_id = (str){ .p = id, .n = KSUID_TEXT_BYTES };
         items[n++].enqueue_at = STORE_TIME_ZERO;
     }
-    return why == ERR_OK ? item_batch_encode(items, n, &m->arena, out) : why;
+    return why == ERR_OK && n > 0 ? item_batch_encode(items, n, &m->arena, out) : why;
 }
 
 /* Which partition: on the same store when there is one, for then it is one write. */
@@ -286,7 +303,7 @@ static err prepare(struct move *m)
         return ERR_UNAVAILABLE;
     why = encode(m, &encoded);
     (void)pthread_rwlock_unlock(&st->gate);
-    if (why != ERR_OK)
+    if (why != ERR_OK || m->new_count == 0)
         return why;
     queue_enter(m->to);
     why = settle_in(m, encoded);

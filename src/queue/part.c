@@ -206,10 +206,12 @@ static const unsigned qitem_next[QITEM_STATES] = {
     [QITEM_READY] = BIT(QITEM_GRANTING) | BIT(QITEM_ENDING) | BIT(QITEM_MOVING) | BIT(QITEM_BEHIND),
     [QITEM_TAIL] = BIT(QITEM_READY) | BIT(QITEM_ENDING),
     [QITEM_BEHIND] = BIT(QITEM_READY) | BIT(QITEM_ENDING) | BIT(QITEM_MOVING),
-    [QITEM_GRANTING] = BIT(QITEM_LEASED) | BIT(QITEM_READY),
+    [QITEM_GRANTING] = BIT(QITEM_LEASED) | BIT(QITEM_READY) | BIT(QITEM_DAMAGED),
+    [QITEM_DAMAGED] = BIT(QITEM_ENDING),
     [QITEM_LEASED] = BIT(QITEM_ENDING) | BIT(QITEM_MOVING),
     [QITEM_SCHEDULED] = BIT(QITEM_ENDING) | BIT(QITEM_MOVING),
-    [QITEM_ENDING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) | BIT(QITEM_SCHEDULED),
+    [QITEM_ENDING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) | BIT(QITEM_SCHEDULED) |
+                     BIT(QITEM_DAMAGED),
     [QITEM_MOVING] = BIT(QITEM_READY) | BIT(QITEM_BEHIND) | BIT(QITEM_LEASED) | BIT(QITEM_SCHEDULED) |
                      BIT(QITEM_ENDING),
 };
@@ -501,6 +503,7 @@ void part_forget(struct part *p)
     p->tail_over = false;
     p->tail_items = p->ready_items = p->behind_items = p->scheduled_items = 0;
     p->granting = p->releasing = 0;
+    damage_forget(p);
     p->whole = p->whole_due = false;
     p->edge = p->edge_id = p->sought = KSUID_NIL;
     p->firsts_away = p->sought_all = false;

@@ -5,6 +5,7 @@
  *   produce -> READY -> GRANTING -> LEASED -> ENDING -> gone  |   GRANTING -- write failed --> READY
  *              ^  ^                    |  \______/------------+   ENDING   -- write failed --> where it was
  *      BEHIND -+  +--- SCHEDULED <-----+ retry later              READY, LEASED, SCHEDULED -> MOVING -> ENDING
+ *   GRANTING -- its body cannot be read --> DAMAGED, out of the way, -- cleared, or past its time --> ENDING
  *
  * Invariants
  *  1. Ready items are in order of ids; every ready item up to edge is in memory, whole: all are. Behind the edge only
@@ -42,7 +43,7 @@ enum part_first { FIRST_PRODUCE, FIRST_CHANGE, FIRST_MOVE };
 
 enum qitem_state {
     QITEM_FREE, QITEM_READY, QITEM_TAIL, QITEM_BEHIND,
-    QITEM_GRANTING, QITEM_LEASED, QITEM_SCHEDULED, QITEM_ENDING, QITEM_MOVING,
+    QITEM_GRANTING, QITEM_LEASED, QITEM_SCHEDULED, QITEM_ENDING, QITEM_MOVING, QITEM_DAMAGED,
     QITEM_STATES
 };
 
@@ -130,6 +131,8 @@ struct part {
     int64_t ready, scheduled, leased;
     int64_t granting, placing;
     uint64_t failures;
+    atomic_uint_least64_t damaged; /* items whose bodies could not be had, so far */
+    struct damage *damage;        /* rows that point at nothing, to be removed; NULL: none */
     struct hash items, batches, okeys;
     struct list ready_list;
     struct list tail;             /* TAIL: became ready while more of the window is being read */
@@ -209,6 +212,7 @@ void part_lost_sort(struct part *p);
 bool part_was_lost(const struct part *p, const struct qitem *it);
 void part_lost_end(struct part *p);
 
+void damage_forget(struct part *p); /* damage.c: what was found is found again when it is read */
 /* Throws all of the memory away: items must be in no write. */
 void part_forget(struct part *p);
 void part_init(struct part *p, struct queue *q, uint32_t number, uint32_t store);

@@ -205,7 +205,7 @@ MUST_CHECK err queue_change_start(struct queue_change *c);
 /* ---- looking and administering. Blocks: pool thread. Results in the arena. ---- */
 struct queue_part_stats {
     uint32_t partition;
-    uint64_t ready, scheduled, leased, placing, failures;
+    uint64_t ready, scheduled, leased, placing, failures, damaged;
     int64_t average_age_ns, average_leased_age_ns, oldest_age_ns;
     const char *state, *store;   /* "available", "suspect", "error", "standby", "draining", "paused" */
 };

@@ -9,7 +9,8 @@ static int64_t *count_of(struct queue_write_part *w, enum qitem_state state)
     case QITEM_READY:
     case QITEM_TAIL:
     case QITEM_BEHIND:
-    case QITEM_GRANTING: return &w->ready;
+    case QITEM_GRANTING:
+    case QITEM_DAMAGED: return &w->ready;
     case QITEM_LEASED: return &w->leased;
     case QITEM_SCHEDULED: return &w->scheduled;
     case QITEM_FREE:
@@ -299,6 +300,7 @@ void step_undo(struct part *p, const struct step *s)
         return;
     case QITEM_LEASED:
     case QITEM_SCHEDULED:
+    case QITEM_DAMAGED:
         due_add(it, it->due_at);
         return;
     case QITEM_FREE:

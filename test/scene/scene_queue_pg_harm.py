@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from harness import Server, check, eq, main, scene, wait_until
-from queue_help import call, complete, create, fine, lease, produce
+from queue_help import call, complete, create, fine, lease, produce, stats, totals
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 from pg_cluster import Cluster  # pylint: disable=wrong-import-position
@@ -94,6 +94,28 @@ def a_store_that_refuses_every_write_is_in_error_with_a_reason(binary):
             sql(cluster, 'ALTER TABLE away RENAME TO queue_part')
             eq(try_produce(server, '100s').status, 200, 'it is back')
             eq(sorted(item['bytes'] for item in lease(server, 'q', 2)[1]), [b'kept', b'x'])
+
+
+@scene
+def items_whose_bodies_are_gone_are_told_and_out_of_the_way(binary):
+    with Cluster(options=('fsync=off',)) as cluster:
+        with Server(binary, '--set', f'queue.stores=b={cluster.url}') as server:
+            create(server, 'q', lease_timeout='1h')
+            for i in range(12):
+                produce(server, 'q', f'{i}')
+            partition, items = lease(server, 'q', 8)
+            sql(cluster, 'TRUNCATE queue_1_0_b')
+            got = call(server, '/v1/queue.complete', {'queue_name': 'q', 'partition': partition, 'request_timeout': '1m',
+                                                      'ids': [item['id'] for item in items]})
+            eq(got.status, 454, got.body)
+            told(server, 'error queue.damaged queue=q partition=0 items=12 .*why="their bodies are gone from the store"')
+            wait_until(lambda: totals(server, 'q') == [0], 'they are out of the way', WAIT)
+            check(not stats(server, 'q')['partitions'][0].get('averageLeasedAge', '0s').startswith('-'), 'a negative age')
+            eq(sql(cluster, 'SELECT count(*) FROM queue_1_0_l').strip(), '0')
+            text = server.request('GET', '/metrics').body.decode()
+            check('palimpsest_queue_damaged{queue="q",partition="0"} 12' in text, 'they are counted')
+            produce(server, 'q', 'new')
+            eq(lease(server, 'q')[1][0]['bytes'], b'new')
 
 
 @scene
