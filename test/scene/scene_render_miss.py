@@ -87,6 +87,28 @@ def an_old_revision_is_kept_for_who_asked_and_is_not_the_latest(binary):
 
 
 @scene
+def each_of_a_storm_that_names_the_newest_keeps_it(binary):
+    """The answers that are made once for all wait for nothing; where the window is short, these must, for a longer life."""
+    for grace, until in (('1h', instant(5 * 3600)), ('4h', None)):
+        with Origin() as origin:
+            origin.page('A', (7, 'new'))
+            options = ('--set', f'page.grace_ttl={grace}', '--set', 'page.historical_ttl=4h')
+            with origin_server(binary, origin, *options) as server:
+                with origin.gate('render') as gate:
+                    crowd = Crowd(server, [(path('html', 'A', 7), None) for _ in range(20)])
+                    wait_until(lambda: metric(server, 'flight_waiters') == 20, 'all have asked')
+                    gate.open()
+                    eq({answer.status for answer in crowd.wait()}, {200})
+                eq([hold['until'] for hold in explain(server, 'A')['holds']], [until] if until else [])
+                eq(metric(server, 'pages_extended_total'), 1 if until else 0)
+                origin.page('A', (7, 'new'), (8, 'newer'))
+                eq(name_of(get(server, 'A', headers=NO_CACHE))[0], 8)
+                server.clock(advance='239m')
+                eq(cache_of(get(server, 'A', 7)), 'hit')
+                eq(origin.count('render'), 2)
+
+
+@scene
 def no_cache_makes_it_anew_and_the_same_keeps_its_name(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
