@@ -212,8 +212,11 @@ static void revs_keys(struct http_exchange *x, void *app)
 /* {"name", "value_type"} of a content that the bucket has. */
 static err multi_content_check(const struct page_bucket_opts *o, const json_t *json, struct err_note *note)
 {
+    static const char *const known[] = { "name", "value_type", NULL };
     str name;
-    err e = json_body_str(json, "name", &name, note);
+    err e = json_body_only(json, known, note);
+    if (e == ERR_OK)
+        e = json_body_str(json, "name", &name, note);
     if (e != ERR_OK)
         return ERR_BAD;
     bool found = o->contents == NULL;

@@ -393,6 +393,8 @@ def multi_content_takes_late_revisions_and_keeps_grace(binary):
         for wrong, says in (('{"a', 'JSON'), ('[]', 'object'), ({'junk': 1}, 'junk'), ({'grace_ttl': 60}, 'grace_ttl'),
                             ({'revisionRetentionPolicy': {'type': 'latest_hash'}}, 'revisionRetentionPolicy'),
                             ({'main_content_type': {'name': 'lead'}}, 'lead'), ({'main_content_type': {}}, 'name'),
+                            ({'main_content_type': {'name': 'html', 'hash': 1}}, 'hash'),
+                            ({'dependent_content_types': [7]}, 'bad_request'),
                             ({'dependent_content_types': [{'name': 'html'}, {'name': 'lead'}]}, 'lead')):
             got = server.request('PUT', MULTI + '/parsoid', body=wrong)
             problem(got, 400, 'bad_request')
