@@ -12,8 +12,10 @@
 #include "app/stash.h"
 #include "app/value_request.h"
 #include "auth/auth.h"
+#include "codec/frame.h"
 #include "loop/entropy.h"
 
+#include <stdlib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +42,8 @@ void app_start(struct app *app)
     app->hot = hot_new(app->config->hot_bytes, entropy_u64());
     app->counters = counters_new(app->metrics, app_tables);
     app->queue_gate = queue_gate_new(app->loop);
+    app->frames = calloc(1, sizeof *app->frames);
+    INVARIANT(app->frames != NULL);
     app->pace = stash_pace_new(app->config, entropy_u64());
     for (unsigned i = 0; i < COUNT_OF(app->ok); i++)
         app->ok[i] = rpc_ok_new((enum wire_encoding)i);
@@ -63,6 +67,9 @@ void app_stop(struct app *app)
     hot_free(&app->hot);
     queue_gate_free(&app->queue_gate);
     pace_free(&app->pace);
+    frame_pool_fini(app->frames);
+    free(app->frames);
+    app->frames = NULL;
     counters_free(&app->counters);
     free(app->values_there);
     app->values_there = NULL;

@@ -14,6 +14,7 @@ enum { APP_BIG_BODY_BYTES = 1 << 20, APP_TRIMS = 2 };
 
 struct app_counters; /* counters.h: requests by route */
 struct app_hot;   /* hot.h: ready answers */
+struct frame_pool;
 struct pace;      /* pace.h: requests with stash=true by client */
 struct auth;      /* auth/auth.h */
 struct flights;   /* flight/flight.h */
@@ -39,6 +40,7 @@ struct app {
     struct app_hot *hot;           /* set by app_start */
     struct app_counters *counters; /* set by app_start */
     struct pace *pace;             /* set by app_start */
+    struct frame_pool *frames;     /* codec/frame.h: of bodies in a coding; set by app_start */
     struct budget *budget;         /* http.bytes_max: what requests hold; NULL in tests */
     struct http_ready *ok[2];      /* of rpc_ok, by enum wire_encoding; set by app_start */
     struct metrics *metrics;

@@ -1,6 +1,7 @@
 /* PUT of a bundle or of one content: reads the body, then hands it to the bucket and answers when
  * it is on disk. */
 #include "app/bundle.h"
+#include "app/coded.h"
 #include "app/errors.h"
 #include "app/headers.h"
 #include "app/page_request.h"
@@ -18,6 +19,7 @@ struct put {
     const struct app *app;
     struct page_target target;
     struct title_wait wait;
+    struct coded_body body;
     struct page_put op;
     bool pin;                /* stash=true */
     uint64_t taken;          /* of what may be kept for editors */
@@ -83,13 +85,9 @@ static struct put *put_new(struct http_exchange *x, struct app *app)
     *p = (struct put){ .x = x, .app = app };
     if (!page_target_parse(x, app, &p->target) || !app_page_may_wait(x))
         return NULL;
-    str coding;
-    if (http_header(x, "content-encoding", &coding) && !str_eq_nocase(coding, STR("identity"))) {
-        app_problem(x, 415, "unsupported_coding", NULL,
-                    STR("Send the body without a content coding."), STR_NONE);
-        return NULL;
-    }
-    return p;
+    str coding = STR_NONE;
+    (void)http_header(x, "content-encoding", &coding); /* absent is fine */
+    return coded_body_read(x, app, coding, app->config->page_body_bytes_max, &p->body) ? p : NULL;
 }
 
 static void put_begin(struct put *p)
@@ -176,7 +174,7 @@ void app_page_put_bundle(struct http_exchange *x, void *app)
         return;
     struct err_note note = { { 0 } };
     err why =
-        bundle_parse(http_arena(x), http_body(x), p->op.contents, &p->op.contents_count, &note);
+        bundle_parse(http_arena(x), p->body.raw, p->op.contents, &p->op.contents_count, &note);
     if (why == ERR_LIMIT)
         app_problem(x, 413, "content_too_large", NULL,
                     note.text[0] != 0 ? str_of(note.text)
@@ -186,6 +184,11 @@ void app_page_put_bundle(struct http_exchange *x, void *app)
         app_problem(x, 400, "bad_request#invalid_body", NULL, str_of(note.text), STR_NONE);
     else
         put_start(p);
+}
+
+static enum page_codec page_codec_of(enum frame_coding coding)
+{
+    return coding == FRAME_GZIP ? PAGE_GZIP : coding == FRAME_ZSTD ? PAGE_ZSTD : PAGE_IDENTITY;
 }
 
 /* The headers of a raw body: its content-type, and x-store-NAME as NAME. */
@@ -212,7 +215,8 @@ void app_page_put_content(struct http_exchange *x, void *app)
     }
     struct err_note note = { { 0 } };
     struct page_put_content *c = &p->op.contents[0];
-    *c = (struct page_put_content){ .name = p->target.content, .raw = http_body(x) };
+    *c = (struct page_put_content){ .name = p->target.content, .raw = p->body.raw,
+                                     .packed = p->body.frame, .packed_codec = page_codec_of(p->body.coding) };
     err why = raw_headers(x, &c->headers, &note);
     if (why == ERR_LIMIT && note.text[0] == 0) {
         app_fail(x, why, NULL); /* memory, not the headers */

@@ -94,7 +94,7 @@ static bool is_other(void *ctx, const struct table_row *stored)
     if (stored == NULL)
         return true;
     str headers = table_row_value(stored, STR("headers")), etag = table_row_value(stored, STR("etag"));
-    bool same = str_eq(table_row_value(stored, STR("value")), http_body(s->r->x)) &&
+    bool same = str_eq(table_row_value(stored, STR("value")), s->r->body) &&
                 str_eq(table_row_value(stored, STR("coding")), s->r->row.coding) && same_type(s, headers);
     if (!same || headers.n + etag.n > SAME_KEPT_BYTES_MAX)
         return !same;
@@ -164,7 +164,7 @@ static void plain_put(struct http_exchange *x, void *app)
         return;
     if (http_cache_control_has(http_common(x)->cache_control, STR("no-store")))
         http_answer(x, 202, STR_NONE);
-    else
+    else if (value_take_body(r, HEADERS_VALUE))
         value_there(r, put_write);
 }
 

@@ -2,7 +2,6 @@
 #include "app/value_request.h"
 
 #include "app/errors.h"
-#include "codec/frame.h"
 #include "http/negotiate.h"
 
 #include <string.h>
@@ -207,20 +206,21 @@ void value_read(struct value_request *r, bool with_body, void (*done)(struct val
 
 /* ---- writing ---- */
 
-static bool coding_of(struct value_request *r, enum headers_rule rule, str *coding)
+/* A member of gzip is stored as it came, once all of it was looked at: those who take it get it without any work. */
+bool value_take_body(struct value_request *r, enum headers_rule rule)
 {
     str sent = STR_NONE, named = STR_NONE;
+    struct coded_body body;
     (void)http_header(r->x, "content-encoding", &sent); /* absent is fine */
     if (rule == HEADERS_VALUE)
         (void)http_header(r->x, "x-store-content-encoding", &named); /* absent is fine */
-    if (named.n == 0)
-        named = sent;
-    *coding = STR_NONE;
-    if (named.n == 0 || str_eq_nocase(named, STR("identity")))
-        return true;
-    if (!str_eq_nocase(named, STR("gzip")))
-        return refuse(r->x, 415, "unsupported_coding", "Send the body as it is, or in gzip.");
-    *coding = STR("gzip");
+    if (!coded_body_read(r->x, r->app, named.n > 0 ? named : sent, VALUE_BODY_BYTES_MAX, &body))
+        return false;
+    bool as_it_came = body.coding == FRAME_GZIP;
+    r->coding = as_it_came ? str_of(frame_coding_name(FRAME_GZIP)) : STR_NONE;
+    r->body = as_it_came ? http_body(r->x) : body.raw;
+    if (r->body.p == NULL)
+        r->body = STR("");
     return true;
 }
 
@@ -230,8 +230,10 @@ bool value_kept(struct value_request *r, enum headers_rule rule, str *lines, str
     struct err_note note = { .text = "" };
     unsigned count = http_headers_all(r->x, fields, VALUE_HEADERS_MAX);
     err why = headers_keep(http_arena(r->x), fields, count, rule, lines, &note);
-    if (why == ERR_OK)
-        return coding_of(r, rule, coding);
+    if (why == ERR_OK) {
+        *coding = r->coding;
+        return true;
+    }
     if (note.text[0] != 0)
         return refuse(r->x, 400, "bad_request#invalid_headers", note.text);
     app_fail(r->x, why, NULL);
@@ -259,12 +261,9 @@ static void change_start(struct value_request *r)
 void value_write(struct value_request *r, const struct value_row *row, void (*done)(struct value_request *r, err why))
 {
     struct arena *a = http_arena(r->x);
-    str body = http_body(r->x);
     unsigned n = 0;
-    if (body.p == NULL)
-        body = STR("");
     r->attrs[n++] = (struct table_attr){ STR("key"), r->key };
-    r->attrs[n++] = (struct table_attr){ STR("value"), body };
+    r->attrs[n++] = (struct table_attr){ STR("value"), r->body };
     r->attrs[n++] = (struct table_attr){ STR("headers"), row->headers };
     r->attrs[n++] = (struct table_attr){ STR("coding"), row->coding };
     if (r->kind == BUCKET_PLAIN) {

@@ -7,6 +7,7 @@
 #ifndef APP_VALUE_REQUEST_H
 #define APP_VALUE_REQUEST_H
 
+#include "app/coded.h"
 #include "app/headers.h"
 #include "app/table_request.h"
 
@@ -48,6 +49,7 @@ struct value_request {
     void (*read_done)(struct value_request *r, err why);
     struct loop_job job;
     /* writing */
+    str body, coding;          /* value_take_body */
     void (*there)(struct value_request *r);
     void (*write_done)(struct value_request *r, err why);
     struct table_change change;
@@ -80,9 +82,12 @@ void value_read(struct value_request *r, bool with_body, void (*done)(struct val
 /* The predicates of the path, in r; their count, or 0 when the arena is full. */
 unsigned value_predicates(struct value_request *r);
 
+/* The body of a PUT, into r->body and r->coding as they will be stored. HTTP worker: it may take milliseconds. False:
+ * answered. */
+MUST_CHECK bool value_take_body(struct value_request *r, enum headers_rule rule);
 /* Headers and coding of the request, to keep. False: answered. */
 MUST_CHECK bool value_kept(struct value_request *r, enum headers_rule rule, str *lines, str *coding);
-/* Writes key, in key_rev_value r->rev and r->tid, and row.headers, row.etag, row.coding; body is the request's. */
+/* Writes key, in key_rev_value r->rev and r->tid, and row.headers, row.etag, row.coding; the body is r->body. */
 void value_write(struct value_request *r, const struct value_row *row, void (*done)(struct value_request *r, err why));
 /* Deletes what the path names. */
 void value_delete(struct value_request *r);

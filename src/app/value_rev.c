@@ -96,7 +96,7 @@ void value_rev_put(struct http_exchange *x, void *app)
         return;
     if (!r->has_rev)
         app_problem(x, 400, "bad_request#invalid_revision", NULL, STR("A PUT names its revision."), STR_NONE);
-    else
+    else if (value_take_body(r, HEADERS_ALL))
         value_there(r, put_start);
 }
 

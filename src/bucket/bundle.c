@@ -15,6 +15,17 @@ static enum frame_coding coding_of(enum page_codec codec)
     return codings[codec];
 }
 
+/* The frame as it came, where the bucket stores that coding: nothing is compressed a second time. out: raw.n bytes. */
+static bool packed_take(const struct bundle_way *way, const struct page_put_content *in, char *out, size_t *n)
+{
+    if (in->packed.n == 0 || in->packed.n >= in->raw.n || in->packed_codec != way->codec)
+        return false;
+    memcpy(out, in->packed.p, in->packed.n);
+    frame_clean(coding_of(way->codec), out, in->packed.n);
+    *n = in->packed.n;
+    return true;
+}
+
 static void content_build(const struct bundle_way *way, const struct page_put_content *in, char *blob, size_t *n,
                           struct page_content *out)
 {
@@ -25,7 +36,8 @@ static void content_build(const struct bundle_way *way, const struct page_put_co
     if (in->headers.n > 0)
         memcpy(at, in->headers.p, in->headers.n);
     size_t stored = 0;
-    bool smaller = frame_squeeze(way->frames, coding_of(way->codec), in->raw, at + in->headers.n, &stored);
+    bool smaller = packed_take(way, in, at + in->headers.n, &stored) ||
+                   frame_squeeze(way->frames, coding_of(way->codec), in->raw, at + in->headers.n, &stored);
     out->codec = smaller ? way->codec : PAGE_IDENTITY;
     if (stored == 0 && in->raw.n > 0)
         memcpy(at + in->headers.n, in->raw.p, in->raw.n);

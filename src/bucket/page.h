@@ -132,6 +132,8 @@ struct page_put_content {
     str name;
     str headers;                /* "name: value\n" lines, sane ones only */
     str raw;
+    str packed;                 /* one whole frame of packed_codec that holds raw, made by others; empty: none */
+    enum page_codec packed_codec;
 };
 struct page_put {
     /* in; borrowed until done */

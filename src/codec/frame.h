@@ -29,6 +29,21 @@ MUST_CHECK bool frame_squeeze(struct frame_codec *f, enum frame_coding coding, s
 MUST_CHECK err frame_decompress(struct frame_codec *f, enum frame_coding coding, str frame, size_t raw_bytes,
                                 struct arena *a, str *out);
 
+/* How many bytes a frame of a stranger's says that it holds, or is found to: nothing is allocated for them, and
+ * frame_unpack is to be asked next, which checks every byte. Fails: ERR_BAD (not one whole frame, a window of zstd of
+ * more than FRAME_WINDOW_BYTES_MAX), ERR_LIMIT (more than raw_max), ERR_UNAVAILABLE (no memory). As above. */
+enum { FRAME_WINDOW_BYTES_MAX = 8 << 20 }; /* RFC 9659 */
+MUST_CHECK err frame_measure(enum frame_coding coding, str frame, size_t raw_max, size_t *raw_bytes);
+/* As frame_decompress, of a frame that was measured: gzip is read by zlib, as clients read it. libdeflate takes codes
+ * of deflate that stand for nothing (286, 287; distances 30, 31), and such a frame must not be stored. Fails:
+ * ERR_UNAVAILABLE too (no memory). */
+MUST_CHECK err frame_unpack(struct frame_codec *f, enum frame_coding coding, str frame, size_t raw_bytes,
+                            struct arena *a, str *out);
+/* May a frame of a stranger's be stored as it came? It says nothing of its writer but for the bytes. */
+bool frame_is_plain(enum frame_coding coding, str frame);
+/* What a plain frame still tells is taken out: the time of gzip. */
+void frame_clean(enum frame_coding coding, char *frame, size_t n);
+
 /* Codecs that wait for their next user. Thread: any. */
 enum { FRAME_POOL_CODECS = 8 };
 struct frame_pool { _Atomic(struct frame_codec *) idle[FRAME_POOL_CODECS]; };

@@ -1,5 +1,7 @@
 """Goal: PUT of renders as CONTRACT section 2 says. Method: a server on a frozen clock, asked over the wire."""
 import base64
+import gzip
+import io
 import json
 
 from harness import check, eq, main, scene
@@ -207,8 +209,95 @@ def bad_bundles_are_400_and_store_nothing(binary):
                     b'{"html":{"body":"x","headers":{"content-encoding":"gzip"}}}', b'{"html":{"body":' + b'[' * 5000 + b'}}'):
             problem(server.request('PUT', path('all', 'A', 1), {'Content-Type': 'application/json'}, bad), 400,
                     'bad_request#invalid_body')
-        problem(server.request('PUT', path('html', 'A', 1), {'Content-Encoding': 'gzip'}, b'x'), 415, 'unsupported_coding')
         problem(server.request('GET', path('html', 'A')), 404, 'not_found')
+
+
+def zstd_of(server, raw):
+    """A frame of zstd of raw, made by the server: a bucket that stores zstd gives it as it lies there."""
+    eq(server.request('PUT', '/localhost/v1/coded/html/Z/1', None, raw).status, 201)
+    got = server.request('GET', '/localhost/v1/coded/html/Z', {'Accept-Encoding': 'zstd'})
+    eq(got.headers['content-encoding'], 'zstd')
+    eq(server.request('DELETE', '/localhost/v1/coded/all/Z').status, 204)
+    return got.body
+
+
+def zstd_zeros(count):
+    """A frame of zstd by hand: one segment, one block that says a zero again and again (RFC 8878, 3.1.1)."""
+    return b'\x28\xb5\x2f\xfd\xa0' + count.to_bytes(4, 'little') + (count << 3 | 3).to_bytes(3, 'little') + b'\0'
+
+
+ZSTD_BUCKET = ('--set', 'buckets.coded.kind=page', '--set', 'buckets.coded.codec=zstd')
+
+
+@scene
+def a_body_in_gzip_or_zstd_is_what_it_holds(binary):
+    raw = b'<p>One and the same page.</p>' * 3000
+    with page_server(binary, *ZSTD_BUCKET) as server:
+        coded = {'gzip': gzip.compress(raw, 9, mtime=99), 'X-GZIP': gzip.compress(raw, 1), 'zstd': zstd_of(server, raw)}
+        html = {'Content-Type': 'text/html'}
+        for number, (coding, body) in enumerate(coded.items()):
+            for bucket in ('page', 'coded'):
+                where = f'/localhost/v1/{bucket}/html/A{number}'
+                first = server.json('PUT', where + '/1', {**html, 'Content-Encoding': coding}, body)
+                eq((first.status, first.body['applied']), (201, True))
+                again = server.json('PUT', where + '/1', html, raw)
+                eq((again.status, again.body['applied'], again.body['tid']), (200, False, first.body['tid']),
+                   'digests are of the raw bytes')
+                got = server.request('GET', where)
+                eq((got.body, got.headers['content-type'], got.headers['content-encoding']), (raw, 'text/html', None))
+                got = server.request('GET', where, {'Accept-Encoding': 'gzip, zstd'})
+                eq(got.headers['content-encoding'], 'gzip' if bucket == 'page' else 'zstd')
+                if bucket == 'page':
+                    eq(gzip.decompress(got.body), raw)
+                if coding == 'gzip' and bucket == 'page':
+                    eq(got.body, body[:4] + bytes(4) + body[8:], 'stored as it came, but for the time')
+                eq(server.json('GET', f'/localhost/v1/{bucket}/history/A{number}').body['items'][0]['bytes'],
+                   {'html': len(raw)})
+        bundle = json.dumps({'html': {'body': raw.decode()}, 'data-parsoid': {'body': {'counter': 1}}}).encode()
+        for coding, body in (('gzip', gzip.compress(bundle)), ('zstd', zstd_of(server, bundle))):
+            got = server.request('PUT', path('all', coding, 1), {'Content-Encoding': coding}, body)
+            eq(got.status, 201)
+            eq(server.request('GET', path('html', coding)).body, raw)
+        named = io.BytesIO()
+        with gzip.GzipFile('secret-name', 'wb', fileobj=named) as out:
+            out.write(raw)
+        eq(server.request('PUT', path('html', 'N', 1), {'Content-Encoding': 'gzip'}, named.getvalue()).status, 201)
+        check(b'secret-name' not in server.request('GET', path('html', 'N'), {'Accept-Encoding': 'gzip'}).body,
+              'a name in the head of gzip is not kept')
+
+
+@scene
+def a_coded_body_that_is_not_one_whole_member_is_refused(binary):
+    raw = b'<p>One and the same page.</p>' * 3000
+    with page_server(binary, *ZSTD_BUCKET, '--set', 'page.body_bytes_max=100k') as server:
+        eq(server.request('PUT', '/localhost/v1/key_value/b').status, 201)
+        member, frame = gzip.compress(raw), zstd_of(server, raw)
+        broken_sum = member[:-8] + bytes(4) + member[-4:]
+        short = member[:-4] + (10).to_bytes(4, 'little')
+        wide = frame[:4] + b'\x00\xff' + frame[6:]            # a window of 3.75 TiB, and no size
+        bad = [('gzip', body) for body in (b'', b'x', raw, member[:-1], member + b'x', member * 2, broken_sum, short, frame)]
+        bad += [('zstd', body) for body in (b'', b'x', raw, frame[:-1], frame + b'x', frame * 2, wide, member)]
+        where = (path('html', 'A', 1), path('all', 'A', 1), '/localhost/v1/key_value/b/k')
+        for coding, body in bad:
+            for target in where:
+                got = server.request('PUT', target, {'Content-Encoding': coding}, body)
+                problem(got, 400, 'bad_request#invalid_coding')
+        for coding in ('br', 'deflate', 'gzip, gzip', 'compress'):
+            for target in where:
+                got = server.request('PUT', target, {'Content-Encoding': coding}, member)
+                problem(got, 415, 'unsupported_coding')
+                eq(got.headers['accept-encoding'], 'gzip, zstd')
+        for target in where[:2]:
+            for coding, body in (('gzip', gzip.compress(bytes(102401))), ('gzip', gzip.compress(bytes(60 << 20))),
+                                 ('zstd', zstd_zeros(102401))):
+                got = server.request('PUT', target, {'Content-Encoding': coding}, body)
+                problem(got, 413, 'content_too_large')
+        got = server.request('PUT', path('html', 'Zeros', 1), {'Content-Encoding': 'zstd'}, zstd_zeros(102400))
+        eq(got.status, 201)
+        got = server.request('PUT', where[2], {'Content-Encoding': 'gzip'}, gzip.compress(bytes((8 << 20) + 1)))
+        problem(got, 413, 'content_too_large')
+        problem(server.request('GET', path('html', 'A')), 404, 'not_found')
+        problem(server.request('GET', where[2]), 404, 'not_found')
 
 
 @scene
