@@ -110,6 +110,21 @@ static bool history_item(void *ctx, str title, const struct page_render *r)
     return true;
 }
 
+/* Asked for is a title, so it is not "this render" that is gone. */
+static void fail_of_title(struct http_exchange *x, const struct app *app, err why, const struct page_trace *trace)
+{
+    struct err_note note = { .text = "" };
+    if (why == ERR_GONE) {
+        char at[DATE_RFC3339_BYTES + 1];
+        date_format_ms(trace->at.ns, at);
+        bool purged = trace->state == PAGE_PURGED;
+        err_note_set(&note, purged ? "This title was %s at %s: none of its renders is left."
+                                   : "The last render of this title was %s at %s.",
+                     page_state_name(trace->state), at);
+    }
+    app_page_fail(x, app, why, trace, &note);
+}
+
 /* Why a title has no history: it never was, or what it had is gone. */
 static void answer_no_history(struct http_exchange *x, const struct app *app,
                               const struct page_target *t)
@@ -124,7 +139,7 @@ static void answer_no_history(struct http_exchange *x, const struct app *app,
         app_problem(x, 404, "not_found", NULL, STR("Nothing is stored under this title."),
                     STR_NONE);
     else
-        app_page_fail(x, app, why, &trace, NULL);
+        fail_of_title(x, app, why, &trace);
 }
 
 /* What is asked of the store alone does not wait for the wiki's rules: then the title counts as it is written. */

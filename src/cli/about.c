@@ -8,6 +8,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum cli_exit verb_version(struct cli_call *call)
 {
@@ -56,8 +57,26 @@ static bool write_page(const struct cli_call *call, const char *dir, const struc
     return whole;
 }
 
+/* The folder, and those above it that are missing. */
+static bool make_folder(const char *dir)
+{
+    char path[4096];
+    if (!str_to_cstr(str_of(dir), path, sizeof path))
+        return false;
+    for (char *p = path + 1; *p != '\0'; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        (void)mkdir(path, 0777); /* the last one tells */
+        *p = '/';
+    }
+    return mkdir(path, 0777) == 0 || errno == EEXIST;
+}
+
 static enum cli_exit write_pages(const struct cli_call *call, const char *dir)
 {
+    if (!make_folder(dir))
+        return cli_fail(call, CLI_FAILED, "man: cannot make the folder %s: %s", dir, strerror(errno));
     bool ok = write_page(call, dir, NULL);
     for (const struct cli_verb *v = cli_verbs; ok && v->name != NULL; v++)
         ok = write_page(call, dir, v);

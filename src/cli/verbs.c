@@ -204,7 +204,7 @@ static const struct cli_option stash_rm_options[] = {
 };
 
 static const struct cli_option man_options[] = {
-    { "write", 'w', "DIR", "Write all pages to DIR, each under its name" },
+    { "write", 'w', "DIR", "Write all pages to DIR, which is made, each under its name" },
     OPTIONS_END,
 };
 

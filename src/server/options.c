@@ -153,6 +153,53 @@ static err set_origin(struct options *o, struct option_value *v, struct err_note
     return ERR_OK;
 }
 
+/* The first option below a section: "page.policy" of "page". NULL: it is none. The prefix goes to *section. */
+static const struct option *first_of_section(str name, const char **prefix)
+{
+    static const struct { const char *name; const struct option *rows; } others[] = {
+        { "page", option_bucket_rows }, { "lists", option_list_rows }, { "buckets", option_bucket_rows },
+    };
+    for (const struct option *r = option_rows; r->name != NULL; r++) {
+        str rest = str_of(r->name), section = str_split(&rest, '.');
+        *prefix = "";
+        if (rest.n > 0 && str_eq(section, name))
+            return r;
+    }
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        *prefix = i == 0 ? "page." : i == 1 ? "lists.NAME." : "buckets.NAME.";
+        if (str_eq(name, str_of(others[i].name)))
+            return others[i].rows;
+    }
+    return NULL;
+}
+
+/* Is it the last part of an option's name, as grace_ttl is of page.grace_ttl? NULL: of none. */
+static const char *longer_name(str name, const char **prefix)
+{
+    *prefix = "";
+    for (const struct option *r = option_rows; r->name != NULL; r++) {
+        str rest = str_of(r->name);
+        (void)str_split(&rest, '.'); /* the section */
+        if (str_eq(rest, name))
+            return r->name;
+    }
+    *prefix = "page.";
+    const struct option *r = option_find(option_bucket_rows, name);
+    return r != NULL ? r->name : NULL;
+}
+
+err option_unknown(struct options_from from, str name, struct err_note *note)
+{
+    const char *prefix;
+    const struct option *first = first_of_section(name, &prefix);
+    if (first != NULL)
+        return option_fail(from, name, note, "is a section, not a value: %s%s is an option of it", prefix, first->name);
+    const char *longer = longer_name(name, &prefix);
+    if (longer != NULL)
+        return option_fail(from, name, note, "there is no such option; %s%s is one", prefix, longer);
+    return option_fail(from, name, note, "there is no such option; palimpsest options lists them");
+}
+
 err options_set(struct options *o, str name, str value, struct options_from from, struct err_note *note)
 {
     struct option_value v = { .base = &o->config, .name = name, .text = value, .from = from };
@@ -171,7 +218,7 @@ err options_set(struct options *o, str name, str value, struct options_from from
         return why != ERR_OK ? why : option_set_field(o, &v, rest, note);
     }
     if (v.row == NULL || (v.row->type == OPTION_HOOKS && from.file != from_arguments.file))
-        return option_fail(from, name, note, v.row == NULL ? "there is no such option" : "only as a flag");
+        return v.row == NULL ? option_unknown(from, name, note) : option_fail(from, name, note, "only as a flag");
     const char *shown = arena_cstr(&o->texts, str_take(value, OPTIONS_VALUE_BYTES_MAX));
     if (shown == NULL)
         return option_fail(from, name, note, "all values together pass %d bytes", OPTIONS_TEXT_BYTES_MAX);

@@ -35,6 +35,8 @@ struct option_value {
 MUST_CHECK err option_store(struct options *o, const struct option_value *v, struct err_note *note);
 /* The list in queue.stores, from the text that was written. */
 MUST_CHECK err options_finish_stores(struct options *o, struct options_from from, struct err_note *note);
+/* A name that no option has: fails, and says what may have been meant. */
+MUST_CHECK err option_unknown(struct options_from from, str name, struct err_note *note);
 /* Formats "FILE:LINE: NAME: " and the rest, control bytes replaced; always returns ERR_BAD. */
 err option_fail(struct options_from from, str name, struct err_note *note, const char *format, ...)
     PRINTF_LIKE(4, 5);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LISTEN_WANTED "is no ADDR:PORT; ADDR is a number such as 127.0.0.1 or [::1], or localhost"
 enum { SHOWN_BYTES_MAX = 60, SHOWN_PATH_BYTES_MAX = 100 };
 
 /* What may be shown of what somebody wrote: of a URL the scheme, a password may be anywhere behind it. */
@@ -243,8 +244,7 @@ static err store_listens(struct options *o, const struct option_value *v, struct
         if (count == CONFIG_LISTENS_MAX - 1) /* one is left for admin_listen */
             return option_fail(v->from, v->name, note, "more than %d addresses", CONFIG_LISTENS_MAX - 1);
         if (!option_parse_listen(o, one, &parsed[count]))
-            return option_fail(v->from, v->name, note, "\"%.*s\" is no numeric ADDR:PORT or [ADDR]:PORT",
-                               STR_ARG(shown_of(one)));
+            return option_fail(v->from, v->name, note, "\"%.*s\" " LISTEN_WANTED, STR_ARG(shown_of(one)));
         count++;
     } while (rest.n > 0);
     memcpy(o->config.listens, parsed, count * sizeof parsed[0]);
@@ -291,8 +291,7 @@ err option_store(struct options *o, const struct option_value *v, struct err_not
     case OPTION_NAMES: return store_names(o, v, note);
     case OPTION_LISTENS: return store_listens(o, v, note);
     case OPTION_LISTEN_ADMIN: /* joins the others in options_finish */
-        return option_parse_listen(o, v->text, &admin) ? ERR_OK
-                                                       : fail_value(v, note, "is no numeric ADDR:PORT or [ADDR]:PORT");
+        return option_parse_listen(o, v->text, &admin) ? ERR_OK : fail_value(v, note, LISTEN_WANTED);
     case OPTION_DOMAINS: return store_domains(o, v, note);
     case OPTION_HOOKS: return store_hooks(o, v, note);
     }

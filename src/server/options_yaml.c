@@ -78,7 +78,7 @@ static err join_sequence(const struct yaml_walk *w, str name, const yaml_node_t 
 static err set_node(const struct yaml_walk *w, str name, const yaml_node_t *value)
 {
     if (value->type == YAML_MAPPING_NODE)
-        return option_fail(from_node(w, value), name, w->note, "there is no such section");
+        return option_fail(from_node(w, value), name, w->note, "is a value, not a section");
     if (is_null(value))
         return option_fail(from_node(w, value), name, w->note, "has no value");
     if (value->type == YAML_SCALAR_NODE)
@@ -263,10 +263,33 @@ static err take_document(const struct yaml_walk *w)
     return each_pair(w, root, STR_NONE, take_top);
 }
 
-static err parse_failed(const yaml_parser_t *p, const char *file, struct err_note *note)
+/* What libyaml says is for those who know its scanner. */
+static const char *plain_problem(const yaml_parser_t *p, str text)
+{
+    static const struct { const char *problem, *plain; } words[] = {
+        { "mapping values are not allowed in this context",
+          "a colon with a blank behind it within a value: put the value in quotes, or begin a new line" },
+        { "could not find expected ':'", "NAME: VALUE is wanted, and there is no colon" },
+        { "did not find expected key", "this line is not at the column of the lines above it" },
+        { "did not find expected ',' or ']'", "a list that begins with [ does not end with ]" },
+        { "did not find expected ',' or '}'", "a section that begins with { does not end with }" },
+        { "did not find expected node content", "a value is missing" },
+        { "found unexpected end of stream", "the file ends within quotes" },
+    };
+    if (p->problem == NULL)
+        return "cannot be parsed";
+    if (p->problem_mark.index < text.n && text.p[p->problem_mark.index] == '\t')
+        return "a tab: lines are indented with blanks";
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (strcmp(p->problem, words[i].problem) == 0)
+            return words[i].plain;
+    return p->problem;
+}
+
+static err parse_failed(const yaml_parser_t *p, const char *file, str text, struct err_note *note)
 {
     struct options_from from = { .file = file, .line = (unsigned)p->problem_mark.line + 1 };
-    return option_fail(from, STR_NONE, note, "not YAML: %s", p->problem != NULL ? p->problem : "cannot be parsed");
+    return option_fail(from, STR_NONE, note, "not YAML: %s", plain_problem(p, text));
 }
 
 /* libyaml's time and memory grow with the depth of brackets, the first with its square. */
@@ -309,13 +332,13 @@ err options_yaml(struct options *o, str text, const char *file_name, struct err_
     yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
     yaml_document_t doc;
     if (yaml_parser_load(&parser, &doc) == 0) {
-        why = parse_failed(&parser, file, note);
+        why = parse_failed(&parser, file, text, note);
     } else {
         struct yaml_walk w = { .o = o, .doc = &doc, .file = file, .note = note };
         why = take_document(&w);
         yaml_document_delete(&doc);
         if (why == ERR_OK && yaml_parser_load(&parser, &doc) == 0) {
-            why = parse_failed(&parser, file, note);
+            why = parse_failed(&parser, file, text, note);
         } else if (why == ERR_OK) {
             if (yaml_document_get_root_node(&doc) != NULL)
                 why = option_fail((struct options_from){ .file = file }, STR_NONE, note, "more than one document");

@@ -70,6 +70,8 @@ def each_failure_has_its_exit_code_and_its_document(binary):
                 (['get', 'T', '--bogus'], 2, None, 'unknown option'), (['queue', 'lease', 'q', '-t', '100ms'], 5, None, 'no items')):
             said = _fails(client, args, code, says, stdin=b'other')
             eq(said.get('status'), status, args)
+        gone = client('history', 'Gone').stderr.decode()
+        check('This title was purged at ' in gone and 'render was' not in gone, gone)
         for args in (['nonsense'], ['queue', 'nonsense']):
             said = json.loads(client(*args, '--json').stderr)
             eq((said['error'], said['exit']), ('usage', 2))

@@ -60,6 +60,15 @@ def a_wrong_file_names_file_line_and_option(binary):
                                  ('\nlisten: [127.0.0.1:0\n', 3, 'not YAML'), ('auth: x\n', 1, 'auth'),
                                  ('page: { policy: all, ttl: 3d }\n', 1, 'page.ttl'),
                                  ('buckets:\n  mobile: { kind: page, stash_bytes_max: 10k }\n', 2, 'page.stash_bytes_max'),
+                                 ('page: 3\n', 1, 'page: is a section, not a value'), ('queue: x\n', 1, 'queue: is a section'),
+                                 ('lists: 3\n', 1, 'lists: is a section'), ('buckets: 3\n', 1, 'buckets: is a section'),
+                                 ('page:\n\tgrace_ttl: 1d\n', 2, 'not YAML: a tab: lines are indented with blanks'),
+                                 ('data: a: b\n', 1, 'put the value in quotes'), ('data: "x\n', 2, 'ends within quotes'),
+                                 ('page:\n  ttl: 1d\n policy: all\n', 3, 'not at the column of the lines above'),
+                                 ('grace_ttl: 1d\n', 1, 'there is no such option; page.grace_ttl is one'),
+                                 ('stores: [x]\n', 1, 'queue.stores is one'), ('listne: x\n', 1, 'palimpsest options lists them'),
+                                 ('listen: wiki:80\n', 1, 'is no ADDR:PORT; ADDR is a number such as 127.0.0.1 or [::1], or localhost'),
+                                 ('admin_listen: wiki:80\n', 1, 'is no ADDR:PORT; ADDR is a number'),
                                  ('domains: [a]\nlisten: 0.0.0.0:0\n', None, 'token create')):
             path.write_text(text)
             done = run(binary, 'serve', '--config', str(path), cwd=folder)

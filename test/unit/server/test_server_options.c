@@ -40,6 +40,8 @@ static const struct config *finished(struct options *o)
 }
 
 /* The text is refused with exactly this line. */
+#define LISTEN_WANTED "is no ADDR:PORT; ADDR is a number such as 127.0.0.1 or [::1], or localhost"
+
 static void yaml_wrong(const char *text, const char *line)
 {
     struct options *o = options_new();
@@ -192,10 +194,10 @@ static void a_wrong_file_is_one_line_with_file_line_and_option(void **state)
     (void)fresh(state);
     yaml_wrong("page:\n  grace_ttl: soon\n",
                "f.yaml:2: page.grace_ttl: \"soon\" is no duration (500ms, 2s, 5m, 1h, 7d, never)");
-    yaml_wrong("data: x\nno_such: 1\n", "f.yaml:2: no_such: there is no such option");
+    yaml_wrong("data: x\nno_such: 1\n", "f.yaml:2: no_such: there is no such option; palimpsest options lists them");
     yaml_wrong("page: { no_such: 1 }\n", "f.yaml:1: page.no_such: there is no such option");
-    yaml_wrong("nothing: { x: 1 }\n", "f.yaml:1: nothing.x: there is no such option");
-    yaml_wrong("data: { x: 1 }\n", "f.yaml:1: data: there is no such section");
+    yaml_wrong("nothing: { x: 1 }\n", "f.yaml:1: nothing.x: there is no such option; palimpsest options lists them");
+    yaml_wrong("data: { x: 1 }\n", "f.yaml:1: data: is a value, not a section");
     yaml_wrong("\n\ndrain_timeout: 2h\n", "f.yaml:3: drain_timeout: \"2h\" is not within 0 to 1h");
     yaml_wrong("http: { connections_max: 15 }\n", "f.yaml:1: http.connections_max: \"15\" is not within 16 to 1000000");
     yaml_wrong("http: { connections_max: -1 }\n", "f.yaml:1: http.connections_max: \"-1\" is no whole number");
@@ -208,18 +210,18 @@ static void a_wrong_file_is_one_line_with_file_line_and_option(void **state)
     yaml_wrong("data:\n", "f.yaml:1: data: has no value");
     yaml_wrong("data: a\ndata: b\n", "f.yaml:2: data: is there twice, first on line 1");
     yaml_wrong("- a\n", "f.yaml:1: expected NAME: VALUE");
-    yaml_wrong("data: [a\n", "f.yaml:2: not YAML: did not find expected ',' or ']'");
+    yaml_wrong("data: [a\n", "f.yaml:2: not YAML: a list that begins with [ does not end with ]");
     char deep[200001] = "", in_line[200001] = ""; /* too deep is said at once, however deep */
     memset(deep, '[', sizeof(deep) - 1);
     yaml_wrong(deep, "f.yaml:1: nested deeper than 32");
     for (size_t i = 0; i + 2 < sizeof(in_line); i += 2)
         memcpy(in_line + i, "- ", 2);
     yaml_wrong(in_line, "f.yaml:1: nested deeper than 32");
-    yaml_wrong("a: 1\n---\nb: 1\n", "f.yaml:1: a: there is no such option");
+    yaml_wrong("a: 1\n---\nb: 1\n", "f.yaml:1: a: there is no such option; palimpsest options lists them");
     yaml_wrong("data: 1\n---\ndata: 1\n", "f.yaml: more than one document");
-    yaml_wrong("listen: localhost\n", "f.yaml:1: listen: \"localhost\" is no numeric ADDR:PORT or [ADDR]:PORT");
+    yaml_wrong("listen: localhost\n", "f.yaml:1: listen: \"localhost\" " LISTEN_WANTED);
     yaml_wrong("listen: 127.0.0.1:65536\n",
-               "f.yaml:1: listen: \"127.0.0.1:65536\" is no numeric ADDR:PORT or [ADDR]:PORT");
+               "f.yaml:1: listen: \"127.0.0.1:65536\" " LISTEN_WANTED);
     yaml_wrong("test_hooks: true\n", "f.yaml:1: test_hooks: only as a flag");
 }
 
@@ -254,7 +256,7 @@ static void wrong_domains_and_buckets_are_named(void **state)
     yaml_wrong("domains:\n  a:\n    origin: { url: x, concurrency: 0 }\n",
                "f.yaml:3: domains.a.origin.concurrency: \"0\" is not within 1 to 10000");
     set_wrong("domains.v1.origin.url", "x", "test: domains: \"v1\" is a reserved name");
-    set_wrong("domains.a.b.url", "x", "test: domains.a.b.url: there is no such option");
+    set_wrong("domains.a.b.url", "x", "test: domains.a.b.url: there is no such option; palimpsest options lists them");
     yaml_wrong("domains:\n  a: 1\n", "f.yaml:2: a: a domain is a section, not a value");
     yaml_wrong("buckets: { page: {} }\n", "f.yaml:1: buckets: \"page\" is a reserved name");
     yaml_wrong("buckets: { \"a b\": {} }\n", "f.yaml:1: buckets: \"a b\" is no name of a bucket");
@@ -266,7 +268,7 @@ static void wrong_domains_and_buckets_are_named(void **state)
     yaml_wrong("page: { contents: [HTML] }\n", "f.yaml:1: page.contents: \"HTML\" is no name of a content");
     yaml_wrong("page: { contents: [.x] }\n", "f.yaml:1: page.contents: \".x\" is no name of a content");
     yaml_wrong("page: { contents: [html, html] }\n", "f.yaml:1: page.contents: \"html\" is there twice");
-    set_wrong("buckets.m", "1", "test: buckets.m: there is no such option");
+    set_wrong("buckets.m", "1", "test: buckets.m: there is no such option; palimpsest options lists them");
     set_wrong("domains", "", "test: domains: \"\" is no name of a domain");
 }
 
@@ -404,8 +406,8 @@ static void an_open_server_stays_on_loopback(void **state)
     yaml_fine(o, "listen: 0.0.0.0:80\n");
     assert_int_equal(options_finish(o, &note), ERR_BAD);
     assert_string_equal(note.text, "f.yaml:1: listen: auth: open lets everybody do everything, so it is refused on "
-                        "0.0.0.0; set auth: internal and make a key: palimpsest token create --role Admin --data DIR; "
-                        "palimpsest token lock --data DIR");
+                        "0.0.0.0; set auth: internal and make a key: palimpsest token create --role Admin --data DIR "
+                        "--new; palimpsest token lock --data DIR");
     yaml_fine(o, "# two\nauth: open\n");
     assert_int_equal(options_finish(o, &note), ERR_BAD);
     assert_true(str_starts(str_of(note.text), STR("f.yaml:2: auth: open lets everybody")));
@@ -439,7 +441,7 @@ static void wrong_arguments_are_named(void **state)
         { { "nope", "1" }, "command line: nope: there is no such option" },
         { { "--data", NULL }, "command line: --data: wants a value" },
         { { "--set", "x" }, "command line: x: --set wants NAME=VALUE" },
-        { { "--set", "x=1" }, "command line: x: there is no such option" },
+        { { "--set", "x=1" }, "command line: x: there is no such option; palimpsest options lists them" },
         { { "--set", "test_hooks=true" }, "command line: test_hooks: only as --test-hooks" },
         { { "--test-hooks=noon", NULL }, "command line: test_hooks: \"noon\" is not an instant such as "
                                          "2026-01-01T00:00:00Z, of the years 1678 to 2261" },
