@@ -488,16 +488,16 @@ def world_wait(world, seconds):
 # ---- memory
 
 def memory_of(server):
-    """(resident MiB, open files)"""
+    """(MiB of its own, open files): the pages of mapped files are the kernel's to take back."""
     text = pathlib.Path(f'/proc/{server.pid}/status').read_text()
-    return int(text.split('VmRSS:')[1].split()[0]) / 1024, len(os.listdir(f'/proc/{server.pid}/fd'))
+    return int(text.split('RssAnon:')[1].split()[0]) / 1024, len(os.listdir(f'/proc/{server.pid}/fd'))
 
 
 def judge_memory(world, samples):
     if len(samples) < 16:
         return
     quarter = len(samples) // 4
-    for what, at in (('MiB resident', 0), ('open files', 1)):
+    for what, at in (('MiB of its own', 0), ('open files', 1)):
         early = statistics.median(sample[at] for sample in samples[quarter:2 * quarter])
         late = statistics.median(sample[at] for sample in samples[-quarter:])
         print(f'server B: {what}: {samples[0][at]:.0f} at first, {early:.0f} in the second quarter, {late:.0f} in the last', flush=True)
