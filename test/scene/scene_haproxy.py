@@ -4,12 +4,14 @@ Method: clients ask for lists, new ones and known ones, all the time. Each serve
 a long answer from it slowly, so that it drains until its health check has taken it out; another time all of them end at
 once when asked, long before any check, and what they refuse goes to the next."""
 import http.client
+import json
 import socket
 import threading
 
 from harness import REQUEST_TIMEOUT, Server, check, eq, free_port, main, scene, wait_until
 from haproxy_help import Haproxy
 from list_help import Cluster
+from origin import Origin
 
 BIG = 24 << 20
 COUNT, CLIENTS = 4, 4
@@ -182,6 +184,30 @@ def a_server_that_is_taken_out_first_refuses_no_put(binary):
             over.set()
             thread.join(REQUEST_TIMEOUT)
         eq((wrong, fleet.clients.wrong), ([], []), f'of {len(done)}')
+
+
+@scene
+def an_edit_goes_through_whatever_server_reads(binary):
+    with Origin('localhost') as origin:
+        origin.page('A', (7, 'the text'))
+        with Fleet(binary, *origin.options('localhost')) as fleet:
+            def ask(method, path, headers=None, body=None):
+                connection = http.client.HTTPConnection('127.0.0.1', fleet.haproxy.port, timeout=REQUEST_TIMEOUT)
+                try:
+                    connection.request(method, '/localhost/v1' + path, body, headers or {})
+                    answer = connection.getresponse()
+                    return answer.status, answer.headers, answer.read()
+                finally:
+                    connection.close()
+            for _ in range(2 * COUNT):
+                eq(ask('GET', '/page/html/A')[0], 200)
+                status, headers, html = ask('GET', '/page/html/A?redirect=false&stash=true')
+                eq(status, 200)
+                rev, tid = headers['ETag'].strip('"').split('/')
+                eq(ask('GET', f'/page/data-parsoid/A/{rev}/{tid}')[0], 200, 'the render that was loaded')
+                saved = ask('POST', f'/transform/html/to/wikitext/A/{rev}', {
+                    'Content-Type': 'application/json', 'If-Match': headers['ETag']}, json.dumps({'html': html.decode()}))
+                eq(saved[0], 200, saved[2])
 
 
 main()

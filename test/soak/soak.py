@@ -601,6 +601,8 @@ def soak(binary, seconds, seed, calm):
         for worker in workers:
             worker.verify()
         judge_memory(world, samples)
+        told = servers['B'].request('GET', '/metrics').body.decode()
+        print('\n'.join(line for line in told.splitlines() if '_bytes' in line and line[0] != '#'), flush=True)
         for name, server in servers.items():
             if server.sigterm() != 0:
                 world.wrong(f'server {name} did not end with 0')
