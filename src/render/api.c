@@ -7,7 +7,8 @@
 
 str api_query(struct arena *a, const struct api_asked *asked)
 {
-    static const char what[] = "prop=info%7Crevisions&rvprop=ids%7Ctimestamp%7Cuser%7Cuserid%7Csha1%7Ccomment%7Ctags";
+    static const char what[] = "prop=info%7Crevisions&rvprop=ids%7Ctimestamp%7Cuser%7Cuserid%7Csha1%7Csize%7C"
+                               "comment%7Ctags";
     if (asked->rev != 0)
         return arena_printf(a, "%s&revids=%" PRIu64, what, asked->rev);
     str title = http_encode(a, asked->title);
@@ -116,6 +117,7 @@ static bool fill(struct arena *a, const json_t *page, const json_t *revision, st
         .rev = rev > 0 ? (uint64_t)rev : 0,
         .parent_rev = parent > 0 ? (uint64_t)parent : 0,
         .namespace_id = number(page, "ns"),
+        .size = number(revision, "size"),
         .user_text = user_hidden ? STR("") : text(revision, "user"),
         .comment = comment_hidden ? STR("") : text(revision, "comment"),
         .timestamp = text(revision, "timestamp"),

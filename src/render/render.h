@@ -95,7 +95,7 @@ struct render_content { str name, headers, raw; }; /* headers: "name: value\n" l
 struct render_meta {
     str title;             /* as the wiki writes it, DB key */
     uint64_t page_id, rev, parent_rev;
-    int64_t namespace_id;
+    int64_t namespace_id, size; /* size: of the text in bytes; 0: not said, or empty */
     str user_text, comment, timestamp, page_language, content_model;
     uint64_t user_id;
     str tags_json, restrictions_json; /* arrays as JSON text */

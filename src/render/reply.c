@@ -88,16 +88,30 @@ static bool is_array(str json)
     return array;
 }
 
+bool reply_is_open(const struct http_call *call)
+{
+    str coding = http_call_header(call, "content-encoding"); /* decoded, to its own end */
+    return http_call_header(call, "content-length").n == 0 && http_call_header(call, "transfer-encoding").n == 0 &&
+           (coding.n == 0 || str_eq_nocase(coding, STR("identity")));
+}
+
+/* Without line ends behind it. */
+static str without_line_ends(str s)
+{
+    while (s.n > 0 && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
+        s.n--;
+    return s;
+}
+
 enum render_why reply_check(const struct http_call *call, enum reply_kind kind, struct err_note *note)
 {
     static const struct {
         const char *what, *type;
-        bool text;
     } kinds[] = {
-        [REPLY_HTML] = { "HTML", "text/html", true },
-        [REPLY_WIKITEXT] = { "wikitext", "text/plain", true },
-        [REPLY_LINT] = { "lint errors", "application/json", false },
-        [REPLY_BUNDLE] = { "bundle", "application/json", false },
+        [REPLY_HTML] = { "HTML", "text/html" },
+        [REPLY_WIKITEXT] = { "wikitext", "text/plain" },
+        [REPLY_LINT] = { "lint errors", "application/json" },
+        [REPLY_BUNDLE] = { "bundle", "application/json" },
     };
     const char *what = kinds[kind].what;
     if (!content_type_is(http_call_header(call, "content-type"), str_of(kinds[kind].type))) {
@@ -106,8 +120,7 @@ enum render_why reply_check(const struct http_call *call, enum reply_kind kind, 
     }
     if (!utf8_valid(call->reply_body))
         return refuse(note, what, "cannot be read as UTF-8");
-    if (kinds[kind].text && http_call_header(call, "content-length").n == 0 &&
-        http_call_header(call, "transfer-encoding").n == 0)
+    if (kind == REPLY_HTML && reply_is_open(call) && !str_ends(without_line_ends(call->reply_body), STR("</html>")))
         return refuse(note, what, "may be cut: the reply does not say where it ends");
     if (kind == REPLY_LINT && !is_array(call->reply_body))
         return refuse(note, what, "are no array");

@@ -12,8 +12,11 @@ enum reply_kind { REPLY_HTML, REPLY_WIKITEXT, REPLY_LINT, REPLY_BUNDLE };
 bool content_type_is(str value, str type);
 /* "content-type: ...\n" and, when there is one, the language. p NULL: the arena is full. */
 str content_headers(struct arena *a, str type, str language);
-/* FINE, or FAILED with a note. Of a text also that it says where it ends: half of one looks like a whole one. A
- * bundle is to be taken apart yet. */
+/* The reply ended with its connection, and nothing in it said where it ends (PHP's built-in server answers so). */
+bool reply_is_open(const struct http_call *call);
+/* FINE, or FAILED with a note. HTML of an open reply counts when it ends with </html>: half of a document looks like a
+ * whole one. JSON ends by itself. Wikitext does not: who takes an open one has to know by other means. A bundle is to
+ * be taken apart yet. */
 enum render_why reply_check(const struct http_call *call, enum reply_kind kind, struct err_note *note);
 
 #endif

@@ -183,6 +183,8 @@ static enum render_why parse_wikitext(struct render_work *w)
         return why;
     if (named != 0 && named != w->r->meta.rev)
         return fail(w->r, RENDER_FAILED, "the origin answered with another revision than asked");
+    if (reply_is_open(&w->fetch.call) && (uint64_t)w->r->meta.size != w->fetch.call.reply_body.n)
+        return fail(w->r, RENDER_FAILED, "the wikitext may be cut: the reply does not say where it ends");
     return add(w, "wikitext", reply_type(w), w->fetch.call.reply_body);
 }
 

@@ -32,6 +32,8 @@ LEFT_OUT = {
     'a_new_page_is_written': NOT_WIRED,
     'typed_source_is_stashed_for_the_save': NOT_WIRED,
     'changes_beside_are_merged_and_conflicts_are_told': NOT_WIRED,
+    'core_routes_are_read_anew_and_what_they_cannot_save_is_not_opened': NOT_WIRED,
+    'core_transforms_are_used_but_for_saves_that_would_change_more_than_was_typed': 'core has these routes by itself',
     'red_links_are_brought_up_to_date_and_older_versions_are_not_had': "this Parsoid's own renders keep the link red",
 }
 _wiki = []

@@ -49,6 +49,17 @@ def long_length(handler, status, headers, body):
     handler.drop()
 
 
+def until_close(handler, status, headers, body):
+    """As PHP's built-in server: nothing says where the body ends but the end of the connection."""
+    handler.head(status, {**headers, 'Connection': 'close'})
+    handler.wfile.write(body)
+    handler.drop()
+
+
+def half_until_close(handler, status, headers, body):
+    until_close(handler, status, headers, body[:len(body) // 2])
+
+
 def hang(handler, status, headers, body):
     """Nothing ever comes, until the caller goes away."""
     handler.connection.settimeout(GATE_TIMEOUT)
@@ -354,7 +365,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             rev = wiki.pages[title][-1].rev
         found, newest = wiki.find(title, rev), wiki.pages[title][-1].rev
         revision = {'revid': rev, 'parentid': rev - 1, 'user': 'Alice', 'userid': 7,
-                    'timestamp': '2026-01-01T00:00:00Z', 'comment': f'edit {rev}', 'tags': ['visualeditor']}
+                    'timestamp': '2026-01-01T00:00:00Z', 'comment': f'edit {rev}', 'tags': ['visualeditor'],
+                    'size': len(found.text.encode())}
         if found.hidden:
             revision.update(texthidden=True, sha1hidden=True)
         return {'query': {'pages': [{'pageid': 1000 + sum(map(ord, title)), 'ns': 0, 'title': title.replace('_', ' '),

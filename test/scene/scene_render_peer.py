@@ -4,7 +4,7 @@ import json
 import urllib.parse
 
 from harness import check, eq, main, scene, wait_until
-from origin import SPECS, Origin, status_of
+from origin import SPECS, Origin, half_until_close, status_of, until_close
 from page_help import explain, get, http_date, page_server, path, problem
 from render_help import FORGETFUL, JSON, NO_CACHE, TRANSFORM, origin_server
 
@@ -331,6 +331,43 @@ def a_render_asked_for_anew_comes_from_no_cache_of_the_wiki(binary):
             purged = origin.count('purge')
             get(server, 'A', headers=NO_CACHE)
             eq(origin.count('purge'), purged)   # Parsoid's routes have no cache
+
+
+@scene
+def a_wiki_that_says_nowhere_where_its_answers_end_is_believed_when_they_are_whole(binary):
+    """PHP's built-in server ends each answer with its connection."""
+    kinds = ('siteinfo', 'meta', 'render', 'wikitext', 'lint', 'transform')
+    with Origin() as origin:
+        origin.page('A', (7, 'text of some length'))
+        for kind in kinds:
+            origin.fault(kind, until_close)
+        with origin_server(binary, origin, *FORGETFUL) as server:
+            def save():
+                return server.request('POST', '/localhost/v1/transform/html/to/wikitext/A/0', JSON,
+                                      b'{"html": "<p>typed text</p>"}')
+            for content in ('html', 'data-parsoid', 'title', 'wikitext', 'lint'):
+                eq(get(server, 'A', content=content).status, 200)
+            eq(server.request('POST', f'{TRANSFORM}/A', JSON, b'{"wikitext": "x"}').status, 200)
+            asked = origin.count('transform')
+            eq((save().status, save().body), (200, b'typed text'))
+            eq(origin.count('transform'), asked + 4)    # the same came twice, each time
+            for kind in kinds:
+                origin.fault(kind, half_until_close)
+            origin.page('B', (9, 'another text'))
+            for content in ('html', 'title', 'wikitext', 'lint'):
+                for fault in ('meta', content):
+                    origin.fault(fault, half_until_close)
+                    problem(get(server, 'B', content=content, status=502), 502, 'origin_failed')
+                    origin.fault('meta', None)
+            turns = iter((half_until_close, until_close))
+            origin.fault('transform', lambda *call: next(turns)(*call))
+            problem(save(), 502, 'origin_failed')       # two answers that differ
+        with rest_server(binary, origin) as server:
+            for kind in kinds:
+                origin.fault(kind, None)
+            for fault, status in ((half_until_close, 502), (until_close, 200)):
+                origin.fault('render', fault)
+                wait_until(lambda status=status: server.request('GET', path('html', 'B')).status == status, f'{status}')
 
 
 main()

@@ -397,7 +397,7 @@ static void other_kinds_have_no_transforms(void **state)
 {
     (void)state;
     static const struct rule none[] = { { 0 } };
-    struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_REST }, REST, none);
+    struct stage *s = stage_new(&(struct origin_opts){ .kind = ORIGIN_TEMPLATE }, "/{title}", none);
     struct change c;
     struct transform_request t = { .from = "html", .to = "wikitext", .body = STR("{}") };
     change_now(&c, s, &t, RENDER_REFUSED);
