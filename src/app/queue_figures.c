@@ -68,8 +68,12 @@ void app_health(struct http_exchange *x, void *app)
 
 /* ---- figures ---- */
 
-enum { FIGURE_ITEMS, FIGURE_FAILURES, FIGURE_DAMAGED, FIGURE_OLDEST, FIGURE_WAITING, FIGURES };
-static const char *const figure_names[FIGURES] = { "items", "failures", "damaged", "oldest_age_ms", "waiting" };
+enum {
+    FIGURE_ITEMS, FIGURE_FAILURES, FIGURE_DAMAGED, FIGURE_OLDEST, FIGURE_WAITING, FIGURE_MOVING,
+    FIGURE_MOVES_FAILED, FIGURES
+};
+static const char *const figure_names[FIGURES] = { "items",   "failures", "damaged",     "oldest_age_ms",
+                                                   "waiting", "moving",   "moves_failed" };
 
 struct figures {
     struct buf out[FIGURES];     /* the lines of one figure stand together */
@@ -109,6 +113,8 @@ static void put_partition(struct figures *f, str queue, const struct queue_part_
     put_figure(f, FIGURE_DAMAGED, queue, p->partition, NULL, p->damaged);
     uint64_t oldest_ms = p->oldest_age_ns < 0 ? 0 : (uint64_t)(p->oldest_age_ns / NS_PER_MS);
     put_figure(f, FIGURE_OLDEST, queue, p->partition, NULL, oldest_ms);
+    put_figure(f, FIGURE_MOVING, queue, p->partition, NULL, p->moving);
+    put_figure(f, FIGURE_MOVES_FAILED, queue, p->partition, NULL, p->moves_failed);
 }
 
 static void put_waiting(struct figures *f, str queue, const char *kind, uint64_t value)

@@ -85,6 +85,7 @@ static void part_stats(struct part *p, store_time now, struct queue_part_stats *
         .partition = p->number, .ready = ready < 0 ? 0 : (uint64_t)ready, .scheduled = (uint64_t)p->scheduled,
         .leased = (uint64_t)(p->leased + p->granting), .placing = (uint64_t)p->placing, .failures = p->failures,
         .damaged = atomic_load(&p->damaged),
+        .moving = move_items(p), .moves_failed = p->moves_failed,
         .average_age_ns = ages.count == 0 ? 0 : ages.sum / (int64_t)ages.count * 1000,
         .average_leased_age_ns = ages.leased_count == 0 ? 0 : ages.leased_sum / (int64_t)ages.leased_count * 1000,
         .oldest_age_ns = head == NULL ? 0 : now.ns - head->ready_at.ns,

@@ -85,6 +85,7 @@ err queue_change_start(struct queue_change *c)
         return ERR_BAD;
     }
     *own = (struct own_change){ .req = { .kind = REQ_CHANGE } };
+    c->note.text[0] = '\0';
     err why = change_check(c);
     if (why != ERR_OK)
         return why;
@@ -155,13 +156,25 @@ static err judge_unknown(struct part *p, struct queue_change *c, unsigned i)
     return refuse(c, i, ERR_NOT_FOUND, "does not exist");
 }
 
+/* Who removes items need not wait for a move that failed; nobody else waits for it either. */
+static err judge_moving(struct queue_change *c, unsigned i, struct qitem *it)
+{
+    if (removes(c) && move_let_go(it->part, it))
+        return ERR_OK;
+    if (!removes(c) && move_waits(it->part, it))
+        return refuse(c, i, ERR_CONFLICT, "is on its way to another queue");
+    own_change(c)->moving = it->id;
+    return ERR_AGAIN;
+}
+
 static err judge_item(struct queue_change *c, unsigned i, struct qitem *it)
 {
     switch ((enum qitem_state)it->state) {
     case QITEM_ENDING:
     case QITEM_GRANTING:
-    case QITEM_MOVING:
         return ERR_AGAIN;
+    case QITEM_MOVING:
+        return judge_moving(c, i, it);
     case QITEM_LEASED:
         if (it->attempts >= ATTEMPTS_DOOMED && !removes(c))
             return refuse(c, i, ERR_CONFLICT, "is not marked as leased");
@@ -186,6 +199,7 @@ static err judge(struct part *p, struct queue_change *c)
     struct own_change *own = own_change(c);
     err worst = ERR_OK;
     own->ask = false;
+    own->moving = KSUID_NIL;
     own->looked &= own->churn == p->churn;
     uint64_t mark = ++p->queue->marks;
     for (unsigned i = 0; i < c->items_count; i++) {
@@ -288,7 +302,8 @@ void change_outcome(struct queue_change *c, err why)
         req_answer(p->queue, &own->req, ERR_OK);
         return;
     }
-    err_note_set(&c->note, "internal error, try your request again");
+    if (c->note.text[0] == '\0')
+        err_note_set(&c->note, "internal error, try your request again");
     req_answer(p->queue, &own->req, ERR_UNAVAILABLE);
 }
 

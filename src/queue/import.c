@@ -36,7 +36,8 @@ static err import_encode(const struct import *m, str *encoded, struct err_note *
         plain[i] = (struct item){ .encoding = it->encoding, .kind = it->kind, .bytes = it->bytes,
                                   .reference = it->reference, .source_id = it->source_id };
     }
-    if (item_batch_encode(plain, m->count, m->arena, encoded) == ERR_OK)
+    if (item_batch_encode(plain, m->count, m->arena, encoded) == ERR_OK &&
+        encoded->n <= QUEUE_REQUEST_BYTES_MAX)
         return ERR_OK;
     err_note_set(note, "items is invalid; a field or all of them together are too large");
     return ERR_BAD;

@@ -110,6 +110,7 @@ struct queue {
     mono unplaced_at;             /* since when no partition takes a produce; ns INT64_MAX: one does */
     bool unplaced_said;           /* in the log */
     mono held_at;                 /* the first part that may be written again */
+    mono move_told_at;            /* that moves fail is told then again */
     struct list free_items;
     struct qitem **chunks;
     unsigned chunks_count;

@@ -310,6 +310,7 @@ static bool close_part(struct queue *q, struct part *p)
         p->closed = true;
         place_open(q->place, p->number, false);
         produce_unplace_all(p);
+        move_abandon(p); /* nothing of them goes on while it is closed; they begin anew */
         part_heads(p);
         bool quiet = is_quiet(p), usable = p->loaded && !p->loading; /* but for being closed */
         queue_leave(q);

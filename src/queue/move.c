@@ -1,57 +1,27 @@
 /* move.c - items on their way to another queue: to a dead queue, or back from one by order.
  *
- *   gathered (source) -> bodies read, batch made in the target (pool) -> same store: one write for both sides
+ *   gathered (source) -> round by round: bodies read, batch made in the target (pool, move_in.c)
+ *                         -> same store: one write for both sides
  *                         -> else: doomed here (DOOM), inserted there (INSERT), removed here (REMOVE)
  * The item stays in its source until it is durable in the target. Across stores the target keeps a key for each item,
  * so that a second try after a crash inserts nothing twice; the key goes when the source is rid of the item. Doomed
  * is a lease whose attempts say so: nobody gets that item again, and after a crash it is moved before anything else.
- *   What fails is tried again after MOVE_RETRY_MS, as long as there is a target; ordered moves are put back. */
-#include "queue/flush.h"
+ *   A round that fails is told, and tried again, later and later, as long as there is a target. What a
+ * client ordered is put back after MOVE_ORDER_TRIES, requeued items at once. Items that are doomed, or
+ * in the target already, are never put back. */
+#include "queue/move.h"
 #include "queue/wait.h"
 
-#include "base/buf.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-enum { MOVE_ITEMS_MAX = 256, MOVE_ARENA_BYTES_MAX = 64 << 20, MOVE_RETRY_MS = 1000 };
-#define MOVE_KEY_NS (7 * 24 * 3600 * NS_PER_S)
-
-enum move_stage { MOVE_NEW, MOVE_DOOM, MOVE_INSERT, MOVE_REMOVE };
-struct move {
-    struct list link;             /* part.dying, part.moves, part.later */
-    enum move_stage stage;
-    mono again_at;
-    struct part *part;
-    uint64_t generation;
-    struct queue_change *change;  /* that waits for it; NULL: none */
-    struct waiter *waiter;
-    bool keeps;                   /* ordered: without a target it fails */
-    struct qitem *items[MOVE_ITEMS_MAX];
-    struct queue_place places[MOVE_ITEMS_MAX];
-    struct ksuid ids[MOVE_ITEMS_MAX];
-    bool skip[MOVE_ITEMS_MAX];    /* the target has it already */
-    unsigned count, new_count;
-    struct queue_store *store;
-    uint32_t store_index;
-    struct queue_part place;
-    char to_name[QUEUE_NAME_BYTES_MAX];
-    size_t to_name_bytes;
-    struct queue *to;             /* a reference; NULL: there is none */
-    struct part *to_part;
-    uint64_t to_generation, to_epoch;
-    uint32_t to_store_index;
-    bool removed;                 /* from the source */
-    struct list by_part;          /* part.movers */
-    struct batch *batch;
-    bool across, placed;
-    struct queue_write write;
-    struct queue_op *ops;
-    unsigned ops_count;
-    struct arena arena;
-    struct loop_job job;
-    err why;
+enum {
+    MOVES_RUNNING_MAX = 4,            /* of a partition: each holds the bodies of a round */
+    MOVE_RETRY_MS = 1000, MOVE_RETRY_MS_MAX = 30000,
+    MOVE_ORDER_TRIES = 3,             /* then the client of an order is told */
+    MOVE_TOLD_TRIES = 3, MOVE_TOLD_MS = 60000, /* then the operator is; so often for a queue */
 };
 
 /* ---- gathering: under the lock of the source ---- */
@@ -91,6 +61,13 @@ static void move_add(struct move *m, struct qitem *it)
     m->items[m->count++] = it;
 }
 
+/* One more item of this order, for this queue. */
+static bool move_takes(const struct move *m, const struct queue_change *c, str to)
+{
+    return m->change == c && !m->keeps && m->count < MOVE_ITEMS_MAX &&
+           str_eq((str){ .p = m->to_name, .n = m->to_name_bytes }, to);
+}
+
 void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_change *c)
 {
     str to = p->queue->info.dead_queue;
@@ -99,7 +76,7 @@ void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_cha
         return;
     }
     struct move *m = list_empty(&p->dying) ? NULL : CONTAINER_OF(p->dying.prev, struct move, link);
-    if (m == NULL || m->change != c || m->count == MOVE_ITEMS_MAX)
+    if (m == NULL || !move_takes(m, c, to))
         m = move_new(p, c, to);
     move_add(m, it);
 }
@@ -147,222 +124,20 @@ err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned
     *moved = w.good;
     waiter_fini(&w);
     if (why != ERR_OK)
-        err_note_set(note, "internal error, try your request again");
+        err_note_set(note, "queue '%.*s' does not take the items; %u were moved, try again",
+                     STR_ARG(str_take(to->info.name, 150)), *moved);
     return why == ERR_OK ? ERR_OK : ERR_UNAVAILABLE;
 }
 
-/* ---- reading and placing: on the pool ---- */
-
-static void key_of(const struct move *m, unsigned i, unsigned char out[16])
-{
-    unsigned char text[8 + KSUID_BYTES];
-    XXH128_canonical_t c;
-    put_be32(text, m->place.queue);
-    put_be32(text + 4, m->place.partition);
-    ksuid_key(m->ids[i], text + 8);
-    XXH128_canonicalFromHash(&c, XXH3_128bits_withSeed(text, sizeof text, UINT64_C(0x6d6f7665)));
-    memcpy(out, c.digest, 16);
-}
-
-/* The bodies of all that go. An item that dies and cannot be read goes to no queue: it is told of, and removed. */
-static err bodies_read(struct move *m, str *bodies)
-{
-    for (unsigned at = 0; at < m->count; at++) {
-        struct queue_bodies b = { .at = m->places + at, .count = m->count - at, .bytes_max = UINT64_MAX,
-                                  .arena = &m->arena, .out = bodies + at };
-        err why = m->store->ops->bodies(m->store, m->place, &b);
-        if (why == ERR_OK)
-            return ERR_OK;
-        at += b.read;
-        if (!damage_is(why) || m->keeps)
-            return why;
-        m->new_count -= !m->skip[at];
-        m->skip[at] = true;
-        damage_tell(m->part, 1, m->ids[at], "its body cannot be read; it goes to no dead queue");
-    }
-    return ERR_OK;
-}
-
-static err encode(struct move *m, str *out)
-{
-    str *bodies = arena_calloc(&m->arena, m->count, sizeof *bodies);
-    struct item *items = arena_calloc(&m->arena, m->count, sizeof *items);
-    if (bodies == NULL || items == NULL)
-        return ERR_LIMIT;
-    err why = bodies_read(m, bodies);
-    unsigned n = 0;
-    for (unsigned i = 0; i < m->count && why == ERR_OK; i++) {
-        if (m->skip[i])
-            continue;
-        why = item_decode(bodies[i], &items[n]);
-        char *id = arena_alloc(&m->arena, KSUID_TEXT_BYTES + 1);
-        if (id == NULL)
-            return ERR_LIMIT;
-        ksuid_format(m->ids[i], id);
-        items[n].source_id = (str){ .p = id, .n = KSUID_TEXT_BYTES };
-        items[n++].enqueue_at = STORE_TIME_ZERO;
-    }
-    return why == ERR_OK && n > 0 ? item_batch_encode(items, n, &m->arena, out) : why;
-}
-
-/* Which partition: on the same store when there is one, for then it is one write. */
-static struct part *choose(struct move *m)
-{
-    struct queue *to = m->to;
-    struct place_store stores[PLACE_STORES_MAX];
-    stores_look(to->all, stores);
-    place_look(to->place, stores);
-    const struct place_store *same = &stores[m->store_index];
-    if (same->status != PLACE_ERROR && same->partition != PLACE_NONE)
-        return to->parts[same->partition];
-    uint32_t store = place_pick(stores, to->all->opts.stores_count);
-    return store == PLACE_NONE ? NULL : to->parts[stores[store].partition];
-}
-
-/* Under the lock of the target: what of it is there already. */
-static err find_there(struct move *m)
-{
-    unsigned char hash[16];
-    if (m->to->unseen + m->to->unsure > 0)
-        return ERR_UNAVAILABLE;
-    m->new_count = 0;
-    for (unsigned i = 0; i < m->count; i++) {
-        key_of(m, i, hash);
-        const struct idem *there = idem_find(m->to, hash);
-        m->skip[i] = there != NULL && there->stored;
-        m->new_count += !m->skip[i];
-    }
-    return ERR_OK;
-}
-
-/* Under the lock of the target: a place, ids, and the ops of its side. */
-static err settle_in(struct move *m, str encoded)
-{
-    struct queue *to = m->to;
-    struct part *p = choose(m);
-    if (p == NULL || !part_usable(p) || to->draining || to->deleted)
-        return ERR_UNAVAILABLE;
-    store_time now = clock_store(to->all->opts.clock);
-    m->ops = calloc((size_t)m->new_count + 1, sizeof *m->ops);
-    INVARIANT(m->ops != NULL);
-    m->to_part = p;
-    m->to_generation = p->generation;
-    m->to_epoch = p->epoch;
-    m->to_store_index = p->store;
-    m->across = p->store != m->store_index;
-    m->batch = batch_new((uint16_t)m->new_count, STR_NONE);
-    m->batch->first = part_ids(p, m->new_count, now, rng_next(&to->rng));
-    m->batch->created_at = now;
-    m->batch->expire_at = store_time_add(now, to->info.expire_timeout_ns);
-    batch_ref(m->batch);
-    m->ops[m->ops_count++] = (struct queue_op){
-        .kind = OP_BATCH_PUT, .u.batch = { .first = m->batch->first, .count = m->batch->count, .created_at = now,
-                                           .expire_at = m->batch->expire_at, .states = m->batch->states,
-                                           .bytes = encoded } };
-    for (unsigned i = 0, at = 0; i < m->count && m->across; i++) {
-        if (m->skip[i])
-            continue;
-        struct queue_op *op = &m->ops[m->ops_count++];
-        *op = (struct queue_op){ .kind = OP_KEY_PUT,
-                                 .u.key = { .first = ksuid_add(m->batch->first, at++), .count = 1,
-                                            .expire_at = store_time_add(now, MOVE_KEY_NS) } };
-        key_of(m, i, op->u.key.hash);
-    }
-    p->placing += m->new_count;
-    part_loads(p);
-    m->placed = true;
-    to->busy++;
-    return ERR_OK;
-}
-
-/* A dead queue that was deleted is none, though somebody else has a queue of its name now. */
-static bool find_target(struct move *m)
-{
-    struct queue *from = m->part->queue;
-    struct err_note note;
-    if (queues_find(from->all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) != ERR_OK)
-        return false;
-    if (!m->keeps && !str_eq(m->to->info.space, from->info.space)) /* who orders a move was asked for its rights */
-        queue_unref(&m->to);
-    return m->to != NULL;
-}
-
-static err prepare(struct move *m)
-{
-    struct queues *all = m->part->queue->all;
-    struct store_state *st = &all->stores[m->store_index];
-    str encoded = STR_NONE;
-    if (!find_target(m))
-        return m->keeps ? ERR_NOT_FOUND : ERR_OK; /* without a dead queue the items are deleted */
-    queue_enter(m->to);
-    err why = find_there(m);
-    queue_leave(m->to);
-    if (why != ERR_OK || m->new_count == 0)
-        return why;
-    if (pthread_rwlock_tryrdlock(&st->gate) != 0)
-        return ERR_UNAVAILABLE;
-    why = encode(m, &encoded);
-    (void)pthread_rwlock_unlock(&st->gate);
-    if (why != ERR_OK || m->new_count == 0)
-        return why;
-    queue_enter(m->to);
-    why = settle_in(m, encoded);
-    queue_leave(m->to);
-    return why;
-}
+/* ---- rounds ---- */
 
 static void move_run(struct loop_job *j)
 {
     struct move *m = CONTAINER_OF(j, struct move, job);
-    m->why = prepare(m);
+    m->why = move_prepare(m);
 }
 
 /* ---- writing: on the loop, but for what move_build does ---- */
-
-static void side_of_target(const struct move *m, struct queue_write_part *w)
-{
-    *w = (struct queue_write_part){ .part = { .queue = m->to->number, .partition = m->to_part->number },
-                                    .epoch = m->to_epoch, .ready = m->new_count,
-                                    .last_id = ksuid_add(m->batch->first, m->new_count - 1), .ops = m->ops,
-                                    .ops_count = m->ops_count };
-}
-
-/* The target's side is over: its items are there, or not. */
-static void deliver(struct move *m)
-{
-    struct queue *to = m->to;
-    struct part *p = m->to_part;
-    unsigned char hash[16];
-    if (to == NULL)
-        return;
-    queue_enter(to);
-    if (m->placed) {
-        m->placed = false;
-        p->placing -= m->new_count;
-        to->busy--;
-        if (m->why == ERR_OK && m->to_generation == p->generation) {
-            struct ksuid last = ksuid_add(m->batch->first, m->new_count - 1);
-            p->ready += m->new_count;
-            p->done_id = ksuid_cmp(last, p->done_id) > 0 ? last : p->done_id;
-            part_arrive(p, m->batch);
-        } else if (m->why == ERR_IO) {
-            to->unsure += !p->unsure;
-            p->unsure = true;
-            part_failed(p);
-        }
-        batch_unref(p, m->batch);
-        m->batch = NULL;
-        part_loads(p);
-        for (unsigned i = 0; i < m->ops_count && m->why == ERR_OK; i++)
-            if (m->ops[i].kind == OP_KEY_PUT)
-                idem_load(p, &m->ops[i].u.key);
-    }
-    for (unsigned i = 0; i < m->count && m->removed; i++) {
-        key_of(m, i, hash);
-        idem_end(to, hash); /* the source is rid of it: the key has done its work */
-    }
-    queue_leave(to);
-}
 
 static void move_free(struct move *m)
 {
@@ -379,7 +154,7 @@ static void move_free(struct move *m)
 static void finished(void *ctx)
 {
     struct move *m = ctx;
-    deliver(m);
+    move_deliver(m);
     move_free(m);
 }
 
@@ -387,7 +162,7 @@ static void put_back(struct part *p, struct qitem *it)
 {
     qitem_move(it, (enum qitem_state)it->from);
     if (it->state == QITEM_LEASED || it->state == QITEM_SCHEDULED) {
-        due_add(it, it->due_at);
+        due_add(it, it->attempts >= ATTEMPTS_DOOMED ? STORE_TIME_ZERO : it->due_at);
         return;
     }
     it->state = QITEM_READY;
@@ -400,6 +175,29 @@ static bool is_current(const struct move *m)
     return m->generation == m->part->generation && !q->draining && !q->deleted;
 }
 
+static void stop_running(struct move *m)
+{
+    m->part->moves_running -= m->running;
+    if (m->running && !list_empty(&m->part->dying))
+        queue_work(m->part); /* the next one */
+    m->running = false;
+}
+
+/* Whoever ordered it is told that it failed. Under the lock of the source. */
+static void tell_client(struct move *m, err why)
+{
+    struct queue_change *c = m->change;
+    m->change = NULL;
+    if (c == NULL)
+        return;
+    if (why != ERR_OK)
+        err_note_set(&c->note, "dead queue '%.*s' does not take the items; %s, try again",
+                     (int)(m->to_name_bytes < 150 ? m->to_name_bytes : 150), m->to_name,
+                     m->doomed ? "they are moved as soon as it does"
+                               : "those that were not moved are leased as before");
+    change_outcome(c, why);
+}
+
 /* Under the lock of the source: m is over there, its items are gone, back or lost with the memory they stood in. */
 static void end(struct move *m, err why)
 {
@@ -408,10 +206,13 @@ static void end(struct move *m, err why)
     for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++)
         put_back(p, m->items[i]);
     m->removed = why == ERR_OK;
-    if (m->change != NULL)
-        change_outcome(m->change, why);
+    if (m->told && why == ERR_OK)
+        log_event(q->all->opts.log, LOG_INFO, "queue.move", LOG_STR("name", q->info.name),
+                  LOG_INT("partition", p->number), LOG_CSTR("state", "moved"));
+    tell_client(m, why);
     if (m->waiter != NULL)
-        waiter_done(m->waiter, why, m->count);
+        waiter_done(m->waiter, why, m->round);
+    stop_running(m);
     q->busy--;
     list_remove(&m->by_part);
     if (m->why == ERR_OK)
@@ -422,12 +223,66 @@ static void end(struct move *m, err why)
 /* Under the lock of the source. */
 static void later(struct move *m)
 {
-    struct queue *q = m->part->queue;
-    m->again_at = mono_add_ms(clock_mono(q->all->opts.clock), MOVE_RETRY_MS);
-    list_append(&m->part->later, &m->link);
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    unsigned shift = m->tries == 0 ? 0 : m->tries < 6 ? m->tries - 1 : 5;
+    int64_t ms = (int64_t)MOVE_RETRY_MS << shift;
+    ms = ms < MOVE_RETRY_MS_MAX ? ms : MOVE_RETRY_MS_MAX;
+    m->again_at = mono_add_ms(clock_mono(q->all->opts.clock), ms);
+    list_append(&p->later, &m->link);
     if (m->again_at.ns < q->held_at.ns)
         q->held_at = m->again_at;
+    stop_running(m);
     q->busy--;
+    if (!list_empty(&p->changes))
+        queue_work(p); /* who wants to delete its items need not wait */
+}
+
+/* Under the lock of the source: one more try failed. */
+static void failed(struct move *m, err why)
+{
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    mono now = clock_mono(q->all->opts.clock);
+    m->tries++;
+    p->failures++;
+    p->moves_failed++;
+    if (m->tries < MOVE_TOLD_TRIES || now.ns < q->move_told_at.ns)
+        return;
+    q->move_told_at = mono_add_ms(now, MOVE_TOLD_MS);
+    m->told = true;
+    str to = { .p = m->to_name, .n = m->to_name_bytes };
+    log_event(q->all->opts.log, LOG_WARN, "queue.move", LOG_STR("name", q->info.name),
+              LOG_INT("partition", p->number), LOG_CSTR("state", "failing"), LOG_STR("to", to),
+              LOG_INT("items", m->count), LOG_INT("tries", m->tries),
+              LOG_CSTR("why", err_name(why)), LOG_CSTR("what", m->what));
+}
+
+/* Nothing is left of the last round but items that it did not move. */
+static void reset(struct move *m)
+{
+    queue_unref(&m->to);
+    m->to = NULL;
+    m->to_part = NULL;
+    free(m->ops);
+    m->ops = NULL;
+    m->ops_count = 0;
+    m->across = m->removed = false;
+    m->why = ERR_OK;
+    m->stage = MOVE_NEW;
+    arena_reset(&m->arena);
+}
+
+/* Under the lock of the source: what a client ordered does not go on for ever; true: it is over. */
+static bool give_up(struct move *m, err why)
+{
+    if (m->change == NULL || m->tries < MOVE_ORDER_TRIES)
+        return false;
+    if (m->doomed)
+        tell_client(m, why);
+    else
+        end(m, why);
+    return !m->doomed;
 }
 
 /* On the loop: nothing came of it; from the beginning, in a while. */
@@ -436,26 +291,60 @@ static void again(void *ctx)
     struct move *m = ctx;
     struct queue *q = m->part->queue;
     err why = m->why;
-    deliver(m);
-    queue_unref(&m->to);
-    m->to = NULL;
-    m->to_part = NULL;
-    free(m->ops);
-    m->ops = NULL;
-    m->ops_count = 0;
-    m->across = false;
-    m->stage = MOVE_NEW;
-    arena_reset(&m->arena);
+    move_deliver(m);
+    reset(m);
     queue_ref(q);
     queue_enter(q);
-    if (m->keeps || !is_current(m)) {
+    if (is_current(m))
+        failed(m, why);
+    if (m->keeps || !is_current(m))
         end(m, why);
-    } else {
-        m->why = ERR_OK;
+    else if (!give_up(m, why))
         later(m);
+    queue_leave(q);
+    queue_unref(&q);
+}
+
+/* On the loop: the items of a round are gone; those left are next. */
+static void next_round(void *ctx)
+{
+    struct move *m = ctx;
+    struct part *p = m->part;
+    struct queue *q = p->queue;
+    move_deliver(m);
+    reset(m);
+    m->count -= m->round;
+    memmove(m->items, m->items + m->round, m->count * sizeof(struct qitem *));
+    memmove(m->places, m->places + m->round, m->count * sizeof *m->places);
+    memmove(m->ids, m->ids + m->round, m->count * sizeof *m->ids);
+    m->round = m->tries = 0;
+    m->doomed = false;
+    queue_ref(q);
+    queue_enter(q);
+    if (!is_current(m)) {
+        end(m, ERR_UNAVAILABLE);
+    } else {
+        stop_running(m);
+        list_append(&p->dying, &m->link);
+        move_begin(p);
     }
     queue_leave(q);
     queue_unref(&q);
+}
+
+/* Under the lock of the source: the items of a round are in the target, and removed here. */
+static void round_over(struct move *m)
+{
+    if (m->round == m->count) {
+        end(m, ERR_OK);
+        return;
+    }
+    if (m->waiter != NULL) {
+        waiter_expect(m->waiter);
+        waiter_done(m->waiter, ERR_OK, m->round);
+    }
+    m->removed = true;
+    loop_post(m->part->queue->all->opts.loop, next_round, m);
 }
 
 mono move_wake(struct part *p, mono now)
@@ -500,7 +389,7 @@ static void inserted(void *ctx)
         again(m);
         return;
     }
-    deliver(m);
+    move_deliver(m);
     m->stage = MOVE_REMOVE;
     to_source(m);
 }
@@ -519,7 +408,7 @@ static void insert(void *ctx)
     struct queues *all = m->to->all;
     struct store_state *st = &all->stores[m->to_store_index];
     m->stage = MOVE_INSERT;
-    side_of_target(m, &m->write.parts[0]);
+    move_side_of_target(m, &m->write.parts[0]);
     m->write.parts_count = 1;
     m->write.deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
     m->write.done = insert_written;
@@ -561,12 +450,14 @@ static bool is_still_moving(const struct part *p)
 void move_begin(struct part *p)
 {
     bool wait = !list_empty(&p->dying) && is_still_moving(p);
-    for (struct list *n; (n = list_take(&p->dying)) != NULL;) {
-        struct move *m = CONTAINER_OF(n, struct move, link);
+    while (p->moves_running < MOVES_RUNNING_MAX && !list_empty(&p->dying)) {
+        struct move *m = CONTAINER_OF(list_take(&p->dying), struct move, link);
         if (wait) {
             later(m);
             continue;
         }
+        m->running = true;
+        p->moves_running++;
         m->job = (struct loop_job){ .run = move_run, .done = move_done };
         stores_job_start(p->queue->all, m->store_index, &m->job);
     }
@@ -594,7 +485,7 @@ void move_build(struct part *p, struct slot *s)
     struct move *m = CONTAINER_OF(n, struct move, link);
     unsigned before = s->ops_count;
     list_remove(n);
-    for (unsigned i = 0; i < m->count; i++) {
+    for (unsigned i = 0; i < m->round; i++) {
         if (m->stage == MOVE_DOOM)
             doom(s, m->items[i]);
         else
@@ -606,7 +497,7 @@ void move_build(struct part *p, struct slot *s)
     }
     s->move = m;
     if (m->stage == MOVE_REMOVE && m->placed) {
-        side_of_target(m, &s->write.parts[1]);
+        move_side_of_target(m, &s->write.parts[1]);
         s->write.parts_count = 2;
     }
 }
@@ -626,14 +517,19 @@ void move_outcome(struct move *m, err why)
     struct loop *loop = p->queue->all->opts.loop;
     bool current = m->generation == p->generation && why != ERR_IO && why != ERR_CORRUPT;
     if (why != ERR_OK && m->stage == MOVE_REMOVE && current)
-        for (unsigned i = 0; i < m->count; i++)
+        for (unsigned i = 0; i < m->round; i++)
             keep_moving(p, m->items[i]);
     if (m->stage == MOVE_DOOM && why == ERR_OK) {
+        m->doomed = true;
         loop_post(loop, insert, m);
     } else if (why == ERR_OK) {
-        end(m, ERR_OK);
-    } else if (m->stage == MOVE_REMOVE && !m->placed && !m->keeps && current && is_current(m)) {
-        later(m); /* it is in the target: only this is left */
+        round_over(m);
+    } else if (m->stage == MOVE_REMOVE && !m->placed && current && is_current(m)) {
+        failed(m, why);
+        if (m->waiter != NULL) /* the items are in the target: only this is left */
+            waiter_done(m->waiter, why, 0);
+        m->waiter = NULL;
+        later(m);
     } else if (!current) {
         m->generation = p->generation - 1; /* its items are about to be thrown away */
         m->why = why;
@@ -673,4 +569,41 @@ void move_forget_change(struct part *p, const struct queue_change *c)
         if (m->change == c)
             m->change = NULL;
     }
+}
+
+/* The one that waits to be tried again and has it; NULL: none. */
+static struct move *waiting_move(struct part *p, const struct qitem *it)
+{
+    for (struct list *n = p->later.next; n != &p->later; n = n->next) {
+        struct move *m = CONTAINER_OF(n, struct move, link);
+        for (unsigned i = 0; i < m->count && m->generation == p->generation; i++)
+            if (m->items[i] == it)
+                return m;
+    }
+    return NULL;
+}
+
+bool move_waits(struct part *p, const struct qitem *it)
+{
+    return waiting_move(p, it) != NULL;
+}
+
+bool move_let_go(struct part *p, const struct qitem *it)
+{
+    struct move *m = waiting_move(p, it);
+    if (m == NULL || m->stage != MOVE_NEW)
+        return false;
+    list_remove(&m->link);
+    p->queue->busy++;
+    end(m, ERR_UNAVAILABLE);
+    queue_work(p); /* others of it are judged again */
+    return true;
+}
+
+unsigned move_items(const struct part *p)
+{
+    unsigned count = 0;
+    for (const struct list *n = p->movers.next; n != &p->movers; n = n->next)
+        count += CONTAINER_OF(unconst(n), struct move, by_part)->count;
+    return count;
 }

@@ -130,7 +130,8 @@ struct part {
     struct ksuid done_id;         /* greatest whose batch or entry is known to be there */
     int64_t ready, scheduled, leased;
     int64_t granting, placing;
-    uint64_t failures;
+    uint64_t failures, moves_failed;
+    unsigned moves_running;
     atomic_uint_least64_t damaged; /* items whose bodies could not be had, so far */
     struct damage *damage;        /* rows that point at nothing, to be removed; NULL: none */
     struct hash items, batches, okeys;

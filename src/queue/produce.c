@@ -49,8 +49,9 @@ static err request_check(struct queue_produce *r, uint64_t *bytes)
             return ERR_BAD;
         }
     }
-    if (*bytes > QUEUE_BATCH_BYTES_MAX) {
-        err_note_set(&r->note, "items is invalid; a request cannot be greater than '%d' bytes", QUEUE_BATCH_BYTES_MAX);
+    if (*bytes > QUEUE_REQUEST_BYTES_MAX) {
+        err_note_set(&r->note, "items is invalid; a request cannot be greater than '%d' bytes",
+                     QUEUE_REQUEST_BYTES_MAX);
         return ERR_BAD;
     }
     if (r->order_key.n > QUEUE_ORDER_KEY_BYTES_MAX || r->idempotency_key.n > QUEUE_ORDER_KEY_BYTES_MAX) {

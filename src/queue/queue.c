@@ -220,6 +220,23 @@ static bool is_looked_at(struct req *r)
     return false;
 }
 
+/* What a request that was not written waited for. */
+static void note_wait(struct req *r)
+{
+    char id[KSUID_TEXT_BYTES + 1];
+    if (r->kind == REQ_PRODUCE) {
+        err_note_set(req_note(r), "request timeout; no partition is available, try again");
+        return;
+    }
+    ksuid_format(own_change(req_change(r))->moving, id);
+    if (ksuid_cmp(own_change(req_change(r))->moving, KSUID_NIL) != 0)
+        err_note_set(req_note(r), "request timeout; '%s' is on its way to another queue, try again",
+                     id);
+    else
+        err_note_set(req_note(r), "request timeout; nothing was changed in partition '%u', try again",
+                     req_change(r)->partition);
+}
+
 static void time_out(struct queue *q, struct req *r)
 {
     bool unknown = r->state == REQ_WRITING || r->state == REQ_UNKNOWN;
@@ -238,11 +255,8 @@ static void time_out(struct queue *q, struct req *r)
     }
     if (unknown)
         err_note_set(req_note(r), "request timeout; the outcome is unknown, try again");
-    else if (r->kind == REQ_PRODUCE)
-        err_note_set(req_note(r), "request timeout; no partition is available, try again");
     else
-        err_note_set(req_note(r), "request timeout; nothing was changed in partition '%u', try again",
-                     req_change(r)->partition);
+        note_wait(r);
     req_answer(q, r, ERR_TIMEOUT);
 }
 

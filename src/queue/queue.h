@@ -30,8 +30,7 @@ enum {
     QUEUE_ATTEMPTS_MAX = 65536,
     QUEUE_PRODUCE_ITEMS_MAX = 1000,
     QUEUE_LEASE_ITEMS_MAX = 1000,
-    QUEUE_COMPLETE_IDS_MAX = 1000,
-    QUEUE_RETRY_ITEMS_MAX = 1000,
+    QUEUE_COMPLETE_IDS_MAX = 1000, QUEUE_RETRY_ITEMS_MAX = 1000,
     QUEUE_CLIENT_BYTES_MAX = 512,
     QUEUE_FIELD_BYTES_MAX = 2000,      /* encoding, kind, reference of an item */
     QUEUE_QUEUES_MAX = 100000,
@@ -206,6 +205,7 @@ MUST_CHECK err queue_change_start(struct queue_change *c);
 struct queue_part_stats {
     uint32_t partition;
     uint64_t ready, scheduled, leased, placing, failures, damaged;
+    uint64_t moving, moves_failed; /* ready and leased items on their way to another queue; tries */
     int64_t average_age_ns, average_leased_age_ns, oldest_age_ns;
     const char *state, *store;   /* "available", "suspect", "error", "standby", "draining", "paused" */
 };

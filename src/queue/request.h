@@ -74,6 +74,7 @@ struct own_change {
     bool ask, looked, looking;
     err worst, look_why;
     uint64_t churn;               /* of the part, when the store was asked */
+    struct ksuid moving;          /* an item that it waits for; NIL: none */
     struct queue_part place;
     struct queue_store *store;
     uint32_t store_index;

@@ -30,7 +30,8 @@
 
 enum {
     QUEUE_BATCH_ITEMS_MAX = 1000,
-    QUEUE_BATCH_BYTES_MAX = 8 << 20, /* encoded */
+    QUEUE_REQUEST_BYTES_MAX = 8 << 20, /* encoded items of a produce or an import */
+    QUEUE_BATCH_BYTES_MAX = QUEUE_REQUEST_BYTES_MAX + 4096, /* a move adds where items were */
     QUEUE_ORDER_KEY_BYTES_MAX = 256,
     QUEUE_WRITE_OPS_MAX = 4096,
     QUEUE_OWN_MAX = 4096,            /* partitions owned in one call */

@@ -3,8 +3,8 @@ sizes; both encodings where they matter."""
 import subprocess
 import tempfile
 
-from harness import check, eq, main, scene
-from queue_help import BOTH, complete, create, lease, produce, queue_server, stats
+from harness import check, eq, main, scene, wait_until
+from queue_help import BOTH, complete, create, fine, lease, produce, queue_server, refused, retry, stats
 
 
 def counts(server, name):
@@ -45,6 +45,61 @@ def a_reply_of_the_largest_size_is_told(binary):
             complete(server, 'q', items)
             for _ in range(0, len(items), 35):
                 produce(server, 'q', *[b'c' * 100000] * 35)
+
+
+def metric(server, name, queue):
+    """The sum over the queue's partitions."""
+    lines = server.request('GET', '/metrics').body.decode().splitlines()
+    return sum(int(line.rsplit(' ', 1)[1]) for line in lines if line.startswith(f'palimpsest_queue_{name}{{queue="{queue}"'))
+
+
+@scene
+def large_items_that_die_with_the_server_reach_the_dead_queue_and_come_back(binary):
+    with queue_server(binary) as server:
+        create(server, 'dead')
+        create(server, 'q', dead_queue='dead', max_attempts=1)
+        for _ in range(10):
+            produce(server, 'q', *[b'c' * 100000] * 10)
+        for client in 'ab':
+            lease(server, 'q', 100, client=client)
+        server.kill9()
+        server.start()
+        server.clock(advance='2m')
+        wait_until(lambda: counts(server, 'dead') == (100, 0), 'all are dead')
+        eq(counts(server, 'q'), (0, 0))
+        eq(fine(server, '/v1/queue.requeue', {'queue_name': 'dead', 'to': 'q'}), {'moved': 100})
+        wait_until(lambda: counts(server, 'q') == (100, 0), 'all are back')
+        got = []
+        while len(got) < 100:
+            partition, items = lease(server, 'q', 100, client=f'c{len(got)}')
+            got += items
+            retry(server, 'q', items, partition, dead=True)
+        wait_until(lambda: counts(server, 'dead') == (100, 0), 'all are dead again')
+
+
+@scene
+def a_dead_queue_that_takes_nothing_is_told(binary):
+    with queue_server(binary) as server:
+        create(server, 'dead')
+        create(server, 'q', dead_queue='dead', max_attempts=1)
+        fine(server, '/v1/partitions.pause', {'queue_name': 'dead'})
+        produce(server, 'q', *'abc')
+        _, items = lease(server, 'q', 3)
+        dead = {'queue_name': 'q', 'items': [{'id': items[0]['id'], 'dead': True}]}
+        refused(server, '/v1/queue.retry', dead, 454, "dead queue 'dead' does not take the items; those that were not moved "
+                'are leased as before, try again')
+        check('queue.move name=q partition=0 state=failing to=dead items=1' in server.stderr(), server.stderr())
+        check(metric(server, 'moves_failed', 'q') >= 3 and metric(server, 'failures', 'q') >= 3, 'tries are counted')
+        complete(server, 'q', items[:1])
+        server.clock(advance='2m')
+        wait_until(lambda: metric(server, 'moves_failed', 'q') > 3, 'the others are tried')
+        eq(metric(server, 'moving', 'q'), 2)
+        refused(server, '/v1/queue.complete', {'queue_name': 'q', 'request_timeout': '1m', 'ids': [items[1]['id']]}, 400,
+                f"item(s) cannot be completed; '{items[1]['id']}' is on its way to another queue")
+        fine(server, '/v1/storage/items.delete', {'queue_name': 'q', 'ids': [items[1]['id']]})
+        fine(server, '/v1/partitions.resume', {'queue_name': 'dead'})
+        wait_until(lambda: counts(server, 'dead') == (1, 0), 'it goes on by itself')
+        eq((metric(server, 'moving', 'q'), counts(server, 'q')), (0, (0, 0)))
 
 
 @scene

@@ -1,0 +1,60 @@
+/* move.h - items on their way to another queue. Private to move*.c, which say how. */
+#ifndef QUEUE_MOVE_H
+#define QUEUE_MOVE_H
+
+#include "queue/flush.h"
+
+enum {
+    MOVE_ITEMS_MAX = 256,
+    MOVE_BYTES_MAX = 4 << 20,         /* bodies of one round, after the first */
+    MOVE_ARENA_BYTES_MAX = 64 << 20,
+};
+
+enum move_stage { MOVE_NEW, MOVE_DOOM, MOVE_INSERT, MOVE_REMOVE };
+struct move {
+    struct list link;             /* part.dying, part.moves, part.later */
+    enum move_stage stage;
+    mono again_at;
+    struct part *part;
+    uint64_t generation;
+    struct queue_change *change;  /* that waits for it; NULL: none */
+    struct waiter *waiter;
+    bool keeps;                   /* ordered: what fails is put back */
+    bool running, doomed, told;   /* doomed: the round is; told: that it cannot go on */
+    unsigned tries;               /* that failed, one after the other */
+    const char *what;             /* why the last one failed */
+    struct qitem *items[MOVE_ITEMS_MAX];
+    struct queue_place places[MOVE_ITEMS_MAX];
+    struct ksuid ids[MOVE_ITEMS_MAX];
+    bool skip[MOVE_ITEMS_MAX];    /* the target has it already */
+    unsigned count;               /* items left */
+    unsigned round, new_count;    /* of this round: the first so many; not skipped */
+    struct queue_store *store;
+    uint32_t store_index;
+    struct queue_part place;
+    char to_name[QUEUE_NAME_BYTES_MAX];
+    size_t to_name_bytes;
+    struct queue *to;             /* a reference; NULL: there is none */
+    struct part *to_part;
+    uint64_t to_generation, to_epoch;
+    uint32_t to_store_index;
+    bool removed;                 /* from the source */
+    struct list by_part;          /* part.movers */
+    struct batch *batch;
+    bool across, placed;
+    struct queue_write write;
+    struct queue_op *ops;
+    unsigned ops_count;
+    struct arena arena;
+    struct loop_job job;
+    err why;
+};
+
+/* The next round: which items, their bodies, a place for them in the target. Blocks: pool thread. */
+MUST_CHECK err move_prepare(struct move *m);
+/* The target's side of a write. */
+void move_side_of_target(const struct move *m, struct queue_write_part *w);
+/* The target's side is over: its items are there, or not. Under no lock. */
+void move_deliver(struct move *m);
+
+#endif
