@@ -74,12 +74,14 @@ void app_drain_queues(struct app *app);
 /* Threads of the pool that their calls may hold, beside others', with so many stores. */
 unsigned app_queue_threads(unsigned stores);
 
+struct render_told { mono at; uint64_t count; }; /* the last line in the log; failures since */
 struct app_domain {
     str name;
     uint32_t number;
     const struct config_domain *config;
     struct origin *origin;         /* NULL: it has none */
     _Atomic int64_t *busy_until_ns; /* mono: the origin has asked to be left alone until then */
+    struct render_told *told;      /* ERR_CODES of them, loop thread; NULL without an origin */
 };
 /* A word from another server that shares our Redis (purge_all.h). Loop thread. */
 void app_told(struct app *app, str text);

@@ -25,6 +25,7 @@
 enum {
     MAKE_TRIES_MAX = 2,     /* a purge may come in between once */
     TRAVEL_MS = 30000,      /* how long other servers may take what was made here */
+    RENDER_TELL_MS = 60000, /* between two lines about failures of one kind and wiki */
 };
 #define FENCE_OFF_NS (4 * NS_PER_S) /* Redis's clock is believed so far from ours: PAGE_TID_AHEAD_NS is more */
 #define MAKE_MAGIC 0x4a5e4a5eu
@@ -130,6 +131,20 @@ static void make_release(void *ctx)
     free(m);
 }
 
+/* A wiki that is down fails every title that is asked for: one line for all of them. */
+static void tell_failed(struct make *m)
+{
+    struct render_told *told = &m->target.domain->told[m->why];
+    mono now = clock_mono(m->app->clock);
+    told->count++;
+    if (told->at.ns != 0 && mono_add_ms(told->at, RENDER_TELL_MS).ns > now.ns)
+        return;
+    log_event(m->app->log, LOG_WARN, "render.failed", LOG_STR("domain", m->target.domain->name),
+              LOG_STR("title", m->target.title), LOG_INT("rev", m->target.name.rev),
+              LOG_CSTR("why", err_name(m->why)), LOG_CSTR("note", m->note.text), LOG_INT("count", told->count));
+    *told = (struct render_told){ .at = now };
+}
+
 /* Loop thread. m may be gone afterwards. */
 static void finish(struct make *m)
 {
@@ -138,9 +153,7 @@ static void finish(struct make *m)
         flight_value_unref(&unused);
     }
     if (m->why != ERR_OK && m->why != ERR_NOT_FOUND && m->why != ERR_SHUTDOWN)
-        log_event(m->app->log, LOG_WARN, "render.failed", LOG_STR("domain", m->target.domain->name),
-                  LOG_STR("title", m->target.title), LOG_INT("rev", m->target.name.rev),
-                  LOG_CSTR("why", err_name(m->why)), LOG_CSTR("note", m->note.text));
+        tell_failed(m);
     struct flight_value *value = m->why == ERR_OK ? &m->value->v : NULL;
     m->value = NULL; /* it is the flight's; another lease may make us start once more */
     flight_finish(m->flight, m->why, value, m->keep, &m->note);

@@ -221,8 +221,11 @@ bool router_is_health(const struct http_route *route)
 
 static bool row_visible(const struct http_route *route, const struct http_listen *from)
 {
-    bool everywhere = router_is_health(route) || (route->label != NULL && strcmp(route->label, "metrics") == 0);
-    return everywhere || (route->admin ? from->admin : from->content);
+    static const char *const everywhere[] = { "metrics", "spec" };
+    bool shown = router_is_health(route);
+    for (size_t i = 0; route->label != NULL && i < COUNT_OF(everywhere); i++)
+        shown = shown || strcmp(route->label, everywhere[i]) == 0;
+    return shown || (route->admin ? from->admin : from->content);
 }
 
 static unsigned node_methods(const struct node *n, const struct http_listen *from)

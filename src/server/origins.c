@@ -127,6 +127,8 @@ err origins_open(struct app *app, struct app_domain *domains, struct err_note *n
         origin_measure(d->origin, app->origin_metrics, d->name);
         d->busy_until_ns = calloc(1, sizeof *d->busy_until_ns);
         INVARIANT(d->busy_until_ns != NULL);
+        d->told = calloc(ERR_CODES, sizeof *d->told);
+        INVARIANT(d->told != NULL);
     }
     return ERR_OK;
 }
@@ -162,6 +164,8 @@ void origins_close(struct app *app, struct app_domain *domains)
             origin_free(&domains[i].origin);
         free(domains[i].busy_until_ns);
         domains[i].busy_until_ns = NULL;
+        free(domains[i].told);
+        domains[i].told = NULL;
     }
     origin_metrics_free(&app->origin_metrics);
     if (app->client != NULL)

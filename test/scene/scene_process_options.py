@@ -91,6 +91,7 @@ def an_admin_listener_takes_the_admin_routes(binary):
         server.port = int(admin.rpartition(':')[2])
         eq(server.request('GET', '/healthz').status, 200)
         eq(server.request('GET', '/metrics').status, 200)
+        check(server.json('GET', '/?spec').body['openapi'].startswith('3.1'), 'the specification on the admin listener')
         eq(server.request('GET', '/v1/admin.tokens').status, 200)
         check(server.request('GET', '/localhost/v1/page/html/A').status in (404, 501), 'content on the admin listener')
         server.port = main_port

@@ -36,6 +36,21 @@ def a_broken_answer_is_502_and_stores_nothing(binary):
 
 
 @scene
+def a_wiki_that_is_down_is_told_of_once_a_minute(binary):
+    """A line for each missing title would fill the log as fast as anybody asks."""
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        with impatient_server(binary, origin) as server:
+            get(server, 'A')
+            origin.down()
+            for number in range(50):
+                eq(server.request('GET', path('html', f'T{number}')).status, 502)
+            lines = [line for line in server.stderr().splitlines() if 'render.failed' in line]
+            eq(len(lines), 1, f'{len(lines)} lines')
+            check('count=1' in lines[0] and 'domain=localhost' in lines[0], lines[0])
+
+
+@scene
 def a_broken_api_is_502_too(binary):
     with Origin() as origin:
         origin.page('A', (7, 'new'))
