@@ -1,7 +1,69 @@
-/* complete.c - shell completion out of the table of verbs. Verbs of two words complete their second word. */
+/* complete.c - shell completion out of the table of verbs: verbs, the second words of those that have two, options, and
+ * the values of options where there are few. Behind help and man come verbs. */
 #include "cli/help.h"
 
+#include "server/options.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+/* Values that an option may have; of all others with a value the kind is known by its name. */
+static const struct { const char *option, *words; } option_values[] = {
+    { "role", "read write purge admin Admin" },
+    { "durability", "sync interval none" },
+    { "content", "html data-parsoid lint source" },
+    { "domain", "localhost" },
+    { "server", "http://127.0.0.1:7231" },
+};
+
+enum value_kind { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_OPTION, VALUE_OTHER };
+
+static enum value_kind value_kind(const struct cli_option *o, const char **words)
+{
+    static const char *const files[] = { "FILE", "DIR" };
+    if (o->value == NULL)
+        return VALUE_NONE;
+    for (size_t i = 0; i < COUNT_OF(option_values); i++)
+        if (strcmp(o->name, option_values[i].option) == 0) {
+            *words = option_values[i].words;
+            return VALUE_WORDS;
+        }
+    for (size_t i = 0; i < COUNT_OF(files); i++)
+        if (strcmp(o->value, files[i]) == 0)
+            return VALUE_FILE;
+    return strcmp(o->name, "set") == 0 ? VALUE_OPTION : VALUE_OTHER;
+}
+
+/* "a= b= " for what --set takes. */
+static void option_names(FILE *to)
+{
+    struct buf names;
+    buf_init(&names, 1u << 20);
+    options_describe(OPTIONS_NAMES, &names);
+    for (str rest = buf_str(&names); rest.n > 0;) {
+        str name = str_split(&rest, '\n');
+        fprintf(to, " %.*s=", STR_ARG(name));
+    }
+    buf_fini(&names);
+}
+
+/* Lower-case words of a usage such as "bash|zsh|fish"; n 0: it names no such words. */
+static str choice_of(const struct cli_verb *v)
+{
+    str usage = str_of(v->usage);
+    bool lower = str_find(usage, '|') < usage.n;
+    for (size_t i = 0; i < usage.n; i++)
+        lower = lower && ((usage.p[i] >= 'a' && usage.p[i] <= 'z') || usage.p[i] == '|');
+    return lower ? usage : STR("");
+}
+
+static void choice_words(FILE *to, const struct cli_verb *v)
+{
+    for (str rest = choice_of(v); rest.n > 0;) {
+        str word = str_split(&rest, '|');
+        fprintf(to, " %.*s", STR_ARG(word));
+    }
+}
 
 static void each_row(FILE *to, const struct cli_option *rows, void (*each)(FILE *to, const struct cli_option *o))
 {
@@ -36,10 +98,18 @@ static void first_words(FILE *to)
 static void case_verb(FILE *to, const struct cli_verb *v)
 {
     fprintf(to, "        \"%s \"*) words=\"", v->name);
+    choice_words(to, v);
     each_row(to, v->options, option_word);
     if (v->client)
         each_row(to, cli_client_options, option_word);
     fputs(" --help\" ;;\n", to);
+}
+
+static void second_words(FILE *to, const struct cli_verb *first, str word)
+{
+    for (const struct cli_verb *w = first; w->name != NULL; w++)
+        if (str_starts(str_of(w->name), str_take(str_of(first->name), word.n + 1)))
+            fprintf(to, " %s", w->name + word.n + 1);
 }
 
 static void case_second_words(FILE *to)
@@ -50,33 +120,86 @@ static void case_second_words(FILE *to)
         if (word.n == name.n || first_word_seen(v, word))
             continue;
         fprintf(to, "        \"%.*s \") words=\"", STR_ARG(word));
-        for (const struct cli_verb *w = v; w->name != NULL; w++)
-            if (str_starts(str_of(w->name), str_take(name, word.n + 1)))
-                fprintf(to, " %s", w->name + word.n + 1);
+        second_words(to, v, word);
         fputs("\" ;;\n", to);
     }
 }
 
-static void cases(FILE *to)
+/* Was an option of this name in the table before, with a value or not? */
+static bool option_seen(const struct cli_verb *until, const struct cli_option *row)
 {
-    fputs("    case \"$typed\" in\n        \" \") words=\"", to);
+    for (const struct cli_verb *v = cli_verbs; v != until; v++)
+        for (const struct cli_option *o = v->options; o != NULL && o->name != NULL; o++)
+            if (strcmp(o->name, row->name) == 0)
+                return true;
+    return false;
+}
+
+static void case_value(FILE *to, const struct cli_option *o)
+{
+    const char *words = NULL;
+    enum value_kind kind = value_kind(o, &words);
+    if (kind == VALUE_NONE)
+        return;
+    fprintf(to, "        --%s) words=\"", o->name);
+    if (kind == VALUE_WORDS)
+        fputs(words, to);
+    else if (kind == VALUE_OPTION)
+        option_names(to);
+    else
+        fputs(kind == VALUE_FILE ? "@files" : "@nothing", to);
+    fputs("\" ;;\n", to);
+}
+
+static void case_values(FILE *to)
+{
+    fputs("    case \"$prev\" in\n", to);
+    each_row(to, cli_client_options, case_value);
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
+        for (const struct cli_option *o = v->options; o != NULL && o->name != NULL; o++)
+            if (!option_seen(v, o))
+                case_value(to, o);
+    fputs("    esac\n    [ -z \"$words\" ] || { echo \"$words\"; return; }\n", to);
+}
+
+/* What may follow, for bash and zsh alike: words, "@files" or "@nothing". $1: what was typed before, each word with a
+ * blank behind it; $2: the last of these. */
+static void words_function(FILE *to)
+{
+    fputs("_palimpsest_words() {\n"
+          "    local typed=\"$1\" prev=\"$2\" words=\"\"\n", to);
+    case_values(to);
+    fputs("    case \"$typed\" in\n"
+          "        \"help \"*) typed=\"${typed#help }\" ;;\n"
+          "        \"man \"[!-]*|\"man \") typed=\"${typed#man }\" ;;\n"
+          "    esac\n"
+          "    [ -n \"$typed\" ] || typed=\" \"\n"
+          "    case \"$typed\" in\n        \" \") words=\"", to);
     first_words(to);
     fputs("\" ;;\n", to);
     case_second_words(to);
     for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
         case_verb(to, v);
-    fputs("    esac\n", to);
+    fputs("    esac\n"
+          "    echo \"${words# }\"\n"
+          "}\n", to);
 }
 
+/* COMP_WORDBREAKS parts --role=read at its =. */
 static void bash(FILE *to)
 {
-    fputs("# bash completion of palimpsest\n"
-          "_palimpsest() {\n"
-          "    local cur=\"${COMP_WORDS[COMP_CWORD]}\" typed words=\"\"\n"
-          "    typed=\"${COMP_WORDS[*]:1:COMP_CWORD-1} \"\n", to);
-    cases(to);
-    fputs("    COMPREPLY=( $(compgen -W \"$words\" -- \"$cur\") )\n"
+    fputs("# bash completion of palimpsest\n", to);
+    words_function(to);
+    fputs("_palimpsest() {\n"
+          "    local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\" words\n"
+          "    [ \"$cur\" != \"=\" ] || cur=\"\"\n"
+          "    [ \"$prev\" != \"=\" ] || prev=\"${COMP_WORDS[COMP_CWORD-2]}\"\n"
+          "    words=\"$(_palimpsest_words \"${COMP_WORDS[*]:1:COMP_CWORD-1} \" \"$prev\")\"\n"
+          "    COMPREPLY=()\n"
+          "    [ \"$words\" != \"@nothing\" ] || return\n"
+          "    [ \"$words\" = \"@files\" ] || COMPREPLY=( $(compgen -W \"$words\" -- \"$cur\") )\n"
           "    if [ \"${#COMPREPLY[@]}\" -eq 0 ]; then COMPREPLY=( $(compgen -f -- \"$cur\") ); fi\n"
+          "    if [[ \"${COMPREPLY[0]}\" == *= ]]; then compopt -o nospace 2>/dev/null; fi\n"
           "}\n"
           "complete -o filenames -F _palimpsest palimpsest\n", to);
 }
@@ -84,15 +207,16 @@ static void bash(FILE *to)
 /* words is a parameter of zsh's own there: the ones to offer are called otherwise. */
 static void zsh(FILE *to)
 {
-    fputs("#compdef palimpsest\n"
-          "_palimpsest_words() {\n"
-          "    local typed=\"$1\" words=\"\"\n", to);
-    cases(to);
-    fputs("    print -r -- ${=words}\n"
-          "}\n"
-          "_palimpsest() {\n"
-          "    local typed=\"${words[2,CURRENT-1]} \" offered\n"
-          "    offered=\"$(_palimpsest_words \"$typed\")\"\n"
+    fputs("#compdef palimpsest\n", to);
+    words_function(to);
+    fputs("_palimpsest() {\n"
+          "    setopt localoptions shwordsplit\n"
+          "    local typed=\"${words[2,CURRENT-1]} \" prev=\"${words[CURRENT-1]}\" offered\n"
+          "    if [[ \"$PREFIX\" == --*=* ]]; then prev=\"${PREFIX%%=*}\"; compset -P '*='; fi\n"
+          "    offered=\"$(_palimpsest_words \"$typed\" \"$prev\")\"\n"
+          "    [[ \"$offered\" != @nothing ]] || return 1\n"
+          "    if [[ \"$offered\" == @files ]]; then _files; return; fi\n"
+          "    if [[ \"$offered\" == *= ]]; then compadd -S '' -- ${=offered}; return; fi\n"
           "    [[ \"$PREFIX\" == -* || \"$offered\" != *--* ]] && compadd -- ${=offered}\n"
           "    [[ \"$PREFIX\" == -* || \"$offered\" != *--* ]] || _files\n"
           "}\n"
@@ -111,16 +235,75 @@ static void fish_text(FILE *to, const char *text)
     fputc('\'', to);
 }
 
+static void fish_value(FILE *to, const struct cli_option *o)
+{
+    const char *words = NULL;
+    switch (value_kind(o, &words)) {
+    case VALUE_NONE:
+        return;
+    case VALUE_FILE:
+        fputs(" -r -F", to);
+        return;
+    case VALUE_WORDS:
+        fprintf(to, " -x -a '%s'", words);
+        return;
+    case VALUE_OPTION:
+        fputs(" -x -a '", to);
+        option_names(to);
+        fputc('\'', to);
+        return;
+    case VALUE_OTHER:
+        fputs(" -x", to);
+        return;
+    }
+}
+
 static void fish_options(FILE *to, const struct cli_verb *v, const struct cli_option *rows)
 {
     for (const struct cli_option *o = rows; o != NULL && o->name != NULL; o++) {
         fprintf(to, "complete -c palimpsest -n '__palimpsest_is %s' -l %s", v->name, o->name);
         if (o->letter != 0)
             fprintf(to, " -s %c", o->letter);
-        fputs(o->value != NULL ? " -r -d " : " -d ", to);
+        fish_value(to, o);
+        fputs(" -d ", to);
         fish_text(to, o->prose);
         fputc('\n', to);
     }
+}
+
+/* The words that may come behind `before`, as `palimpsest before` and `palimpsest help before` have them. */
+static void fish_words(FILE *to, const char *before, unsigned count)
+{
+    fprintf(to, "complete -c palimpsest -n '__palimpsest_is %s; and test (count (commandline -opc)) -eq %u' -f -a '",
+            before, count);
+}
+
+static void fish_verb(FILE *to, const struct cli_verb *v)
+{
+    str name = str_of(v->name);
+    str word = str_take(name, str_find(name, ' '));
+    if (!first_word_seen(v, word)) {
+        fprintf(to, "complete -c palimpsest -n __fish_use_subcommand -a %.*s -d ", STR_ARG(word));
+        fish_text(to, v->summary);
+        fputc('\n', to);
+    }
+    if (word.n < name.n && !first_word_seen(v, word)) {
+        static const char *const before[] = { "", "help ", "man " };
+        for (unsigned i = 0; i < COUNT_OF(before); i++) {
+            char words[64];
+            (void)snprintf(words, sizeof words, "%s%.*s", before[i], STR_ARG(word)); /* verbs are short */
+            fish_words(to, words, i == 0 ? 2 : 3);
+            second_words(to, v, word);
+            fputs("'\n", to);
+        }
+    }
+    if (choice_of(v).n > 0) {
+        fish_words(to, v->name, 2);
+        choice_words(to, v);
+        fputs("'\n", to);
+    }
+    fish_options(to, v, v->options);
+    fish_options(to, v, v->client ? cli_client_options : NULL);
 }
 
 static void fish(FILE *to)
@@ -133,20 +316,14 @@ static void fish(FILE *to)
           "    set -l head $typed[1..$n]\n"
           "    test \"$head\" = \"$argv\"\n"
           "end\n", to);
-    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++) {
-        str name = str_of(v->name);
-        str word = str_take(name, str_find(name, ' '));
-        if (!first_word_seen(v, word)) {
-            fprintf(to, "complete -c palimpsest -n __fish_use_subcommand -a %.*s -d ", STR_ARG(word));
-            fish_text(to, v->summary);
-            fputc('\n', to);
-        }
-        if (word.n < name.n)
-            fprintf(to, "complete -c palimpsest -n '__palimpsest_is %.*s; and test (count (commandline -opc)) -eq 2'"
-                    " -f -a %s\n", STR_ARG(word), v->name + word.n + 1);
-        fish_options(to, v, v->options);
-        fish_options(to, v, v->client ? cli_client_options : NULL);
-    }
+    fish_words(to, "help", 2);
+    first_words(to);
+    fputs("'\n", to);
+    fish_words(to, "man", 2);
+    first_words(to);
+    fputs("'\n", to);
+    for (const struct cli_verb *v = cli_verbs; v->name != NULL; v++)
+        fish_verb(to, v);
 }
 
 bool help_completion(FILE *to, str shell)

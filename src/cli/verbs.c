@@ -88,7 +88,7 @@ static const struct cli_option options_options[] = {
 
 static const struct cli_option token_options[] = { OPTIONS_TOKEN, OPTIONS_END };
 static const struct cli_option token_create_options[] = {
-    { "role", 'r', "NAME", "What it may do: read, write, purge, admin; may be given again [read]" },
+    { "role", 'r', "NAME", "What it may do: read, write, purge, admin, Admin; may be given again [read]" },
     { "domain", 0, "NAME", "Where it may do so: this domain alone [everywhere]" },
     { "expires", 0, "DURATION", "For how long, as in 30d [never ends]" },
     { "name", 0, "NAME", "Name of its user [made up]" },

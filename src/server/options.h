@@ -67,7 +67,8 @@ void options_differences(const struct options *a, const struct options *b, void 
 bool options_is_loopback(const char *address);
 
 /* The table, for people: as text for --help, as Markdown for the manual, as roff for the man page. */
-enum options_form { OPTIONS_TEXT, OPTIONS_MARKDOWN, OPTIONS_ROFF };
+/* OPTIONS_NAMES: those alone that need no name of one's own in them, a line each. */
+enum options_form { OPTIONS_TEXT, OPTIONS_MARKDOWN, OPTIONS_ROFF, OPTIONS_NAMES };
 void options_describe(enum options_form form, struct buf *out);
 
 #endif

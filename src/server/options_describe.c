@@ -5,6 +5,7 @@
 #include "base/units.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void limits_of(const struct option *r, struct buf *out)
 {
@@ -69,10 +70,17 @@ static void describe_roff(const char *section, const struct option *r, struct bu
     buf_printf(out, "%s%s.\n", r->initial[0] != '\0' ? "; default " : "", r->initial);
 }
 
+static void describe_name(const char *section, const struct option *r, struct buf *out)
+{
+    if (str_find_str(str_of(section), STR("NAME")) == strlen(section))
+        buf_printf(out, "%s%s\n", section, r->name);
+}
+
 void options_describe(enum options_form form, struct buf *out)
 {
     static void (*const describe[])(const char *, const struct option *, struct buf *) = {
-        [OPTIONS_TEXT] = describe_text, [OPTIONS_MARKDOWN] = describe_markdown, [OPTIONS_ROFF] = describe_roff };
+        [OPTIONS_TEXT] = describe_text, [OPTIONS_MARKDOWN] = describe_markdown, [OPTIONS_ROFF] = describe_roff,
+        [OPTIONS_NAMES] = describe_name };
     if (form == OPTIONS_MARKDOWN)
         buf_put(out, STR("| option | values | default | what it does |\n| --- | --- | --- | --- |\n"));
     for (const struct option *r = option_rows; r->name != NULL; r++)

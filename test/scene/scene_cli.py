@@ -249,6 +249,19 @@ def help_man_and_completion_know_every_verb(binary):
                                 'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _palimpsest; echo "${COMPREPLY[*]}"; done'],
                                capture_output=True, text=True, cwd=client.folder, timeout=30, check=True)
         eq(words.stdout.splitlines(), ['git mediawiki-xml', '--parallel', 'help'])
+        for line, offered in (('palimpsest token create --role ', 'read write purge admin Admin'),
+                              ('palimpsest token create --role = a', 'admin'), ('palimpsest completion ', 'bash zsh fish --help'),
+                              ('palimpsest completion z', 'zsh'), ('palimpsest help imp', 'import'),
+                              ('palimpsest help import ', 'git mediawiki-xml'), ('palimpsest man token l', 'ls lock'),
+                              ('palimpsest serve --set page.grace_t', 'page.grace_ttl='), ('palimpsest get T --output ', 'c man1'),
+                              ('palimpsest queue create q --durability s', 'sync'), ('palimpsest get T --at ', ''),
+                              ('palimpsest ls --bucket ', '')):
+            (client.folder / 'man1').mkdir(exist_ok=True)
+            (client.folder / 'l').write_text(line)
+            got = subprocess.run(['bash', '-c', '. ./c; l="$(cat l)"; rm l; COMP_WORDS=($l); [ "${l% }" = "$l" ] || COMP_WORDS+=("");'
+                                  'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _palimpsest; echo "${COMPREPLY[*]}"'],
+                                 capture_output=True, text=True, cwd=client.folder, timeout=30, check=True)
+            eq((sorted(got.stdout.split()), got.stderr), (sorted(offered.split()), ''), line)
         if shutil.which('fish') is not None:
             (client.folder / 'f').write_text(client.ok('completion', 'fish'))
             lines = subprocess.run(['fish', '-c', 'source f; for l in "palimpsest import " "palimpsest import git --p" '
