@@ -237,14 +237,14 @@ void app_finished(struct http_exchange *x, int status, int64_t ns, uint64_t byte
     counters_count(a->counters, label, status, ns, bytes_sent);
     if ((status == 500 || status == 507) && http_state(x) != NULL) /* app_fail's words for us */
         log_event(a->log, LOG_ERROR, "http.failed", LOG_CSTR("method", http_method_name(x)),
-                  LOG_STR("path", http_target(x)), LOG_INT("status", status),
+                  LOG_STR("path", value_target_logged(x)), LOG_INT("status", status),
                   LOG_CSTR("why", http_state(x)), LOG_STR("request_id", http_request_id(x)));
     if (http_body(x).n >= APP_BIG_BODY_BYTES)
         atomic_store(&a->trims, APP_TRIMS);
     if (!a->config->access_log)
         return;
     log_event(a->log, LOG_INFO, "http.request", LOG_CSTR("method", http_method_name(x)),
-              LOG_STR("path", http_target(x)), LOG_INT("status", status), LOG_INT("us", ns / 1000),
+              LOG_STR("path", value_target_logged(x)), LOG_INT("status", status), LOG_INT("us", ns / 1000),
               LOG_INT("bytes", bytes_sent), LOG_STR("peer", http_peer(x)),
               LOG_CSTR("route", label == NULL ? "" : label),
               LOG_STR("request_id", http_request_id(x)));

@@ -1,5 +1,6 @@
 #include "app/headers.h"
 
+#include "app/value_request.h"
 #include "base/buf.h"
 #include "bucket/page.h"
 
@@ -280,9 +281,7 @@ bool answer_shared(const struct http_exchange *x)
     str path = route == NULL ? http_target(x) : str_of(route->pattern);
     if (str_starts(path, STR("/v1/")) || str_eq(path, STR("/metrics")))
         return false;
-    str rest = str_skip(path, str_find(str_skip(path, 1), '/') + 1); /* behind the domain */
-    bool values = str_starts(rest, STR("/v1/key_value/")) || str_starts(rest, STR("/v1/key_rev_value/"));
-    return !values || http_is_shared(x);
+    return !value_path(path) || http_is_shared(x);
 }
 
 void answer_send(struct http_exchange *x, const struct answer *w)

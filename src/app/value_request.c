@@ -61,6 +61,24 @@ static const struct config_bucket *find_configured(const struct config *c, enum 
     return NULL;
 }
 
+bool value_path(str path)
+{
+    str rest = str_skip(path, str_find(str_skip(path, 1), '/') + 1); /* behind the domain */
+    return str_starts(rest, STR("/v1/key_value/")) || str_starts(rest, STR("/v1/key_rev_value/"));
+}
+
+str value_target_logged(const struct http_exchange *x)
+{
+    enum { PARTS_LOGGED = 5 }; /* "", domain, v1, kind, bucket */
+    const struct http_route *route = http_route(x);
+    str target = http_target(x), rest = target;
+    if (!value_path(route == NULL ? target : str_of(route->pattern)))
+        return target;
+    for (unsigned i = 0; i < PARTS_LOGGED; i++)
+        (void)str_split(&rest, '/'); /* not logged is what is left */
+    return str_take(target, target.n - rest.n);
+}
+
 void value_share(struct http_exchange *x, const struct app *app)
 {
     str rest = str_skip(http_target(x), 1), name;

@@ -69,6 +69,11 @@ void value_fail(struct value_request *r, err why);
  * routed or not. */
 void value_share(struct http_exchange *x, const struct app *app);
 
+/* Is it the target, or the pattern, of a bucket of values? */
+bool value_path(str path);
+/* What may be logged of the target: nothing behind such a bucket, as keys may be secrets. Borrowed from x. */
+str value_target_logged(const struct http_exchange *x);
+
 /* value_schema.c. Which configured buckets are there; what app_start makes. */
 void value_there_init(struct app *app);
 /* Calls then when the table of a configured bucket is there as the configuration says; of others at once. */

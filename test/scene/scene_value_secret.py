@@ -41,6 +41,23 @@ def values_are_closed_by_default(binary):
 
 
 @scene
+def keys_are_not_logged(binary):
+    with page_server(binary, '--set', 'log.access=true') as server:
+        ask(server, 'PUT', KV + '/s', status=201)
+        ask(server, 'PUT', KRV + '/s', status=201)
+        ask(server, 'PUT', KV + '/s/hidden-1', body=b'x', status=201)
+        ask(server, 'GET', KV.replace('key', 'k%65y') + '/s/hidden-2', status=404)
+        ask(server, 'PUT', KRV + '/s/hidden-3/1', body=b'x', status=201)
+        ask(server, 'GET', KRV + '/s/hidden-3/', status=200)
+        ask(server, 'PATCH', KV + '/s/hidden-4', status=405)
+        ask(server, 'GET', '/localhost/v1/page/html/shown', status=404)
+        server.sigterm()
+        check('hidden' not in server.stderr(), server.stderr())
+        eq(server.stderr().count(f'path={KV}/s/ '), 2, server.stderr())
+        check('path=/localhost/v1/page/html/shown ' in server.stderr(), server.stderr())
+
+
+@scene
 def the_configuration_opens_what_it_names(binary):
     opened = []
     for name, value in (('cors', 'true'), ('listing', 'true'), ('cache_control', 'private')):
