@@ -88,13 +88,8 @@ static void get_metrics(struct http_exchange *x, void *app)
     loop_job_start(s->app->loop, &s->job);
 }
 
-static void get_root(struct http_exchange *x, void *app)
+void app_answer_spec(struct http_exchange *x, const struct app *a)
 {
-    const struct app *a = app;
-    if (!str_eq(http_query_raw(x), STR("spec")) && !str_eq(http_query_raw(x), STR("spec="))) {
-        answer_json(x, 200, STR("{\"name\":\"palimpsest\",\"spec\":\"/?spec\"}"), NULL);
-        return;
-    }
     const struct http_route *tables[SPEC_TABLES_MAX + 1] = { NULL };
     unsigned count = 0;
     for (const struct http_route *const *t = app_tables; *t != NULL && count < SPEC_TABLES_MAX; t++)
@@ -107,6 +102,14 @@ static void get_root(struct http_exchange *x, void *app)
     else
         app_fail(x, ERR_LIMIT, NULL);
     buf_fini(&b);
+}
+
+static void get_root(struct http_exchange *x, void *app)
+{
+    if (str_eq(http_query_raw(x), STR("spec")) || str_eq(http_query_raw(x), STR("spec=")))
+        app_answer_spec(x, app);
+    else
+        answer_json(x, 200, STR("{\"name\":\"palimpsest\",\"spec\":\"/?spec\"}"), NULL);
 }
 
 static void put_figure(struct buf *b, const char *name, uint64_t value)

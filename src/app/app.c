@@ -20,6 +20,7 @@
 #include <string.h>
 
 const struct http_route *const app_tables[] = { app_page_routes,
+                                                app_entry_routes,
                                                 app_table_routes,
                                                 app_value_routes,
                                                 app_list_routes,

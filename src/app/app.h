@@ -90,8 +90,12 @@ const struct app_domain *app_domain_find(const struct app *app, str name);
 /* The {domain} of this request, or NULL after answering 404 domain_not_found. */
 const struct app_domain *app_domain_of(struct http_exchange *x, const struct app *app);
 
+/* The OpenAPI document of what is served. */
+void app_answer_spec(struct http_exchange *x, const struct app *app);
+
 /* Route tables; each ends with a row whose pattern is NULL. */
 extern const struct http_route app_page_routes[];   /* page.c: pages and buckets of that kind */
+extern const struct http_route app_entry_routes[];  /* entry.c: the names below a domain, its API, a bucket */
 extern const struct http_route app_table_routes[];  /* table.c: tables and batches */
 extern const struct http_route app_value_routes[];  /* value.c: key_value, key_rev_value, multi_content */
 extern const struct http_route app_stash_routes[];  /* stash.c: what is kept for editors, for operators */

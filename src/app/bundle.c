@@ -22,8 +22,8 @@ bool config_content_is_plain(str name)
 
 bool config_content_is_reserved(str name)
 {
-    static const char *const reserved[] = { "all",  "history", "explain", "title",
-                                            "hold", "lint",    "wikitext" };
+    static const char *const reserved[] = { "all",  "history", "explain",  "title",
+                                            "hold", "lint",    "wikitext", "random" };
     for (size_t i = 0; i < COUNT_OF(reserved); i++)
         if (str_eq(name, str_of(reserved[i])))
             return true;

@@ -321,6 +321,7 @@ void pagejson_title(struct buf *b, struct arena *a, str title, struct page_name 
     pagejson_name(b, n);
     buf_put(b, STR(",\"namespace\":null,\"user_id\":null,\"user_text\":null"));
     pagejson_time(b, "timestamp", revised_at);
-    buf_put(b, STR(",\"comment\":null,\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null}]"));
+    buf_put(b, STR(",\"comment\":null,\"tags\":[],\"restrictions\":[],\"page_language\":null,\"redirect\":null,"
+                   "\"page_deleted\":null}]"));
     buf_put(b, STR(",\"count\":1}"));
 }

@@ -91,7 +91,7 @@ static str metadata_json(struct arena *a, const struct render_meta *m, struct ti
     put_member(&b, a, "comment", m->comment);
     buf_printf(&b, "\"tags\":%.*s,\"restrictions\":%.*s,", STR_ARG(m->tags_json), STR_ARG(m->restrictions_json));
     put_member(&b, a, "page_language", m->page_language);
-    buf_printf(&b, "\"redirect\":%s}],\"count\":1}", m->redirect ? "true" : "false");
+    buf_printf(&b, "\"redirect\":%s,\"page_deleted\":null}],\"count\":1}", m->redirect ? "true" : "false");
     str json = b.failed ? STR_NONE : arena_copy(a, buf_str(&b));
     buf_fini(&b);
     return json;
@@ -223,6 +223,8 @@ static str cache_control_of(const struct wiki_get *g)
     const char *configured = g->target.config->cache_control;
     if (g->wait.seen.changed) /* it stands under another title than its own */
         return STR("no-cache");
+    if (g->want == WANT_META) /* of users, too, whom the wiki may hide */
+        return STR(HEADERS_CACHE_PRIVATE);
     return str_of(configured == NULL ? HEADERS_CACHE_PRIVATE : configured);
 }
 

@@ -8,7 +8,7 @@
 
 enum { NAMESPACE_USER = 2, NAMESPACE_USER_TALK = 3 };
 
-/* The key by these rules; ERR_BAD with a note. */
+/* The key by these rules; ERR_BAD, or ERR_NOT_FOUND for Special and Media, with a note. */
 static err key_of(struct arena *a, const struct siteinfo *rules, str title, struct title_key *key,
                   struct err_note *note)
 {
@@ -17,7 +17,7 @@ static err key_of(struct arena *a, const struct siteinfo *rules, str title, stru
         return why;
     if (key->namespace_id < 0) {
         err_note_set(note, "no page can have a title of this namespace");
-        return ERR_BAD;
+        return ERR_NOT_FOUND;
     }
     return page_title_key(a, key->key, &key->key, note); /* its own limits */
 }
@@ -39,7 +39,7 @@ err title_take(struct arena *a, struct page_target *target, str title, int64_t n
     return ERR_OK;
 }
 
-/* ERR_AGAIN: the rules are not known; ERR_BAD, ERR_LIMIT: answer_bad has yet to tell. */
+/* ERR_AGAIN: the rules are not known; else not ERR_OK: answer_bad has yet to tell. */
 static err settle(struct http_exchange *x, struct page_target *target, struct title_seen *seen, struct err_note *note)
 {
     struct title_key key;
@@ -63,6 +63,8 @@ static void answer_bad(struct http_exchange *x, err why, const struct err_note *
 {
     if (why == ERR_BAD)
         app_problem(x, 400, "bad_request#invalid_title", NULL, str_of(note->text), STR_NONE);
+    else if (why == ERR_NOT_FOUND)
+        app_problem(x, 404, "not_found", NULL, str_of(note->text), STR_NONE);
     else
         app_fail(x, why, note);
 }
@@ -97,7 +99,8 @@ void title_wait_start(struct title_wait *w)
         return;
     }
     if (why != ERR_AGAIN) {
-        if (why != ERR_BAD || w->refused == NULL || !w->refused(w))
+        bool no_title = why == ERR_BAD || why == ERR_NOT_FOUND;
+        if (!no_title || w->refused == NULL || !w->refused(w))
             answer_bad(w->x, why, &note);
         return;
     }

@@ -192,9 +192,10 @@ static void check_permissions(const struct http_route *table)
 
 static err open_http(struct server *s, enum server_exit *status, struct err_note *note)
 {
-    const struct http_route *tables[12];
+    const struct http_route *tables[16];
     unsigned count = 0;
     tables[count++] = app_page_routes;
+    tables[count++] = app_entry_routes;
     tables[count++] = app_table_routes;
     tables[count++] = app_value_routes;
     tables[count++] = app_list_routes;

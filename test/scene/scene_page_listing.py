@@ -104,7 +104,7 @@ def a_title_is_described_as_the_peer_does(binary):
             item = got.body['items'][0]
             eq((item['title'], item['rev'], item['tid'], item['timestamp']), ('A', want, render, instant(want - 1)))
             eq(set(item), {'title', 'page_id', 'rev', 'tid', 'namespace', 'user_id', 'user_text', 'timestamp', 'comment',
-                           'tags', 'restrictions', 'page_language', 'redirect'})
+                           'tags', 'restrictions', 'page_language', 'redirect', 'page_deleted'})
 
 
 @scene

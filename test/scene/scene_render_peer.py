@@ -370,4 +370,30 @@ def a_wiki_that_says_nowhere_where_its_answers_end_is_believed_when_they_are_who
                 wait_until(lambda status=status: server.request('GET', path('html', 'B')).status == status, f'{status}')
 
 
+@scene
+def names_are_listed_and_the_document_stands_under_the_domain(binary):
+    with Origin() as origin:
+        origin.page('A', (7, 'text'))
+        with origin_server(binary, origin, '--set', 'page.cache_control=public, max-age=60', '--set',
+                           'buckets.mobile.contents=lead') as server:
+            def items(where):
+                return server.json('GET', where).body['items']
+            eq(items('/localhost/'), ['v1'])
+            check({'page', 'mobile', 'table', 'key_value', 'transform'} <= set(items('/localhost/v1/')), 'the API')
+            check({'html', 'data-parsoid', 'title', 'wikitext', 'lint', 'history'} <= set(items('/localhost/v1/page/')), 'page')
+            check({'lead', 'title'} <= set(items('/localhost/v1/mobile/')), 'a bucket')
+            for spec in ('/localhost/v1/?spec', '/?spec'):
+                document = server.json('GET', spec).body
+                check('/{domain}/v1/{bucket}/title/{title}' in document['paths'], spec)
+            problem(server.request('GET', '/nowhere/v1/'), 404, 'domain_not_found')
+            problem(server.request('GET', '/localhost/v1/nothing/'), 404, 'unknown_bucket')
+            item, = server.json('GET', path('title', 'A')).body['items']
+            eq(item['page_deleted'], None)
+            check('private' in get(server, 'A', content='title').headers['Cache-Control'], 'metadata is private')
+            eq(get(server, 'A', content='wikitext').headers['Cache-Control'], 'public, max-age=60')
+            problem(get(server, 'title', content='random', status=404), 404, 'not_found#content')
+            wrong = server.request('PUT', path('random', 'A', 7), {'Content-Type': 'text/html'}, b'x')
+            problem(wrong, 400, 'bad_request#invalid_content')
+
+
 main()

@@ -41,8 +41,11 @@ def readers_are_sent_to_the_title_as_the_wiki_writes_it(binary):
                 for title, headers in (('a%20b', NO_CACHE), ('a%20b', ELSEWHERE), ('user%3Ax', None)):
                     eq(get(server, title, content=content, headers=headers).headers['Cache-Control'], 'no-cache')
                 check('max-age=0' in get(server, 'A_b', content=content).headers['Cache-Control'], 'under its own')
-            for bad in ('A%5Bb', 'Special:Version', '%20', 'A%7Cb', 'A%3C'):
+            for bad in ('A%5Bb', '%20', 'A%7Cb', 'A%3C'):
                 problem(get(server, bad, status=400), 400, 'bad_request#invalid_title')
+            for none in ('Special:Version', 'Media:A.png'):     # titles, but no pages
+                for content in ('html', 'title', 'wikitext', 'lint'):
+                    problem(get(server, none, content=content, status=404), 404, 'not_found')
 
 
 @scene
