@@ -15,7 +15,7 @@ struct arena_chunk {
 
 void arena_init(struct arena *a, size_t bytes_max)
 {
-    *a = (struct arena){ .bytes_max = bytes_max };
+    *a = (struct arena){ .bytes_max = bytes_max, .chunk_bytes = ARENA_CHUNK_BYTES };
 }
 
 void arena_reset(struct arena *a)
@@ -29,6 +29,12 @@ void arena_reset(struct arena *a)
     a->total = 0;
     a->starved = false;
     hold_end(&a->hold);
+}
+
+void arena_chunks(struct arena *a, size_t bytes)
+{
+    INVARIANT(a->chunks == NULL);
+    a->chunk_bytes = bytes;
 }
 
 void arena_share(struct arena *a, struct budget *b)
@@ -68,8 +74,8 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size)
 static bool chunk_add(struct arena *a, size_t size)
 {
 #ifndef ARENA_DEBUG
-    if (size < ARENA_CHUNK_BYTES && a->bytes_max - a->total >= ARENA_CHUNK_BYTES)
-        size = ARENA_CHUNK_BYTES;
+    if (size < a->chunk_bytes && a->bytes_max - a->total >= a->chunk_bytes)
+        size = a->chunk_bytes;
 #endif
     struct arena_chunk *chunk = chunk_new(a, size);
     if (chunk == NULL)
@@ -103,7 +109,7 @@ void *arena_alloc(struct arena *a, size_t size)
         return NULL;
 #else
     bool has_room = a->chunks != NULL && a->chunks->size - a->used >= size;
-    if (!has_room && a->chunks != NULL && size >= ARENA_CHUNK_BYTES)
+    if (!has_room && a->chunks != NULL && size >= a->chunk_bytes)
         return alloc_apart(a, size);
     if (!has_room && !chunk_add(a, size))
         return NULL;

@@ -18,6 +18,7 @@ struct arena {
     size_t used;                /* in the newest chunk */
     size_t total;               /* bytes of all chunks */
     size_t bytes_max;           /* ceiling on total */
+    size_t chunk_bytes;         /* least size of a chunk */
     struct hold hold;           /* of total; ends with a reset */
     bool starved;
 };
@@ -26,6 +27,8 @@ void arena_init(struct arena *a, size_t bytes_max);
 /* Frees everything but keeps the arena usable. */
 void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
+/* Before the first allocation: it grows by at least so many bytes at once [8192]. For one of many that hold little. */
+void arena_chunks(struct arena *a, size_t bytes);
 /* Before the first allocation: what it takes counts against b, which outlives it. */
 void arena_share(struct arena *a, struct budget *b);
 /* Was anything refused since the last reset although it was below the ceiling? */

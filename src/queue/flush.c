@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOLD_MS = 50, HOLD_MS_MAX = 1000 };
+enum { HOLD_MS = 50, HOLD_MS_MAX = 1000, RESTING_MAX = 64 /* slots kept by a queue for its next writes */ };
 
 /* ---- slots ---- */
 
@@ -11,8 +11,10 @@ static void slot_arrived(struct arrival *a);
 
 struct slot *slot_new(struct part *p, bool is_early)
 {
-    struct slot *s = calloc(1, sizeof *s);
+    struct list *resting = list_take(&p->queue->resting);
+    struct slot *s = resting == NULL ? calloc(1, sizeof *s) : CONTAINER_OF(resting, struct slot, link);
     INVARIANT(s != NULL);
+    p->queue->resting_count -= resting != NULL;
     s->part = p;
     s->is_early = is_early;
     s->arrival.arrived = slot_arrived;
@@ -36,12 +38,30 @@ void slot_free(struct slot **sp)
     *sp = NULL;
 }
 
+/* A partition that writes nothing needs no memory for writes: there may be many of them. */
+static void slot_rest(struct slot *s)
+{
+    struct queue *q = s->part->queue;
+    struct slot **its = s->is_early ? &s->part->early : &s->part->main;
+    INVARIANT(*its == s);
+    if (!list_empty(&s->requests) || !list_empty(&s->idems) || !list_empty(&s->orphans))
+        return;
+    *its = NULL;
+    if (q->resting_count == RESTING_MAX) {
+        slot_free(&s);
+        return;
+    }
+    list_init(&s->link);
+    list_append(&q->resting, &s->link);
+    q->resting_count++;
+}
+
 /* Room for one more in a growing array. */
 static void *room(void *array, unsigned count, unsigned *size, size_t each)
 {
     if (count < *size)
         return array;
-    *size = *size == 0 ? 16 : *size * 2;
+    *size = *size == 0 ? 4 : *size * 2;
     array = reallocarray(array, *size, each);
     INVARIANT(array != NULL);
     return array;
@@ -210,6 +230,7 @@ static bool flush_main(struct part *p, mono now)
     p->frees_only = false;
     if (s->ops_count == 0 && !s->mends) {
         INVARIANT(s->batches_count == 0);
+        slot_rest(s);
         return frees_only && flush_main(p, now); /* nothing to remove: all else now, nobody comes back for it */
     }
     slot_start(s);
@@ -225,8 +246,10 @@ static bool flush_early(struct part *p, mono now)
     if (p->early->busy)
         return false;
     slot_clear(p->early);
-    if (!lease_build(p, p->early))
+    if (!lease_build(p, p->early)) {
+        slot_rest(p->early);
         return false;
+    }
     p->early->write.frees = true; /* a lease is the way to a removal: a full disk can be emptied */
     slot_start(p->early);
     return true;
@@ -371,6 +394,7 @@ static void slot_arrived(struct arrival *a)
     part_loads(p);
     part_heads(p);
     queue_work(p);
+    slot_rest(s);
     struct queue *mine = q;
     queue_unref(&mine);
 }

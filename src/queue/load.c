@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOB_ARENA_BYTES_MAX = 256 << 20 };
+enum { JOB_ARENA_BYTES_MAX = 256 << 20, JOB_CHUNK_BYTES = 512 /* all partitions may be read at once */ };
 
 enum job_kind { JOB_LOAD, JOB_READY, JOB_SCHEDULED, JOB_FIRSTS };
 struct first { struct ksuid id; unsigned char hash[16]; };
@@ -24,7 +24,7 @@ struct part_job {
     uint64_t generation, churn;
     struct ksuid from;
     store_time from_at;
-    struct first firsts[PART_FIRSTS_ITEMS];
+    struct first *firsts;          /* PART_FIRSTS_ITEMS; NULL but of JOB_FIRSTS: all partitions are loaded at once */
     unsigned firsts_count, rows_sought;
     struct ksuid sought;
     bool seeks, sought_all;
@@ -51,7 +51,7 @@ static void *grown(void *array, unsigned count, unsigned *size, size_t each)
 {
     if (count < *size)
         return array;
-    *size = *size == 0 ? 64 : *size * 2;
+    *size = *size == 0 ? 4 : *size * 2;
     array = reallocarray(array, *size, each);
     INVARIANT(array != NULL);
     return array;
@@ -496,6 +496,7 @@ static void job_free(struct part_job *j)
     free(j->ready.in_place);
     free(j->scheduled.entries);
     free(j->scheduled.in_place);
+    free(j->firsts);
     free(j->leases);
     free(j->keys);
     free(j->unknown);
@@ -585,6 +586,7 @@ static struct part_job *job_new(struct part *p, enum job_kind kind)
                             .ready.max = PART_WINDOW_ITEMS, .scheduled.max = PART_SCHEDULED_ITEMS };
     hash_init(&j->batches);
     arena_init(&j->arena, JOB_ARENA_BYTES_MAX);
+    arena_chunks(&j->arena, JOB_CHUNK_BYTES);
     return j;
 }
 
@@ -667,6 +669,8 @@ static void gather_first(void *ctx, struct hash_node *n)
 static void start_firsts(struct part *p)
 {
     struct part_job *j = job_new(p, JOB_FIRSTS);
+    j->firsts = calloc(PART_FIRSTS_ITEMS, sizeof *j->firsts);
+    INVARIANT(j->firsts != NULL);
     hash_each(&p->okeys, gather_first, j);
     j->seeks &= !p->sought_all;
     j->sought = ksuid_cmp(p->sought, p->edge) > 0 ? p->sought : p->edge;

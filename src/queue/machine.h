@@ -34,8 +34,9 @@ enum step_kind {
 struct step { enum step_kind kind; struct qitem *item; struct ksuid id; store_time at, expire_at; };
 
 struct move;
-/* A write of a partition, used again and again. */
+/* A write of a partition, used again and again; while it rests, by any partition of its queue. */
 struct slot {
+    struct list link;             /* in queue.resting */
     struct queue_write write;
     struct part *part;
     struct arrival arrival;
@@ -94,6 +95,8 @@ struct queue {
     struct list held;             /* all kinds, while paused */
     struct list replies, fetches; /* effects */
     struct list work;             /* parts with something to write */
+    struct list resting;          /* slots of no partition */
+    unsigned resting_count;
     struct hash clients, idems;
     struct list idems_by_age;
     struct heap due;              /* items by due_at */

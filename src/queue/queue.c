@@ -541,7 +541,7 @@ struct queue *queue_new(struct queues *all, const struct queue_info *info, uint3
     INVARIANT(pthread_mutex_init(&q->arrived_lock, NULL) == 0);
     queue_info_own(&q->info, info);
     struct list *lists[] = { &q->arrived, &q->parked, &q->waiting, &q->held, &q->replies, &q->fetches, &q->work,
-                             &q->idems_by_age, &q->free_items };
+                             &q->idems_by_age, &q->free_items, &q->resting };
     for (size_t i = 0; i < COUNT_OF(lists); i++)
         list_init(lists[i]);
     hash_init(&q->clients);
@@ -586,6 +586,10 @@ static void queue_free(struct queue *q)
         slot_free(&q->parts[i]->main);
         slot_free(&q->parts[i]->early);
         free(q->parts[i]);
+    }
+    for (struct list *n; (n = list_take(&q->resting)) != NULL;) {
+        struct slot *s = CONTAINER_OF(n, struct slot, link);
+        slot_free(&s);
     }
     free(q->parts);
     idem_free_all(q);

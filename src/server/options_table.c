@@ -169,8 +169,8 @@ const struct option option_rows[] = {
     { "queue.reply_bytes_max", NULL, OPTION_SIZE, 64 * KI, 32 * MI, .initial = "8M",
       .prose = "Where replies with items stop, after at least one", AT(queue.reply_bytes_max) },
     { "queue.partitions_max", NULL, OPTION_COUNT, 1, 4 * MI, .initial = "131072",
-      .prose = "Partitions of all queues together, about 2 kB of memory each; a store that holds more is opened all the"
-               " same", AT(queue.partitions_max) },
+      .prose = "Partitions of all queues together: each takes about 2.5 kB of memory, 4 kB with items, the items apart;"
+               " a store that holds more is opened all the same", AT(queue.partitions_max) },
     { "queue.stores", NULL, OPTION_TEXT, .initial = "",
       .prose = "Where partitions are: NAME=PATH, NAME*WEIGHT=postgresql://...; none: the main store",
       AT(queue.stores_text) },

@@ -1,6 +1,7 @@
 """Goal: queues of a process: distribution figure by figure, waiting requests, clients that leave, drain, kill, stores.
 Method: a real server; requests that wait run on threads, and what they wait for is seen in the stats."""
 import concurrent.futures
+import re
 import signal
 import socket
 import threading
@@ -378,6 +379,36 @@ def a_thousand_partitions_work(binary):
         eq(sorted(seen), list(range(30)))
         nothing_to_lease(server, 'q')
         eq(stats(server, 'q').get('lease_waiting', 0), 0)
+
+
+def memory_of(server):
+    """Bytes of its own; None of a sanitized one, whose figure says nothing."""
+    with open(f'/proc/{server.pid}/status') as status:
+        figures = {name: int(number) << 10 for name, number in re.findall(r'^(\w+):\s+(\d+) kB$', status.read(), re.M)}
+    return figures['RssAnon'] if figures['VmPeak'] < 1 << 40 else None
+
+
+@scene
+def a_partition_costs_as_much_memory_as_the_manual_says(binary):
+    """Empty, with an item, after a start that reads them all."""
+    count, empty, filled = 10000, 2500, 4000
+    with Server(binary) as server:
+        base = memory_of(server)
+
+        def costs(most, what):
+            now = memory_of(server)
+            check(now is None or now - base < count * most, f'{what}: {base} became {now}')
+
+        create(server, 'q', count)
+        costs(empty, 'made')
+        server.restart()
+        costs(empty, 'read empty')
+        for _ in range(count):
+            produce(server, 'q', 'x')
+        costs(filled, 'filled')
+        server.restart()
+        wait_until(lambda: len(fine(server, '/v1/queue.peek', {'queue_name': 'q', 'limit': 10})['items']) == 10, 'all is read')
+        costs(filled, 'read filled')
 
 
 main()
