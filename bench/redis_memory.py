@@ -27,6 +27,8 @@ SAMPLE = 20                     # records asked for their MEMORY USAGE
 STILL_TIMEOUT = 20              # s, until used_memory stands still, but for:
 STILL_BYTES = 2048              # what clients that live on take and give back
 LEASE_MS, GEN_MS, LIFE_MS = 3600000, 3600000, 3600000
+VALUE_MAX, PINS_MAX = 1 << 20, 100000000
+PINS = 'pal:p:{%032x}' % 0      # displays that keep their list
 FAILURE = 'unavailable the generator of this list answered 500'
 LONG_FAILURE = FAILURE + ' and more words than one small field of a small hash holds'
 ROWS = {'idle': 'nobody asked', 'short': 'being made, or failed', 'long': 'the same', 'ready': 'there',
@@ -135,13 +137,14 @@ class Writer:
         return got
 
     def join(self, count, node='%016x', wanted='GRANT', early='0.000000', peek=1):
-        replies = self._each((self._run('join', n, node % 1, LEASE_MS, 2 * LEASE_MS, GEN_MS, early, '', peek)
+        replies = self._each((self._run('join', n, node % 1, LEASE_MS, 2 * LEASE_MS, GEN_MS, early, '', peek, 0,
+                                       LIFE_MS, LIFE_MS, LIFE_MS, VALUE_MAX)
                               for n in range(count)), wanted)
         return [reply[1].decode() for reply in replies]
 
-    def put(self, tokens, kind, payload, fresh=LIFE_MS, stale=LIFE_MS):
+    def put(self, tokens, kind, payload, touch=0, fresh=LIFE_MS, stale=LIFE_MS):
         self._each((self._run('put', n, token, kind, payload, fresh, stale, 50, GEN_MS, 16384, '%032x' % n, LIFE_MS,
-                              LIFE_MS, '1.000') for n, token in enumerate(tokens)), 'OK')
+                              LIFE_MS, '1.000', VALUE_MAX, touch, 0, PINS, PINS_MAX) for n, token in enumerate(tokens)), 'OK')
 
     def write(self, kind, count, payload):
         if kind == 'idle':
@@ -152,7 +155,7 @@ class Writer:
         if kind in FAILURES:
             self.put(tokens, 'E', FAILURES[kind])
         elif kind in ('ready', 'again', 'again failed'):
-            self.put(tokens, 'V', payload)
+            self.put(tokens, 'V', payload, touch=LIFE_MS if kind == 'ready' else 0)
         if kind in ('again', 'again failed'):
             tokens = self.join(count, early='1000000000', peek=0)
         if kind == 'again failed':
@@ -168,7 +171,7 @@ def measure(redis, kind, count, payload):
         keys = [] if kind == 'idle' else [key_of(n) for n in range(0, count, max(1, count // SAMPLE))]
         usage = [writer.connection('MEMORY', 'USAGE', key, 'SAMPLES', 0) for key in keys]
         if kind != 'idle':
-            assert writer.connection('DBSIZE') == count
+            assert writer.connection('DBSIZE') == count + (kind == 'ready')
     finally:
         writer.close()
     grown = used(redis) - before

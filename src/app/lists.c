@@ -20,6 +20,7 @@ struct list_get {
     unsigned position;              /* 0: the whole list */
     struct list_request request;
     mono began;
+    str named;                      /* List-Version of the request */
     bool waiting, conditional;      /* If-Match: never makes a new one */
 };
 
@@ -130,6 +131,8 @@ static bool parse_wishes(struct list_get *g)
     r->no_cache = !r->only_cached && http_cache_control_has(c->cache_control, STR("no-cache"));
     if (r->no_cache && !r->bucket->no_cache_allowed)
         r->no_cache = false; /* as a shared cache may (RFC 9111 5.2.1.4 is a wish); the bucket decides */
+    if (http_header(g->x, "List-Version", &g->named))
+        r->want = g->named;
     r->deadline = deadline_of(g);
     return true;
 }
@@ -161,12 +164,25 @@ static void cache_status(struct list_get *g, int64_t fresh_ms)
     const struct list_request *r = &g->request;
     struct arena *a = http_arena(g->x);
     if (r->hit) {
-        header(g->x, "Cache-Status", arena_printf(a, "palimpsest; hit; ttl=%lld", (long long)(fresh_ms / 1000)));
+        int64_t ttl_s = r->pinned && fresh_ms < 0 ? 0 : fresh_ms / 1000;
+        header(g->x, "Cache-Status", arena_printf(a, "palimpsest; hit; ttl=%lld", (long long)ttl_s));
         return;
     }
-    const char *detail = fresh_ms <= 0 ? "stale" : flight_detail_name(r->detail);
+    const char *detail = fresh_ms <= 0 && !r->pinned ? "stale" : flight_detail_name(r->detail);
     const char *collapsed = r->detail == FLIGHT_WAITED || r->detail == FLIGHT_REMOTE ? "; collapsed" : "";
     header(g->x, "Cache-Status", arena_printf(a, "palimpsest; fwd=miss%s; detail=%s", collapsed, detail));
+}
+
+/* A client that named a version learns whether it still has that one. Without a display the name decides. */
+static void tell_pin(struct list_get *g, const struct list_value *v)
+{
+    bool kept = str_eq(g->named, str_of(v->version));
+    if (g->request.display.n == 0)
+        header(g->x, "Vary", STR("List-Version"));
+    if (g->named.n == 0)
+        return;
+    header(g->x, "List-Pin", kept ? STR("kept") : STR("lost"));
+    lists_pin_told(g->app->lists, &g->request, kept);
 }
 
 static void headers(struct list_get *g, const struct list_value *v, str tag)
@@ -177,6 +193,7 @@ static void headers(struct list_get *g, const struct list_value *v, str tag)
     header(g->x, "ETag", arena_printf(a, "\"%.*s\"", STR_ARG(tag)));
     header(g->x, "List-Version", str_of(v->version));
     header(g->x, "List-Size", arena_printf(a, "%u", v->count));
+    tell_pin(g, v);
     header(g->x, "Age", arena_printf(a, "%lld", (long long)(list_age_ms(v, now) / 1000)));
     header(g->x, "Server-Timing", arena_printf(a, "wait;dur=%.1f", (double)(now.ns - g->began.ns) / 1e6));
     cache_status(g, fresh_ms);

@@ -79,6 +79,13 @@ struct flight_arrival {
     bool refresh;              /* somebody should make a new one; peek was set */
 };
 struct buf;
+/* What servers keep of a key beyond its value's own times. */
+struct flight_keeping {
+    int64_t touch_ms;          /* not 0: pinned: whoever joins keeps it for so long, whatever its age */
+    unsigned char index[16];   /* of what is pinned together; a flight_share_id */
+    int64_t pins_max;          /* of these */
+    int64_t versions_max;      /* older values that are kept until their own ends */
+};
 /* How the value of a flight travels to other servers. */
 struct flight_share {
     unsigned char id[16];      /* flight_share_id */
@@ -86,6 +93,8 @@ struct flight_share {
     double early;              /* XFetch's beta; 0: not before its time */
     bool peek;                 /* what is stale, or soon will be, is answered and not led for */
     bool look;                 /* what is not there is not made: the maker is started to say so, without a lease */
+    struct flight_keeping keeping;
+    str want;                  /* with look: this version alone; empty: any */
     bool not_alone;            /* without Redis: ERR_AGAIN instead of making it here */
     /* The bytes of a value made here. ERR_LIMIT: it does not travel. */
     err (*encode)(const struct flight_value *v, struct buf *out, void *ctx);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_BYTES = 32, LEASE_PARTS = 3 };
+enum { NUMBER_BYTES = 32, LEASE_PARTS = 3, UNPINNED_MAX = 16 };
 #define AGE_MS_MAX (INT64_C(10) * 365 * 24 * 3600 * 1000)
 
 static void act(struct share_call *c, unsigned actions);
@@ -113,6 +113,7 @@ static struct flight_arrival believed(const struct flight_arrival *a, const stru
 {
     struct flight_arrival out = *a;
     int64_t most = share->fresh_ms + share->stale_ms;
+    most = share->keeping.touch_ms > most ? share->keeping.touch_ms : most;
     out.age_ms = clip(a->age_ms, 0, AGE_MS_MAX);
     out.stale_ms = clip(a->stale_ms, -AGE_MS_MAX, most);
     out.fresh_ms = clip(a->fresh_ms, -AGE_MS_MAX, share->fresh_ms);
@@ -256,7 +257,7 @@ static bool offer_held(struct share_call *c, uint64_t fence)
     if (c->offered || m->share.held == NULL || !m->share.held(&a, m->ctx) || share_fence_of(a.version) <= fence)
         return false;
     c->offered = true;
-    flight_shared_offer(c->shared, m->share.id, &a);
+    flight_shared_offer(c->shared, m->share.id, &m->share.keeping, &a);
     join(c);
     return true;
 }
@@ -291,6 +292,8 @@ static void joined(struct share_call *c, const struct redis_reply *r)
         s->stats.hits += hit;
         s->stats.stale += !hit;
         s->stats.pushes_lost += c->waited_out;
+        if (redis_count(r) > 8)
+            s->stats.unpinned += (uint64_t)clip(redis_integer(redis_at(r, 8)), 0, UNPINNED_MAX);
         deliver(c, &n);
     } else if (str_eq(kind, STR("ERR"))) {
         s->stats.errors++;
@@ -332,14 +335,16 @@ static void join(struct share_call *c)
     struct flight_shared *s = c->shared;
     const struct flight_maker *m = flight_maker_of(c->flight);
     char lease[NUMBER_BYTES], lease_max[NUMBER_BYTES], gen[NUMBER_BYTES], early[NUMBER_BYTES];
-    char most[4][NUMBER_BYTES];
+    char most[6][NUMBER_BYTES], index[SHARE_KEY_BYTES + 1];
     double soon = m->share.early > 0 ? -log(1.0 - rng_unit(&s->rng)) * m->share.early : 0;
     int n = snprintf(early, sizeof early, "%.6f", soon);
     str args[] = { str_of(s->node), number(s->opts.lease_ms, lease), number(2 * s->opts.lease_ms, lease_max),
                    number(s->opts.make_timeout_ms, gen), { .p = early, .n = (size_t)n }, str_of(c->since),
                    m->share.look ? STR("2") : m->share.peek ? STR("1") : STR("0"), holds(c) ? STR("1") : STR("0"),
                    number(m->share.fresh_ms, most[0]), number(m->share.stale_ms, most[1]),
-                   number(s->opts.error_max_ms, most[2]), number((int64_t)s->opts.value_bytes_max, most[3]) };
+                   number(s->opts.error_max_ms, most[2]), number((int64_t)s->opts.value_bytes_max, most[3]),
+                   number(m->share.keeping.touch_ms, most[4]), m->share.want, share_index(&m->share.keeping, index),
+                   number(m->share.keeping.pins_max, most[5]) };
     s->stats.joins++;
     free(c->kept);
     c->kept = NULL;
@@ -361,6 +366,8 @@ static void put_done(void *ctx, err why, const struct redis_reply *reply, const 
     struct share_news n = { .event = SHARE_GOT_VALUE };
     bool stored = why == ERR_OK && redis_count(reply) > 0 && str_eq(redis_text(redis_at(reply, 0)), STR("OK"));
     s->stats.puts += stored;
+    if (stored && redis_count(reply) > 2)
+        s->stats.unpinned += (uint64_t)clip(redis_integer(redis_at(reply, 2)), 0, UNPINNED_MAX);
     s->stats.puts_lost += why == ERR_OK && !stored;
     if (c->machine.state != SHARE_PUBLISHING) {
         reply_over(c);
@@ -409,7 +416,8 @@ static void publish(struct share_call *c)
 {
     struct flight_shared *s = c->shared;
     const struct flight_share *sh = &flight_maker_of(c->flight)->share;
-    char class[FLIGHT_CLASS_BYTES_MAX], n[8][NUMBER_BYTES], jitter[NUMBER_BYTES];
+    char class[FLIGHT_CLASS_BYTES_MAX], n[11][NUMBER_BYTES], jitter[NUMBER_BYTES];
+    char index[SHARE_KEY_BYTES + 1];
     struct buf b;
     buf_init(&b, s->opts.value_bytes_max + 1);
     struct payload p = payload_of(c, &b, class);
@@ -419,7 +427,9 @@ static void publish(struct share_call *c)
                    number(took, n[2]), number(s->opts.make_timeout_ms, n[3]),
                    number((int64_t)s->opts.push_bytes_max, n[4]), str_of(c->id), number(p.error_base_ms, n[5]),
                    number(p.error_max_ms, n[6]), { .p = jitter, .n = (size_t)length },
-                   number((int64_t)s->opts.value_bytes_max, n[7]) };
+                   number((int64_t)s->opts.value_bytes_max, n[7]), number(sh->keeping.touch_ms, n[8]),
+                   number(sh->keeping.versions_max, n[9]), share_index(&sh->keeping, index),
+                   number(sh->keeping.pins_max, n[10]) };
     c->replies++;
     err why = redis_run(s->redis, SHARE_PUT, str_of(c->key), args, COUNT_OF(args), put_done, c);
     buf_fini(&b);

@@ -61,7 +61,7 @@ struct flight_shared {
     struct share_call *all;
     struct map *by_id;            /* id text to the first of its calls */
     struct flight_shared_stats stats;
-    struct metric *metrics[16];
+    struct metric *metrics[17];
     struct metric *up;
 };
 #define SHARED_MAGIC 0x5a4edf11u
@@ -80,6 +80,8 @@ MUST_CHECK bool share_push_parse(str message, str *id, struct share_news *out);
 str share_class(err why, const struct err_note *note, char out[FLIGHT_CLASS_BYTES_MAX]);
 void share_class_parse(str text, err *why, struct err_note *note);
 uint64_t share_fence_of(str token); /* 0: it is no token */
+/* The key of what is pinned with it; empty: it is not pinned. */
+str share_index(const struct flight_keeping *keeping, char out[SHARE_KEY_BYTES + 1]);
 void share_id_text(const unsigned char *id, char out[SHARE_ID_TEXT + 1]);
 MUST_CHECK bool share_id_parse(str text, unsigned char out[FLIGHT_ID_BYTES]);
 #define SHARE_CLASS_NOT_SHARED "not_shared"

@@ -2,43 +2,81 @@
 
 /* Every script begins with these: limits of what is believed (a time that is ahead, nodes that wait), now in
  * microseconds and milliseconds, numbers of fields, how long to keep. */
-#define COMMON \
-    "local AHEAD_MS, NODES, NODES_BYTES = 1000, 1000, 33000\n" \
-    "local t = redis.call('TIME')\n" \
-    "local us = t[1] * 1000000 + t[2]\n" \
-    "local now = math.floor(us / 1000)\n" \
-    "local function num(s)\n" \
-    "  local n = tonumber(s or '')\n" \
-    "  return n and n >= 0 and n <= 9e15 and n or 0\n" \
-    "end\n" \
-    "local function text(n) return string.format('%.0f', n) end\n" \
-    "local function is_token(s)\n" \
-    "  return s and #s <= 64 and string.match(s, '^%d+%.[a-z0-9]+$') and num(string.match(s, '^%d+')) > 0\n" \
-    "end\n" \
-    "local function keep(su, gen)\n" \
-    "  redis.call('PEXPIRE', KEYS[1], text(math.max(su - now, gen + 1000)))\n" \
-    "end\n" \
-    /* h: val ver k fu su at. Until when it is fresh, and until when it may be shown; 0, 0: it is not believed. */ \
-    "local function life(h, fresh, stale, most)\n" \
-    "  local at = num(h[6])\n" \
-    "  if not h[1] or #h[1] > most or not is_token(h[2]) or at > now + AHEAD_MS then return 0, 0 end\n" \
-    "  at = math.min(at, now)\n" \
-    "  return math.min(num(h[4]), at + fresh), math.min(num(h[5]), at + fresh + stale)\n" \
-    "end\n" \
-    "local function value(kind, h, fu, su, refresh)\n" \
-    "  return {kind, h[2], text(fu - now), text(su - now), text(math.max(0, now - num(h[6]))),\n" \
-    "    'V', h[1], refresh and '1' or '0'}\n" \
-    "end\n" \
-    "local function push(nodes, message)\n" \
-    "  local count = 0\n" \
-    "  for node in string.gmatch(nodes or '', '%S+') do\n" \
-    "    count = count + 1\n" \
-    "    if count > NODES then return end\n" \
-    "    redis.call('PUBLISH', 'pal:n:' .. node, message)\n" \
-    "  end\n" \
+static const char common[] =
+    "local AHEAD_MS, NODES, NODES_BYTES, UNPINS = 1000, 1000, 33000, 16\n"
+    "local t = redis.call('TIME')\n"
+    "local us = t[1] * 1000000 + t[2]\n"
+    "local now = math.floor(us / 1000)\n"
+    "local function num(s)\n"
+    "  local n = tonumber(s or '')\n"
+    "  return n and n >= 0 and n <= 9e15 and n or 0\n"
     "end\n"
+    "local function text(n) return string.format('%.0f', n) end\n"
+    "local function is_token(s)\n"
+    "  return s and #s <= 64 and string.match(s, '^%d+%.[a-z0-9]+$') and num(string.match(s, '^%d+')) > 0\n"
+    "end\n"
+    "local function keep(su, gen)\n"
+    "  redis.call('PEXPIRE', KEYS[1], text(math.max(su - now, gen + 1000)))\n"
+    "end\n"
+    /* h: val ver k fu su at. Until when it is fresh, and until when it may be shown; 0, 0: it is not believed. */
+    "local function life(h, fresh, stale, most)\n"
+    "  local at = num(h[6])\n"
+    "  if not h[1] or #h[1] > most or not is_token(h[2]) or at > now + AHEAD_MS then return 0, 0 end\n"
+    "  at = math.min(at, now)\n"
+    "  return math.min(num(h[4]), at + fresh), math.min(num(h[5]), at + fresh + stale)\n"
+    "end\n"
+    "local function value(kind, h, fu, su, refresh)\n"
+    "  return {kind, h[2], text(fu - now), text(su - now), text(math.max(0, now - num(h[6]))),\n"
+    "    'V', h[1], refresh and '1' or '0'}\n"
+    "end\n"
+    "local function push(nodes, message)\n"
+    "  local count = 0\n"
+    "  for node in string.gmatch(nodes or '', '%S+') do\n"
+    "    count = count + 1\n"
+    "    if count > NODES then return end\n"
+    "    redis.call('PUBLISH', 'pal:n:' .. node, message)\n"
+    "  end\n"
+    "end\n";
 
-static const char join[] = COMMON
+/* For scripts that pin: what is read stays for touch more, and of all that are pinned under index the least recently
+ * read lose their place beyond most. Returns how many did. A user of Redis who may not keep the index pins without. */
+static const char pins[] =
+    "local function clear(key)\n"
+    "  redis.call('HDEL', key, 'val', 'ver', 'k', 'fu', 'su', 'at', 'd', 'vb', 'lt', 'lx', 'lb', 'w',\n"
+    "    'ek', 'eu', 'en', 'a', 'f', 'o')\n"
+    "end\n"
+    "local function pin(index, most, touch, gen)\n"
+    "  redis.call('PEXPIRE', KEYS[1], text(math.max(touch, gen + 1000)))\n"
+    "  local own = string.match(KEYS[1], '{(%x+)}')\n"
+    "  local done = redis.pcall('ZADD', index, text(now), own)\n"
+    "  if type(done) == 'table' then return 0 end\n"
+    "  redis.call('PEXPIRE', index, text(touch))\n"
+    "  redis.call('ZREMRANGEBYSCORE', index, '-inf', text(now - touch))\n"
+    "  local over = math.min(redis.call('ZCARD', index) - most, UNPINS)\n"
+    "  if over <= 0 then return 0 end\n"
+    "  local out = redis.call('ZPOPMIN', index, over)\n"
+    "  for i = 1, #out, 2 do if out[i] ~= own then clear('pal:f:{' .. out[i] .. '}') end end\n"
+    "  return over\n"
+    "end\n"
+    /* h: val ver k fu su at of what is about to be replaced: kept under its version until its end, most at once. */
+    "local function keep_old(h, most, life)\n"
+    "  local left = math.min(num(h[5]) - now, life)\n"
+    "  if most < 1 or left <= 0 or not h[1] or not is_token(h[2]) then return end\n"
+    "  local key = KEYS[1] .. ':' .. h[2]\n"
+    "  redis.call('HSET', key, 'val', h[1], 'ver', h[2], 'k', 'V', 'fu', h[4] or '0', 'su', h[5], 'at', h[6] or '0')\n"
+    "  redis.call('PEXPIRE', key, text(left))\n"
+    "  local kept = {h[2]}\n"
+    "  for ver in string.gmatch(redis.call('HGET', KEYS[1], 'o') or '', '%S+') do\n"
+    "    if ver ~= h[2] and #kept < most then\n"
+    "      kept[#kept + 1] = ver\n"
+    "    elseif ver ~= h[2] then\n"
+    "      clear(KEYS[1] .. ':' .. ver)\n"
+    "    end\n"
+    "  end\n"
+    "  redis.call('HSET', KEYS[1], 'o', table.concat(kept, ' '))\n"
+    "end\n";
+
+static const char join[] =
     "local node, lease, lease_max, gen = ARGV[1], num(ARGV[2]), num(ARGV[3]), num(ARGV[4])\n"
     "local early, since, error_max = num(ARGV[5]), ARGV[6], num(ARGV[11])\n"
     "local h = redis.call('HMGET', KEYS[1], 'val','ver','k','fu','su','at','lt','lx','ek','eu','w','f','vb','d')\n"
@@ -50,6 +88,21 @@ static const char join[] = COMMON
     "local idle = not live and eu <= now\n"
     "local soon = early > 0 and idle and now + num(h[14]) * early >= fu\n"
     "local peek = ARGV[7] ~= '0'\n"
+    "local touch, want = num(ARGV[13]), ARGV[14] or ''\n"
+    "if want ~= '' then\n"
+    "  local o = h\n"
+    "  if h[2] ~= want then\n"
+    "    o = redis.call('HMGET', KEYS[1] .. ':' .. want, 'val','ver','k','fu','su','at')\n"
+    "    fu, su = life(o, num(ARGV[9]), num(ARGV[10]), num(ARGV[12]))\n"
+    "  end\n"
+    "  if now < su then return value('STALE', o, fu, su, false) end\n"
+    "  return {'NONE', '', ''}\n"
+    "end\n"
+    "if touch > 0 and su > 0 then\n"
+    "  local reply = value('HIT', h, fu, now + touch, false)\n"
+    "  reply[9] = text(pin(ARGV[15], num(ARGV[16]), math.max(touch, su - now), gen))\n"
+    "  return reply\n"
+    "end\n"
     "if ARGV[8] == '1' and (not h[12] or (h[1] and su == 0)) then return {'GONE', '', ''} end\n"
     "if will_do and now < fu and (peek or not soon) then return value('HIT', h, fu, su, soon) end\n"
     "if since == '' and now < su and (peek or not idle) then return value('STALE', h, fu, su, idle) end\n"
@@ -69,7 +122,7 @@ static const char join[] = COMMON
     "keep(su, gen)\n"
     "return {'GRANT', token, text(now)}\n";
 
-static const char put[] = COMMON
+static const char put[] =
     "local token, kind, payload, fresh, stale = ARGV[1], ARGV[2], ARGV[3], num(ARGV[4]), num(ARGV[5])\n"
     "local d, gen, push_max, id = ARGV[6], num(ARGV[7]), num(ARGV[8]), ARGV[9]\n"
     "local h = redis.call('HMGET', KEYS[1], 'val','ver','k','fu','su','at','lt','w','f','en','lb')\n"
@@ -80,7 +133,8 @@ static const char put[] = COMMON
     "  if now < fu then return value('LOST', h, fu, su, false) end\n"
     "  return {'LOST'}\n"
     "end\n"
-    "local until_, message\n"
+    "local until_, message, out\n"
+    "local touch = num(ARGV[14])\n"
     "if kind == 'E' then\n"
     "  local en = num(h[10]) + 1\n"
     "  local pause = math.floor(math.min(num(ARGV[11]), num(ARGV[10]) * 2 ^ (en - 1) * num(ARGV[12])))\n"
@@ -92,11 +146,13 @@ static const char put[] = COMMON
     "  message = id .. ' ' .. token .. ' E ' .. text(pause) .. ' ' .. payload\n"
     "else\n"
     "  until_ = now + fresh\n"
+    "  if h[2] ~= token then keep_old(h, num(ARGV[15]), fresh + stale) end\n"
     "  redis.call('HSET', KEYS[1], 'val', payload, 'ver', token, 'k', kind, 'fu', text(until_),\n"
     "    'su', text(until_ + stale), 'at', text(now), 'vb', h[11] or text(now), 'd', d,\n"
     "    'f', text(math.max(fence, num(h[9]))))\n"
     "  redis.call('HDEL', KEYS[1], 'lt', 'lx', 'lb', 'w', 'a', 'ek', 'eu', 'en')\n"
     "  keep(until_ + stale, gen)\n"
+    "  if touch > 0 then out = pin(ARGV[16], num(ARGV[17]), math.max(touch, fresh + stale), gen) end\n"
     "  if #payload <= push_max then\n"
     "    message = table.concat({id, token, kind, text(fresh), text(fresh + stale), '0', payload}, ' ')\n"
     "  else\n"
@@ -104,16 +160,16 @@ static const char put[] = COMMON
     "  end\n"
     "end\n"
     "push(h[8], message)\n"
-    "return {'OK', text(until_ - now)}\n";
+    "return {'OK', text(until_ - now), text(out or 0)}\n";
 
-static const char renew[] = COMMON
+static const char renew[] =
     "if redis.call('HGET', KEYS[1], 'lt') ~= ARGV[1] then return 0 end\n"
     "redis.call('HSET', KEYS[1], 'lx', text(now + num(ARGV[2])))\n"
     "keep(num(redis.call('HGET', KEYS[1], 'su')), num(ARGV[3]))\n"
     "return 1\n";
 
 /* The third leader in a row that gives up is taken for an error. */
-static const char abort_[] = COMMON
+static const char abort_[] =
     "local h = redis.call('HMGET', KEYS[1], 'lt', 'w', 'a', 'su', 'en')\n"
     "if h[1] ~= ARGV[1] then return 0 end\n"
     "local a, id, gen = num(h[3]) + 1, ARGV[2], num(ARGV[3])\n"
@@ -130,30 +186,38 @@ static const char abort_[] = COMMON
     "return 1\n";
 
 /* What stays is the fence: a leader under way is refused, and whoever comes next begins anew. */
-static const char drop[] = COMMON
-    "local h = redis.call('HMGET', KEYS[1], 'f', 'w')\n"
+static const char drop[] =
+    "local h = redis.call('HMGET', KEYS[1], 'f', 'w', 'o')\n"
     "local fence = math.max(num(h[1]) + 1, us)\n"
     "redis.call('HSET', KEYS[1], 'f', text(fence))\n"
     "redis.call('HDEL', KEYS[1], 'val', 'ver', 'k', 'fu', 'su', 'at', 'd', 'vb', 'lt', 'lx', 'lb', 'w',\n"
-    "  'ek', 'eu', 'en', 'a')\n"
+    "  'ek', 'eu', 'en', 'a', 'o')\n"
+    "for ver in string.gmatch(h[3] or '', '%S+') do clear(KEYS[1] .. ':' .. ver) end\n"
     "keep(0, num(ARGV[2]))\n"
     "push(h[2], ARGV[1] .. ' ' .. text(fence) .. '.drop T')\n"
     "redis.call('PUBLISH', 'pal:all', ARGV[1])\n"
     "return text(fence)\n";
 
-static const char offer[] = COMMON
+static const char offer[] =
     "local h = redis.call('HMGET', KEYS[1], 'val', 'ver', 'k', 'fu', 'su', 'at', 'f')\n"
     "local fence, theirs = num(string.match(ARGV[1], '^%d+')), num(h[7])\n"
     "local _, su = life(h, 9e15, 9e15, 9e15)\n"
     "if h[7] and (not h[1] or theirs > fence or (theirs == fence and su > 0)) then return 0 end\n"
     "local fresh, stale, age = num(ARGV[2]), num(ARGV[3]), num(ARGV[4])\n"
+    "local touch = num(ARGV[8])\n"
+    "if su > 0 and h[2] ~= ARGV[1] then keep_old(h, num(ARGV[9]), stale) end\n"
     "redis.call('HSET', KEYS[1], 'val', ARGV[6], 'ver', ARGV[1], 'k', ARGV[5], 'fu', text(now + fresh),\n"
     "  'su', text(now + stale), 'at', text(now - age), 'vb', text(now - age), 'd', '0',\n"
     "  'f', string.match(ARGV[1], '^%d+') or '0')\n"
     "keep(now + stale, num(ARGV[7]))\n"
+    "if touch > 0 then pin(ARGV[10], num(ARGV[11]), math.max(touch, stale), num(ARGV[7])) end\n"
     "return 1\n";
 
 const struct redis_script share_scripts[SHARE_SCRIPTS] = {
-    [SHARE_JOIN] = { "join", join },    [SHARE_PUT] = { "put", put },    [SHARE_RENEW] = { "renew", renew },
-    [SHARE_ABORT] = { "abort", abort_ }, [SHARE_DROP] = { "drop", drop }, [SHARE_OFFER] = { "offer", offer },
+    [SHARE_JOIN] = { "join", { common, pins, join } },
+    [SHARE_PUT] = { "put", { common, pins, put } },
+    [SHARE_RENEW] = { "renew", { common, renew } },
+    [SHARE_ABORT] = { "abort", { common, abort_ } },
+    [SHARE_DROP] = { "drop", { common, pins, drop } },
+    [SHARE_OFFER] = { "offer", { common, pins, offer } },
 };

@@ -36,6 +36,19 @@ void share_id_text(const unsigned char *id, char out[SHARE_ID_TEXT + 1])
     out[SHARE_ID_TEXT] = 0;
 }
 
+str share_index(const struct flight_keeping *keeping, char out[SHARE_KEY_BYTES + 1])
+{
+    char text[SHARE_ID_TEXT + 1];
+    share_id_text(keeping->index, text);
+    int n = snprintf(out, SHARE_KEY_BYTES + 1, "pal:p:{%s}", text); /* fits */
+    return keeping->touch_ms > 0 ? (str){ .p = out, .n = (size_t)n } : STR_NONE;
+}
+
+bool flight_token_is_fine(str token)
+{
+    return share_fence_of(token) != 0;
+}
+
 static int hex_value(char c)
 {
     const char *at = c == 0 ? NULL : strchr(hex, c);

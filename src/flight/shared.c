@@ -32,6 +32,7 @@ static const struct {
     ROW(offers, "Values of before given back to Redis."),
     ROW(alone, "Computations made without Redis."),
     ROW(not_shared, "Values too large to travel, made here as well."),
+    ROW(unpinned, "Displays whose list lost its place in Redis to others."),
 #undef ROW
 };
 
@@ -176,17 +177,20 @@ void flight_shared_tell(struct flight_shared *s, str text)
     loop_post(s->opts.loop, order_run, order_new(s, SHARE_SCRIPTS, tell_mark, text));
 }
 
-void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const struct flight_arrival *a)
+void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const struct flight_keeping *keeping,
+                         const struct flight_arrival *a)
 {
     MAGIC_CHECK(s, SHARED_MAGIC);
-    char text[SHARE_ID_TEXT + 1], key[SHARE_KEY_BYTES + 1], n[4][24];
-    int64_t numbers[] = { a->fresh_ms, a->stale_ms, a->age_ms, s->opts.make_timeout_ms };
+    char text[SHARE_ID_TEXT + 1], key[SHARE_KEY_BYTES + 1], index[SHARE_KEY_BYTES + 1], n[7][24];
+    int64_t numbers[] = { a->fresh_ms, a->stale_ms, a->age_ms, s->opts.make_timeout_ms, keeping->touch_ms,
+                          keeping->versions_max, keeping->pins_max };
     for (unsigned i = 0; i < COUNT_OF(numbers); i++)
         (void)snprintf(n[i], sizeof n[i], "%lld", (long long)numbers[i]); /* fits */
     s->stats.offers++;
     share_id_text(id, text);
     (void)snprintf(key, sizeof key, "pal:f:{%s}", text); /* fits */
-    str args[] = { a->version, str_of(n[0]), str_of(n[1]), str_of(n[2]), STR("V"), a->bytes, str_of(n[3]) };
+    str args[] = { a->version, str_of(n[0]), str_of(n[1]), str_of(n[2]), STR("V"), a->bytes, str_of(n[3]),
+                   str_of(n[4]), str_of(n[5]), share_index(keeping, index), str_of(n[6]) };
     if (redis_run(s->redis, SHARE_OFFER, str_of(key), args, COUNT_OF(args), NULL, NULL) != ERR_OK)
         return; /* then a late comer gets a new value, as the documentation says */
 }
@@ -239,7 +243,7 @@ struct flight_shared *flight_shared_new(const struct flight_shared_opts *opts)
     if (s->opts.push_bytes_max == 0)
         s->opts.push_bytes_max = 16 << 10;
     if (s->opts.value_bytes_max == 0)
-        s->opts.value_bytes_max = 1 << 20;
+        s->opts.value_bytes_max = FLIGHT_VALUE_BYTES_MAX;
     rng_init(&s->rng, opts->seed);
     s->by_id = map_new(opts->seed);
     metrics_init(s);

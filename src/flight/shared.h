@@ -14,7 +14,8 @@
 #include "flight/flight.h"
 #include "redis/redis.h"
 
-enum { FLIGHT_ID_BYTES = 16, FLIGHT_NODE_BYTES_MAX = 32, FLIGHT_TOKEN_BYTES_MAX = 64, FLIGHT_CLASS_BYTES_MAX = 256 };
+enum { FLIGHT_ID_BYTES = 16, FLIGHT_NODE_BYTES_MAX = 32, FLIGHT_TOKEN_BYTES_MAX = 64, FLIGHT_CLASS_BYTES_MAX = 256,
+       FLIGHT_VALUE_BYTES_MAX = 1 << 20 };
 
 struct flight_shared_opts {
     struct loop *loop;
@@ -56,11 +57,15 @@ void flight_shared_drop(struct flight_shared *s, const unsigned char *id, void (
 void flight_shared_tell(struct flight_shared *s, str text);
 /* A value of before, for a record that is gone or holds an older one: whoever comes to another server late gets the
  * same. */
-void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const struct flight_arrival *a);
+void flight_shared_offer(struct flight_shared *s, const unsigned char *id, const struct flight_keeping *keeping,
+                         const struct flight_arrival *a);
+/* Is it a token, as versions of values made under a lease are? Pure. */
+bool flight_token_is_fine(str token);
 
 struct flight_shared_stats {
     uint64_t joins, hits, stale, errors, waits, grants; /* JOIN by answer */
     uint64_t takeovers, puts, puts_lost, pushes, pushes_lost, renewals_failed, drops, offers, alone, not_shared;
+    uint64_t unpinned;                                  /* by others, for there were pins_max */
     uint64_t calls;                                     /* now */
     struct redis_stats redis;
 };

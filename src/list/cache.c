@@ -13,6 +13,8 @@ struct entry {
     unsigned char id[FLIGHT_ID_BYTES];
     struct list_value *value;
     mono until;        /* answered before it */
+    mono pinned_until; /* held before it */
+    bool kept;         /* a version that was replaced; found by its version alone */
     uint32_t cuts;     /* there had been when it came: held while there are no more */
     size_t bytes;
 };
@@ -26,7 +28,7 @@ struct list_cache {
     struct entry *chains[CACHE_CHAINS];
     uint32_t marks[CACHE_MARKS];
     uint32_t cuts;
-    uint64_t turns;
+    uint64_t turns, evicted;
 };
 
 struct list_cache *list_cache_new(size_t bytes_max, uint64_t seed)
@@ -44,12 +46,30 @@ static uint64_t hash_of(const struct list_cache *c, const unsigned char *id)
     return XXH3_64bits_withSeed(id, FLIGHT_ID_BYTES, c->seed);
 }
 
+static struct entry **chain_of(struct list_cache *c, const unsigned char *id)
+{
+    return &c->chains[hash_of(c, id) % CACHE_CHAINS];
+}
+
+static bool is_of(const struct entry *e, const unsigned char *id)
+{
+    return memcmp(e->id, id, FLIGHT_ID_BYTES) == 0;
+}
+
 static struct entry **link_of(struct list_cache *c, const unsigned char *id)
 {
-    struct entry **link = &c->chains[hash_of(c, id) % CACHE_CHAINS];
-    while (*link != NULL && memcmp((*link)->id, id, FLIGHT_ID_BYTES) != 0)
+    struct entry **link = chain_of(c, id);
+    while (*link != NULL && ((*link)->kept || !is_of(*link, id)))
         link = &(*link)->chain;
     return link;
+}
+
+static struct entry *kept_of(struct list_cache *c, const unsigned char *id, str version)
+{
+    struct entry *e = *chain_of(c, id);
+    while (e != NULL && !(e->kept && is_of(e, id) && str_eq(str_of(e->value->version), version)))
+        e = e->chain;
+    return e;
 }
 
 static uint32_t *mark_of(struct list_cache *c, const unsigned char *id)
@@ -59,7 +79,10 @@ static uint32_t *mark_of(struct list_cache *c, const unsigned char *id)
 
 static void take_out(struct list_cache *c, struct entry *e)
 {
-    *link_of(c, e->id) = e->chain;
+    struct entry **link = chain_of(c, e->id);
+    while (*link != e)
+        link = &(*link)->chain;
+    *link = e->chain;
     *(e->newer != NULL ? &e->newer->older : &c->newest) = e->older;
     *(e->older != NULL ? &e->older->newer : &c->oldest) = e->newer;
     INVARIANT(c->bytes >= e->bytes);
@@ -99,48 +122,162 @@ uint64_t list_cache_turn(struct list_cache *c)
     return turn;
 }
 
-static void add(struct list_cache *c, struct entry *e)
+static void add_newest(struct list_cache *c, struct entry *e)
 {
-    struct entry **link = link_of(c, e->id);
-    INVARIANT(*link == NULL);
-    *link = e;
+    e->newer = NULL;
     e->older = c->newest;
     *(c->newest != NULL ? &c->newest->newer : &c->oldest) = e;
     c->newest = e;
+}
+
+static void add(struct list_cache *c, struct entry *e)
+{
+    struct entry **first = chain_of(c, e->id);
+    e->chain = *first;
+    *first = e;
+    add_newest(c, e);
     c->bytes += e->bytes;
     c->count++;
 }
 
-void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until)
+static bool is_pinned(const struct entry *e, mono now)
 {
-    size_t bytes = sizeof(struct entry) + sizeof *v + v->count * sizeof(struct list_item) + v->json.n;
-    if (until.ns <= v->at.ns || bytes > c->bytes_max)
+    return e->pinned_until.ns > now.ns;
+}
+
+static void make_room(struct list_cache *c, size_t bytes, mono now)
+{
+    while (c->bytes + bytes > c->bytes_max) {
+        c->evicted += is_pinned(c->oldest, now);
+        take_out(c, c->oldest);
+    }
+}
+
+static mono end_of(const struct list_value *v)
+{
+    return mono_add_ms(v->at, v->stale_ms);
+}
+
+/* Too many versions of it: the one that came first goes. */
+static void trim_kept(struct list_cache *c, const unsigned char *id)
+{
+    struct entry *last = NULL;
+    unsigned count = 0;
+    for (struct entry *e = *chain_of(c, id); e != NULL; e = e->chain) {
+        if (!e->kept || !is_of(e, id))
+            continue;
+        count++;
+        if (last == NULL || e->value->turn < last->value->turn)
+            last = e;
+    }
+    if (count > LIST_VERSIONS_MAX)
+        take_out(c, last);
+}
+
+/* Another takes its place: whoever names its version gets it still. */
+static void replace(struct list_cache *c, struct entry *old, const struct list_value *by)
+{
+    str version = str_of(old->value->version);
+    bool ends = old->value->pin_ms > 0 || old->value->unlike || end_of(old->value).ns <= by->at.ns;
+    if (ends || str_eq(version, str_of(by->version)) || kept_of(c, old->id, version) != NULL) {
+        take_out(c, old);
         return;
+    }
+    old->kept = true;
+    old->until = end_of(old->value);
+    trim_kept(c, old->id);
+}
+
+static struct entry *entry_new(const unsigned char *id, struct list_value *v, mono until)
+{
     struct entry *e = calloc(1, sizeof *e);
     if (e == NULL)
-        return;
+        return NULL;
+    size_t bytes = sizeof *e + sizeof *v + v->count * sizeof(struct list_item) + v->json.n;
     *e = (struct entry){ .value = v, .until = until, .bytes = bytes };
+    if (v->pin_ms > 0)
+        e->pinned_until = mono_add_ms(v->at, v->pin_ms);
     memcpy(e->id, id, FLIGHT_ID_BYTES);
+    return e;
+}
+
+/* Under the lock. */
+static void take_in(struct list_cache *c, struct entry *e)
+{
+    (void)flight_value_ref(&e->value->v); /* the entry's */
+    make_room(c, e->bytes, e->value->at);
+    e->cuts = c->cuts;
+    add(c, e);
+}
+
+void list_cache_put(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v, mono until)
+{
+    struct entry *e = until.ns <= v->at.ns ? NULL : entry_new(id, v, until);
+    if (e == NULL)
+        return;
     pthread_mutex_lock(&c->lock);
     struct entry *old = *link_of(c, id);
-    bool fits = *mark_of(c, id) == mark && (old == NULL || old->value->turn <= v->turn);
+    bool fits = *mark_of(c, id) == mark && (old == NULL || old->value->turn <= v->turn) && e->bytes <= c->bytes_max;
     if (fits) {
-        (void)flight_value_ref(&v->v); /* the entry's */
         if (old != NULL)
-            take_out(c, old);
-        while (c->bytes + bytes > c->bytes_max)
-            take_out(c, c->oldest);
-        e->cuts = c->cuts;
-        add(c, e);
+            replace(c, old, v);
+        take_in(c, e);
     }
     pthread_mutex_unlock(&c->lock);
     if (!fits)
         free(e);
 }
 
+void list_cache_keep(struct list_cache *c, const unsigned char *id, uint32_t mark, struct list_value *v)
+{
+    struct entry *e = entry_new(id, v, end_of(v));
+    if (e == NULL)
+        return;
+    e->kept = true;
+    pthread_mutex_lock(&c->lock);
+    bool fits = *mark_of(c, id) == mark && kept_of(c, id, str_of(v->version)) == NULL && e->bytes <= c->bytes_max;
+    if (fits) {
+        take_in(c, e);
+        trim_kept(c, id);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (!fits)
+        free(e);
+}
+
+struct list_value *list_cache_version(struct list_cache *c, const unsigned char *id, str version, mono now)
+{
+    struct list_value *v = NULL;
+    pthread_mutex_lock(&c->lock);
+    struct entry *e = *link_of(c, id);
+    if (e == NULL || !str_eq(str_of(e->value->version), version))
+        e = kept_of(c, id, version);
+    if (e != NULL && e->cuts == c->cuts && end_of(e->value).ns > now.ns) {
+        v = e->value;
+        (void)flight_value_ref(&v->v); /* the caller's */
+    } else if (e != NULL && e->kept) {
+        take_out(c, e);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return v;
+}
+
 static bool is_valid(const struct list_cache *c, const struct entry *e, mono now)
 {
-    return e->cuts == c->cuts && list_fresh_ms(e->value, now) > 0;
+    return e->cuts == c->cuts && (list_fresh_ms(e->value, now) > 0 || is_pinned(e, now));
+}
+
+/* It was read: a pinned one stays, and others go before it. */
+static void touch(struct list_cache *c, struct entry *e, mono now)
+{
+    if (e->value->pin_ms == 0)
+        return;
+    e->pinned_until = mono_add_ms(now, e->value->pin_ms);
+    if (c->newest == e)
+        return;
+    e->newer->older = e->older;
+    *(e->older != NULL ? &e->older->newer : &c->oldest) = e->newer;
+    add_newest(c, e);
 }
 
 static bool is_held(const struct list_cache *c, const struct entry *e, mono now)
@@ -151,6 +288,8 @@ static bool is_held(const struct list_cache *c, const struct entry *e, mono now)
 static bool is_answered(const struct list_cache *c, const struct entry *e, mono now, bool alone)
 {
     bool young = mono_add_ms(e->value->at, LIST_CACHE_MS).ns > now.ns;
+    if (alone && is_valid(c, e, now)) /* made here or not, nobody has a better one */
+        return true;
     return e->until.ns > now.ns && (alone || young || (e->value->unlike && is_valid(c, e, now)));
 }
 
@@ -162,7 +301,8 @@ struct list_value *list_cache_get(struct list_cache *c, const unsigned char *id,
     if (e != NULL && is_answered(c, e, now, alone)) {
         v = e->value;
         (void)flight_value_ref(&v->v); /* the caller's */
-    } else if (e != NULL && !is_valid(c, e, now)) {
+        touch(c, e, now);
+    } else if (e != NULL && !is_valid(c, e, now) && end_of(e->value).ns <= now.ns) {
         take_out(c, e);
     }
     pthread_mutex_unlock(&c->lock);
@@ -193,9 +333,12 @@ void list_cache_drop(struct list_cache *c, const unsigned char *id)
 {
     pthread_mutex_lock(&c->lock);
     ++*mark_of(c, id);
-    struct entry *e = *link_of(c, id);
-    if (e != NULL)
-        take_out(c, e);
+    struct entry *next;
+    for (struct entry *e = *chain_of(c, id); e != NULL; e = next) {
+        next = e->chain;
+        if (is_of(e, id))
+            take_out(c, e);
+    }
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -204,7 +347,7 @@ unsigned list_cache_all(struct list_cache *c, mono now, struct list_cached *out,
     unsigned count = 0;
     pthread_mutex_lock(&c->lock);
     for (struct entry *e = c->newest; e != NULL && count < max; e = e->older) {
-        if (!is_held(c, e, now))
+        if (e->kept || !is_held(c, e, now))
             continue;
         memcpy(out[count].id, e->id, FLIGHT_ID_BYTES);
         out[count++].value = e->value;
@@ -220,4 +363,12 @@ void list_cache_size(struct list_cache *c, uint64_t *count, uint64_t *bytes)
     *count = c->count;
     *bytes = c->bytes;
     pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t list_cache_evicted(struct list_cache *c)
+{
+    pthread_mutex_lock(&c->lock);
+    uint64_t evicted = c->evicted;
+    pthread_mutex_unlock(&c->lock);
+    return evicted;
 }

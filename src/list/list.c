@@ -2,6 +2,7 @@
  * its own behind the answer, which nobody waits for. */
 #include "list/list_impl.h"
 
+#include "base/log.h"
 #include "loop/loop.h"
 
 #include <stdio.h>
@@ -11,7 +12,20 @@
 enum { OFFERS_MAX = 1024, KEY_BYTES = 1 + sizeof(uint32_t) + FLIGHT_ID_BYTES };
 
 /* What a flight's key begins with. */
-enum { FLIES = 'L', REFRESHES = 'R', LOOKS = 'O' };
+enum { FLIES = 'L', REFRESHES = 'R', LOOKS = 'O', SEEKS = 'V' };
+
+static struct metric *counter(struct metrics *m, const char *name, const char *help)
+{
+    return m == NULL ? NULL : metric_of(metrics_family(m, METRIC_COUNTER, name, help, NULL), NULL);
+}
+
+static void metrics_init(struct lists *l)
+{
+    struct metrics *m = l->opts.metrics;
+    l->metric_kept = counter(m, "list_pins_kept_total", "Answers with the version of a list that the client named.");
+    l->metric_lost = counter(m, "list_pins_lost_total", "Answers with another version than the client named.");
+    l->metric_evicted = counter(m, "list_pins_evicted_total", "Lists of displays that memory here had no room for.");
+}
 
 struct lists *lists_new(const struct lists_opts *opts)
 {
@@ -26,7 +40,11 @@ struct lists *lists_new(const struct lists_opts *opts)
     l->opts.buckets = l->buckets;
     l->told = calloc(opts->buckets_count + 1, sizeof *l->told);
     INVARIANT(l->told != NULL);
+    l->lost = calloc(opts->buckets_count + 1, sizeof *l->lost);
+    INVARIANT(l->lost != NULL);
+    INVARIANT(pthread_mutex_init(&l->lost_lock, NULL) == 0);
     l->cache = list_cache_new(opts->bytes_max, opts->seed);
+    metrics_init(l);
     return l;
 }
 
@@ -40,6 +58,8 @@ void lists_free(struct lists **lp)
     list_cache_free(&l->cache);
     free(l->buckets);
     free(l->told);
+    free(l->lost);
+    INVARIANT(pthread_mutex_destroy(&l->lost_lock) == 0);
     free(l);
     *lp = NULL;
 }
@@ -54,6 +74,8 @@ const struct list_bucket_opts *lists_bucket(const struct lists *l, str name)
 
 static void name_it(struct list_request *r)
 {
+    r->pinned = r->display.n > 0 && r->bucket->display_ttl_ms > 0;
+    r->no_cache = r->no_cache && !r->pinned; /* whoever loads a page anew would else tear its list apart */
     str parts[4 + LIST_PARAMS_MAX * 2] = { STR("list"), r->domain, str_of(r->bucket->name), r->display };
     unsigned count = 4;
     for (unsigned i = 0; i < r->bucket->params_count; i++) {
@@ -79,7 +101,8 @@ static void keep(struct lists *l, const unsigned char *id, uint32_t mark, struct
 {
     if (v->alone)
         return;
-    int64_t ms = v->fresh_ms < LIST_CACHE_MS ? v->fresh_ms : LIST_CACHE_MS;
+    int64_t fresh_ms = v->pin_ms > 0 ? v->pin_ms : v->fresh_ms;
+    int64_t ms = fresh_ms < LIST_CACHE_MS ? fresh_ms : LIST_CACHE_MS;
     if (detail == FLIGHT_DEGRADED)
         ms = v->stale_ms;
     list_cache_put(l->cache, id, mark, v, mono_add_ms(v->at, ms));
@@ -88,8 +111,9 @@ static void keep(struct lists *l, const unsigned char *id, uint32_t mark, struct
 struct flight_arrival list_arrival(const struct list_value *v, mono now)
 {
     int64_t gone = (now.ns - v->at.ns) / NS_PER_MS;
+    int64_t stale_ms = v->stale_ms - gone < v->pin_ms ? v->pin_ms : v->stale_ms - gone;
     return (struct flight_arrival){ .bytes = v->json, .version = str_of(v->version), .fresh_ms = v->fresh_ms - gone,
-                                    .stale_ms = v->stale_ms - gone, .age_ms = v->age_ms + gone };
+                                    .stale_ms = stale_ms, .age_ms = v->age_ms + gone };
 }
 
 /* ---- behind the answer ---- */
@@ -133,22 +157,49 @@ static void refresh(struct lists *l, const struct list_request *r)
 
 /* ---- requests ---- */
 
+/* It names a version, of a list that changes. */
+static bool seeks(const struct list_request *r)
+{
+    return r->want.n > 0 && !r->pinned && !r->no_cache;
+}
+
 struct list_value *list_here(struct lists *l, struct list_request *r)
 {
     MAGIC_CHECK(l, LISTS_MAGIC);
     mono now = clock_mono(l->opts.clock);
     name_it(r);
-    if (r->no_cache)
-        return NULL;
     bool alone = l->opts.shared == NULL || !flight_shared_is_up(l->opts.shared);
-    struct list_value *v = list_cache_get(l->cache, r->id, now, alone);
+    struct list_value *v = NULL;
+    if (seeks(r))
+        v = list_cache_version(l->cache, r->id, r->want, now);
+    bool found = v != NULL;
+    r->seeks = !found && !alone && seeks(r) && flight_token_is_fine(r->want);
+    if (!found && !r->seeks && !r->no_cache)
+        v = list_cache_get(l->cache, r->id, now, alone);
     if (v == NULL)
         return NULL;
-    if (list_fresh_ms(v, now) <= 0) /* kept because Redis does not have it */
+    if (!found && v->pin_ms == 0 && list_fresh_ms(v, now) <= 0) /* kept because Redis does not have it */
         refresh(l, r);
     l->here++;
     r->hit = true;
     return v;
+}
+
+/* The version it wants is nowhere: it gets the last one. */
+static void sought_in_vain(struct list_request *r)
+{
+    struct lists *l = r->lists;
+    r->want = STR("");
+    struct list_value *v = list_here(l, r);
+    if (v != NULL) {
+        struct flight_value *value = &v->v;
+        r->done(r, ERR_OK, v, NULL);
+        flight_value_unref(&value);
+        return;
+    }
+    err why = list_start(l, r);
+    if (why != ERR_OK)
+        r->done(r, why, NULL, NULL);
 }
 
 static void flown(struct flight_waiter *w, err why, struct flight_value *value, const struct err_note *note)
@@ -158,7 +209,13 @@ static void flown(struct flight_waiter *w, err why, struct flight_value *value, 
     struct list_value *v = why == ERR_OK ? list_value_of(value) : NULL;
     r->detail = w->detail;
     r->retry_after_ms = w->retry_after_ms;
-    if (v != NULL)
+    if (r->seeks && why != ERR_OK && why != ERR_TIMEOUT && why != ERR_SHUTDOWN) {
+        sought_in_vain(r);
+        return;
+    }
+    if (v != NULL && r->seeks)
+        list_cache_keep(l->cache, r->id, r->mark, v);
+    else if (v != NULL)
         keep(l, r->id, r->mark, v, w->detail);
     if (v != NULL && v->refresh)
         refresh(l, r);
@@ -168,14 +225,18 @@ static void flown(struct flight_waiter *w, err why, struct flight_value *value, 
 err list_start(struct lists *l, struct list_request *r)
 {
     MAGIC_CHECK(l, LISTS_MAGIC);
-    char key[KEY_BYTES];
+    char key[KEY_BYTES + FLIGHT_TOKEN_BYTES_MAX];
     r->lists = l;
     r->mark = list_cache_mark(l->cache, r->id);
     r->waiter = (struct flight_waiter){ .deadline = r->deadline, .done = flown };
     struct flight_maker m = list_maker(l, r);
     l->asked++;
-    char kind = r->only_cached ? LOOKS : FLIES;
-    err why = flight_join(l->opts.flights, key_of(kind, r->id, r->mark, key), &m, &r->waiter);
+    str name = key_of(r->seeks ? SEEKS : r->only_cached ? LOOKS : FLIES, r->id, r->mark, key);
+    if (r->seeks) {
+        memcpy(key + KEY_BYTES, r->want.p, r->want.n); /* a token */
+        name.n += r->want.n;
+    }
+    err why = flight_join(l->opts.flights, name, &m, &r->waiter);
     l->refused += why != ERR_OK;
     return why;
 }
@@ -230,16 +291,47 @@ void lists_redis(struct lists *l, bool up, bool fresh)
     unsigned count = list_cache_all(l->cache, now, all, OFFERS_MAX);
     for (unsigned i = 0; i < count; i++) {
         struct flight_arrival a = list_arrival(all[i].value, now);
-        flight_shared_offer(l->opts.shared, all[i].id, &a);
+        flight_shared_offer(l->opts.shared, all[i].id, &all[i].value->keeping, &a);
         struct flight_value *value = &all[i].value->v;
         flight_value_unref(&value);
     }
     free(all);
 }
 
+/* ---- pins that were lost ---- */
+
+static void tell_lost(struct lists *l, const struct list_request *r)
+{
+    struct list_told *told = &l->lost[r->bucket - l->buckets];
+    mono now = clock_mono(l->opts.clock);
+    INVARIANT(pthread_mutex_lock(&l->lost_lock) == 0);
+    uint64_t count = ++told->count;
+    bool tells = told->at.ns == 0 || mono_add_ms(told->at, LIST_TELL_MS).ns <= now.ns;
+    if (tells)
+        *told = (struct list_told){ .at = now };
+    INVARIANT(pthread_mutex_unlock(&l->lost_lock) == 0);
+    if (tells)
+        log_event(l->opts.log, LOG_WARN, "list.pin_lost", LOG_CSTR("bucket", r->bucket->name),
+                  LOG_STR("display", r->display), LOG_INT("count", count),
+                  LOG_CSTR("what", "clients named a version of a list that is no longer kept, and got another"));
+}
+
+void lists_pin_told(struct lists *l, const struct list_request *r, bool kept)
+{
+    MAGIC_CHECK(l, LISTS_MAGIC);
+    uint64_t count = kept ? ++l->pins_kept : ++l->pins_lost;
+    struct metric *metric = kept ? l->metric_kept : l->metric_lost;
+    if (metric != NULL)
+        metric_set(metric, (int64_t)count);
+    if (!kept)
+        tell_lost(l, r);
+}
+
 void lists_stats_get(struct lists *l, struct lists_stats *out)
 {
     *out = (struct lists_stats){ .here = l->here, .asked = l->asked, .made = l->made, .failed = l->failed,
-                                 .refused = l->refused, .refreshes = l->refreshes, .unlike = l->unlike };
+                                 .refused = l->refused, .refreshes = l->refreshes, .unlike = l->unlike,
+                                 .pins_kept = l->pins_kept, .pins_lost = l->pins_lost,
+                                 .pins_evicted = list_cache_evicted(l->cache) };
     list_cache_size(l->cache, &out->kept, &out->kept_bytes);
 }

@@ -6,14 +6,20 @@
 #include "list/cache.h"
 #include "list/list.h"
 
+#include <pthread.h>
+
 struct list_told { mono at; uint64_t count; }; /* of a bucket: the last line; lists unlike since */
 struct lists {
     uint32_t magic;
     struct lists_opts opts;
     struct list_bucket_opts *buckets;
     struct list_told *told;          /* as many; loop thread */
+    struct list_told *lost;          /* as many: pins that were lost; under lost_lock */
+    pthread_mutex_t lost_lock;
+    struct metric *metric_kept, *metric_lost, *metric_evicted;
     struct list_cache *cache;
     _Atomic uint64_t here, asked, made, failed, refused, refreshes, unlike;
+    _Atomic uint64_t pins_kept, pins_lost;
     _Atomic uint64_t alone;          /* names versions made without Redis */
 };
 #define LISTS_MAGIC 0x11575001u

@@ -16,9 +16,10 @@ struct list_make {
     struct http_call call;
     struct http_pair headers[3];
     char budget[NUMBER_BYTES];
-    bool calling, only_cached, anew;
+    bool calling, only_cached, anew, pinned;
     bool unlike;                  /* what came from another server was no list of this bucket */
-    str url, display;
+    struct flight_keeping keeping;
+    str url, display, want;
     unsigned char id[FLIGHT_ID_BYTES];
     uint32_t mark;                /* of the cache, when the generator was asked */
     uint64_t turn;                /* then */
@@ -46,6 +47,17 @@ static bool has_no_lease(const struct list_make *m)
     return flight_version(m->flight).n == 0;
 }
 
+/* Until it is read again it stays as long as its answers say, and as its display may take. */
+static void pin(const struct list_make *m, struct list_value *v)
+{
+    v->keeping = m->keeping;
+    if (!m->pinned)
+        return;
+    v->pin_ms = m->bucket->display_ttl_ms;
+    if (v->stale_ms < v->pin_ms)
+        v->stale_ms = v->pin_ms;
+}
+
 static void take_reply(struct list_make *m)
 {
     struct lists *l = m->lists;
@@ -62,16 +74,27 @@ static void take_reply(struct list_make *m)
         finish_error(m, why == ERR_BAD ? ERR_CORRUPT : why, &note);
         return;
     }
+    if (m->pinned && l->opts.shared != NULL && v->json.n > FLIGHT_VALUE_BYTES_MAX) {
+        struct flight_value *value = &v->v;
+        err_note_set(&note, "a display's list has %zu bytes, %d are the most that servers share", v->json.n,
+                     FLIGHT_VALUE_BYTES_MAX);
+        flight_value_unref(&value);
+        finish_error(m, ERR_CORRUPT, &note);
+        return;
+    }
     name_version(l, v, flight_version(m->flight));
     v->alone = has_no_lease(m);
     v->unlike = m->unlike;
     v->at = clock_mono(l->opts.clock);
     v->fresh_ms = m->bucket->ttl_ms;
     v->stale_ms = m->bucket->ttl_ms + m->bucket->stale_ttl_ms;
+    pin(m, v);
     l->made++;
     v->turn = v->alone ? m->turn : list_cache_turn(l->cache); /* under a lease Redis has the order */
     if (v->alone) /* whoever asked may have left */
         list_cache_put(l->cache, m->id, m->mark, v, mono_add_ms(v->at, v->stale_ms));
+    if (l->metric_evicted != NULL)
+        metric_set(l->metric_evicted, (int64_t)list_cache_evicted(l->cache));
     flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
 }
 
@@ -94,10 +117,14 @@ static bool is_here_by_now(struct list_make *m)
 {
     struct lists *l = m->lists;
     mono now = clock_mono(l->opts.clock);
-    struct list_value *v = m->anew || !has_no_lease(m) ? NULL : list_cache_get(l->cache, m->id, now, true);
+    struct list_value *v = NULL;
+    if (m->want.n > 0)
+        v = list_cache_version(l->cache, m->id, m->want, now);
+    else if (!m->anew && has_no_lease(m))
+        v = list_cache_get(l->cache, m->id, now, true);
     if (v == NULL)
         return false;
-    if (list_fresh_ms(v, now) > 0) {
+    if (m->want.n > 0 || v->pin_ms > 0 || list_fresh_ms(v, now) > 0) {
         flight_finish(m->flight, ERR_OK, &v->v, false, NULL);
         return true;
     }
@@ -217,12 +244,20 @@ static void make_accept(struct flight *f, const struct flight_arrival *a, void *
         ask_generator(m);
         return;
     }
+    if (m->want.n > 0 && !str_eq(a->version, m->want)) { /* of a server that does not know such questions */
+        struct flight_value *value = &v->v;
+        flight_value_unref(&value);
+        m->flight = f;
+        ask_generator(m);
+        return;
+    }
     name_version(m->lists, v, a->version);
     v->at = clock_mono(m->lists->opts.clock);
     v->fresh_ms = a->fresh_ms;
     v->stale_ms = a->stale_ms;
     v->age_ms = a->age_ms;
     v->refresh = a->refresh;
+    pin(m, v);
     v->turn = list_cache_turn(m->lists->cache);
     flight_finish(f, ERR_OK, &v->v, false, NULL);
 }
@@ -242,6 +277,18 @@ static str url_of(struct arena *a, const struct list_bucket_opts *b, const struc
     return url;
 }
 
+/* A read here is told to Redis once in LIST_CACHE_MS, so a pin lasts that much longer there. */
+static struct flight_keeping keeping_of(const struct list_request *r)
+{
+    const struct list_bucket_opts *b = r->bucket;
+    str parts[] = { STR("pins"), r->domain, str_of(b->name) };
+    struct flight_keeping k = { .touch_ms = r->pinned ? b->display_ttl_ms + LIST_CACHE_MS : 0,
+                                .pins_max = b->displays_max,
+                                .versions_max = r->pinned || b->stale_ttl_ms == 0 ? 0 : LIST_VERSIONS_MAX };
+    flight_share_id(parts, COUNT_OF(parts), k.index);
+    return k;
+}
+
 struct flight_maker list_maker(struct lists *l, const struct list_request *r)
 {
     const struct list_bucket_opts *b = r->bucket;
@@ -249,11 +296,14 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
     INVARIANT(m != NULL);
     m->lists = l;
     m->bucket = b;
-    m->only_cached = r->only_cached;
+    m->only_cached = r->only_cached || r->seeks;
     m->anew = r->no_cache;
+    m->pinned = r->pinned;
+    m->keeping = keeping_of(r);
     arena_init(&m->arena, ARENA_BYTES_MAX);
     m->url = url_of(&m->arena, b, r);
     m->display = arena_copy(&m->arena, r->display);
+    m->want = r->seeks ? arena_copy(&m->arena, r->want) : STR("");
     memcpy(m->id, r->id, sizeof m->id);
     str label = arena_printf(&m->arena, "list %.*s %s %.*s", STR_ARG(r->domain), b->name,
                              STR_ARG(r->display.n > 0 ? r->display : STR("*")));
@@ -261,11 +311,12 @@ struct flight_maker list_maker(struct lists *l, const struct list_request *r)
     struct flight_maker maker = {
         .start = make_start, .cancel = make_cancel, .release = make_release, .ctx = m, .keep_idle = true,
         .fresh = m->anew, .travels = true, .label = label,
-        .source = r->only_cached ? NULL : b, /* a look asks no generator */
-        .share = { .fresh_ms = b->ttl_ms, .stale_ms = b->stale_ttl_ms, .early = 1.0, .peek = true,
-                   .look = r->only_cached, .not_alone = b->fail_alone, .encode = make_encode, .accept = make_accept,
-                   .held = m->anew ? NULL : make_held },
+        .source = m->only_cached ? NULL : b, /* a look asks no generator */
+        .share = { .fresh_ms = b->ttl_ms, .stale_ms = b->stale_ttl_ms, .early = r->pinned ? 0 : 1.0, .peek = true,
+                   .look = m->only_cached, .want = m->want, .not_alone = b->fail_alone, .encode = make_encode,
+                   .accept = make_accept, .held = m->anew || r->seeks ? NULL : make_held },
     };
+    maker.share.keeping = m->keeping;
     memcpy(maker.share.id, r->id, sizeof maker.share.id);
     return maker;
 }

@@ -10,10 +10,11 @@ static void value_free(struct flight_value *v)
     free(list_value_of(v));
 }
 
-/* The text of a unique_by field: two items with equal texts are duplicates. Any JSON value but null and absent. */
+/* The text of a unique_by field, or of the item when field is NULL: two items with equal texts are duplicates. Any JSON
+ * value but null and absent. */
 static err unique_text(const json_t *item, const char *field, char **out, struct err_note *note)
 {
-    const json_t *value = json_object_get(item, field);
+    const json_t *value = field == NULL ? item : json_object_get(item, field);
     if (value == NULL || json_is_null(value)) {
         err_note_set(note, "an item has no \"%s\"", field);
         return ERR_BAD;
@@ -40,7 +41,10 @@ static err check_unique(const json_t *array, const char *field, struct err_note 
         qsort(texts, count, sizeof *texts, by_text);
     for (size_t i = 1; i < count && why == ERR_OK; i++) {
         if (strcmp(texts[i - 1], texts[i]) == 0) {
-            err_note_set(note, "two items have the same \"%s\"", field);
+            if (field == NULL)
+                err_note_set(note, "two items are the same");
+            else
+                err_note_set(note, "two items have the same \"%s\"", field);
             why = ERR_BAD;
         }
     }
@@ -64,17 +68,17 @@ static err check_items(const struct list_bucket_opts *b, const json_t *array, st
             err_note_set(note, "item %zu is no object", i + 1);
             return ERR_BAD;
         }
+        (void)json_object_del(json_array_get(array, i), "position"); /* ours to say; it may not be there */
     }
-    err why = ERR_OK;
+    err why = b->unique_count == 0 ? check_unique(array, NULL, note) : ERR_OK;
     for (unsigned i = 0; i < b->unique_count && why == ERR_OK; i++)
         why = check_unique(array, b->unique_by[i], note);
     return why;
 }
 
 /* One item behind the others in *at; what is not yet there is counted in *bytes. */
-static err dump_item(json_t *item, char *to, size_t room, size_t *n, struct err_note *note)
+static err dump_item(const json_t *item, char *to, size_t room, size_t *n, struct err_note *note)
 {
-    (void)json_object_del(item, "position"); /* ours to say; it may not be there */
     *n = json_dumpb(item, to, room, JSON_COMPACT);
     if (*n > LIST_ITEM_BYTES_MAX || *n == 0) {
         err_note_set(note, "an item has %zu bytes, %d are the most", *n, LIST_ITEM_BYTES_MAX);

@@ -55,6 +55,7 @@ struct redis {
     uint32_t magic;
     struct redis_opts opts;
     char *channels[REDIS_CHANNELS_MAX];
+    char *texts[REDIS_SCRIPTS_MAX];
     enum state state;
     atomic_bool up;
     struct rng rng;
@@ -170,7 +171,7 @@ static void send_in_full(struct redis *r, struct pending *p)
     str args[REDIS_ARGS_MAX];
     memcpy(args, p->args, p->args_count * sizeof(str));
     args[0] = STR("EVAL");
-    args[1] = str_of(r->opts.scripts[p->script].text);
+    args[1] = str_of(r->texts[p->script]);
     p->in_full = true;
     p->deadline = mono_add_ms(now(r), r->opts.timeout_ms);
     r->stats.scripts_reloaded++;
@@ -427,7 +428,7 @@ static void commands_connected(void *ctx)
         struct loaded *l = malloc(sizeof *l);
         INVARIANT(l != NULL);
         *l = (struct loaded){ .r = r, .index = i };
-        hello_send(r, (str[]){ STR("SCRIPT"), STR("LOAD"), str_of(r->opts.scripts[i].text) }, 3, load_done, l);
+        hello_send(r, (str[]){ STR("SCRIPT"), STR("LOAD"), str_of(r->texts[i]) }, 3, load_done, l);
     }
     r->hello_wanted--; /* the one that stood for the connection itself */
 }
@@ -534,6 +535,21 @@ static void or_default(int64_t *value, int64_t initial)
         *value = initial;
 }
 
+static char *script_text(const struct redis_script *script)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < REDIS_PARTS_MAX && script->parts[i] != NULL; i++)
+        bytes += strlen(script->parts[i]);
+    char *text = calloc(1, bytes + 1), *at = text;
+    INVARIANT(text != NULL);
+    for (unsigned i = 0; i < REDIS_PARTS_MAX && script->parts[i] != NULL; i++) {
+        size_t n = strlen(script->parts[i]);
+        memcpy(at, script->parts[i], n);
+        at += n;
+    }
+    return text;
+}
+
 struct redis *redis_new(const struct redis_opts *opts)
 {
     INVARIANT(opts->channels_count <= REDIS_CHANNELS_MAX);
@@ -556,6 +572,8 @@ struct redis *redis_new(const struct redis_opts *opts)
         r->channels[i] = strdup(opts->channels[i]);
         INVARIANT(r->channels[i] != NULL);
     }
+    for (unsigned i = 0; i < opts->scripts_count; i++)
+        r->texts[i] = script_text(&opts->scripts[i]);
     r->retry_ms = r->opts.retry_min_ms;
     r->down_since = now(r);
     r->retry = loop_timer_new(opts->loop, on_retry, r);
@@ -590,6 +608,8 @@ void redis_free(struct redis **rp)
     r->magic = 0;
     for (unsigned i = 0; i < r->opts.channels_count; i++)
         free(r->channels[i]);
+    for (unsigned i = 0; i < r->opts.scripts_count; i++)
+        free(r->texts[i]);
     free(r);
     *rp = NULL;
 }

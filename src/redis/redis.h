@@ -24,6 +24,7 @@ enum {
     REDIS_SCRIPTS_MAX = 16,
     REDIS_ARGS_MAX = 64,
     REDIS_SHA_BYTES = 40,
+    REDIS_PARTS_MAX = 3,
 };
 
 /* redis://[[user]:password@]host[:port][/db]; user and password percent-encoded. */
@@ -37,8 +38,9 @@ struct redis_address {
 /* ERR_BAD with a note; rediss:// names stunnel4. Pure. */
 MUST_CHECK err redis_url_parse(str url, struct redis_address *out, struct err_note *note);
 
-/* A script; text is static. It is loaded at each connection and sent in full where the server forgot it. */
-struct redis_script { const char *name, *text; };
+/* A script; its text are the parts, one behind the other. It is loaded at each connection and sent in full where the
+ * server forgot it. */
+struct redis_script { const char *name, *parts[REDIS_PARTS_MAX]; };
 
 struct loop;
 struct log;

@@ -67,8 +67,8 @@ static void lists_open(struct app *app)
 {
     const struct config *c = app->config;
     struct lists_opts opts = { .loop = app->loop, .clock = app->clock, .log = app->log, .client = app->client,
-                               .flights = app->flights, .shared = app->shared, .seed = entropy_u64(),
-                               .bytes_max = c->lists_bytes, .buckets_count = c->lists_count };
+                               .metrics = app->metrics, .flights = app->flights, .shared = app->shared,
+                               .seed = entropy_u64(), .bytes_max = c->lists_bytes, .buckets_count = c->lists_count };
     struct list_bucket_opts buckets[CONFIG_LISTS_MAX];
     for (unsigned i = 0; i < c->lists_count; i++)
         buckets[i] = c->lists[i].list;

@@ -12,22 +12,27 @@ import sys
 import tempfile
 
 MODEL = pathlib.Path(__file__).with_name('flight.pml')
-NAMES = ('LOSSES', 'CRASHES', 'PUSHES', 'ENDS', 'ERRORS', 'DROPS')
+NAMES = ('LOSSES', 'CRASHES', 'PUSHES', 'ENDS', 'ERRORS', 'DROPS', 'STALES')
 TIMEOUT = 1800
 MEGABYTES = {'small': 1024, 'large': 8192}
 DEPTH = 1_000_000
 
 # name: claim, mutant, {size: budgets in the order of NAMES}. What is small ends within seconds.
 RUNS = {
-    'safe_losses': ('safe', None, {'small': (1, 0, 1, 1, 1, 0), 'large': (2, 0, 1, 2, 1, 0)}),
-    'safe_crashes': ('safe', None, {'small': (0, 1, 1, 1, 1, 0), 'large': (1, 1, 2, 1, 1, 0)}),
-    'safe_drops': ('safe', None, {'small': (1, 0, 0, 1, 0, 1), 'large': (1, 1, 1, 1, 1, 1)}),
-    'live_faults': ('live', None, {'small': (0, 1, 1, 1, 0, 0), 'large': (1, 2, 2, 1, 1, 0)}),
-    'live_drops': ('live', None, {'small': (0, 0, 1, 1, 0, 1), 'large': (0, 1, 1, 1, 1, 1)}),
-    'mutant_drop_forgets_fence': ('safe', 'DROP_FORGETS_FENCE', {'small': (0, 0, 1, 0, 0, 1)}),
-    'mutant_put_trusts_all': ('safe', 'PUT_TRUSTS_ALL', {'small': (0, 0, 0, 1, 0, 0)}),
-    'mutant_no_timer_lost_push': ('live', 'NO_TIMER', {'small': (0, 0, 1, 0, 0, 0)}),
-    'mutant_no_timer_crash': ('live', 'NO_TIMER', {'small': (0, 1, 0, 0, 0, 0)}),
+    'safe_losses': ('safe', None, {'small': (1, 0, 1, 1, 1, 0, 0), 'large': (2, 0, 1, 2, 1, 0, 0)}),
+    'safe_crashes': ('safe', None, {'small': (0, 1, 1, 1, 1, 0, 0), 'large': (1, 1, 2, 1, 1, 0, 0)}),
+    'safe_drops': ('safe', None, {'small': (1, 0, 0, 1, 0, 1, 0), 'large': (1, 1, 1, 1, 1, 1, 0)}),
+    'live_faults': ('live', None, {'small': (0, 1, 1, 1, 0, 0, 0), 'large': (1, 2, 2, 1, 1, 0, 0)}),
+    'live_drops': ('live', None, {'small': (0, 0, 1, 1, 0, 1, 0), 'large': (0, 1, 1, 1, 1, 1, 0)}),
+    'safe_versions': ('safe', None, {'small': (0, 0, 0, 1, 0, 0, 2), 'large': (1, 1, 1, 1, 1, 0, 2)}),
+    'safe_versions_drops': ('safe', None, {'small': (0, 0, 0, 0, 0, 1, 1), 'large': (1, 0, 1, 1, 0, 1, 1)}),
+    'live_versions': ('live', None, {'small': (0, 0, 1, 1, 0, 0, 1), 'large': (0, 1, 1, 1, 0, 0, 2)}),
+    'mutant_put_keeps_none': ('safe', 'PUT_KEEPS_NONE', {'small': (0, 0, 0, 0, 0, 0, 1)}),
+    'mutant_drop_keeps': ('safe', 'DROP_KEEPS', {'small': (0, 0, 0, 0, 0, 1, 1)}),
+    'mutant_drop_forgets_fence': ('safe', 'DROP_FORGETS_FENCE', {'small': (0, 0, 1, 0, 0, 1, 0)}),
+    'mutant_put_trusts_all': ('safe', 'PUT_TRUSTS_ALL', {'small': (0, 0, 0, 1, 0, 0, 0)}),
+    'mutant_no_timer_lost_push': ('live', 'NO_TIMER', {'small': (0, 0, 1, 0, 0, 0, 0)}),
+    'mutant_no_timer_crash': ('live', 'NO_TIMER', {'small': (0, 1, 0, 0, 0, 0, 0)}),
 }
 
 

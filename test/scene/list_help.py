@@ -284,6 +284,8 @@ class Cluster:
         if self.redis:
             self.args += ['--set', f'redis.url={url or f"redis://127.0.0.1:{self.redis.port}"}']
         for name, value in fields.items():
+            if value is None:       # as if it was not there
+                continue
             self.args += ['--set', f'lists.related.{name}={value}']
         self.binary, self.servers, self.balancer = binary, [], None
         try:

@@ -19,9 +19,10 @@ def _text(literals):
 def scripts():
     """{name: text} of the scripts of flights."""
     source = re.sub(r'/\*.*?\*/', '', SCRIPTS.read_text(), flags=re.S)
-    common = _text(source[source.index('#define COMMON'):source.index('static const char ')].replace('\\\n', '\n'))
-    found = re.findall(rf'static const char (\w+)\[\] = COMMON\s*((?:{LITERAL}\s*)+);', source)
-    return {name.rstrip('_'): common + _text(literals) for name, literals, _ in found}
+    found = re.findall(rf'static const char (\w+)\[\] =\s*((?:{LITERAL}\s*)+);', source)
+    parts = {name: _text(literals) for name, literals, _ in found}
+    return {name: ''.join(parts[part] for part in re.split(r',\s*', names.strip()))
+            for name, names in re.findall(r'\{ "(\w+)", \{([\w, ]+)\} \}', source)}
 
 
 def digest(script):
@@ -40,7 +41,7 @@ def _upto_end(text):
 
 def script_calls():
     """What stands within the parentheses of each redis.call of the scripts: 'HSET', KEYS[1], ..."""
-    return [_upto_end(rest) for text in scripts().values() for rest in text.split('redis.call(')[1:]]
+    return [_upto_end(rest) for text in scripts().values() for rest in re.split(r'redis\.p?call\(', text)[1:]]
 
 
 def command_names():

@@ -96,10 +96,12 @@ def only_if_cached_makes_nothing(binary):
 def no_cache_wants_the_buckets_permission(binary):
     for allowed in ('false', 'true'):
         with Cluster(binary, 2, options={'no_cache': allowed}) as c:
-            version = c.get(0, '/d/1').headers['List-Version']
-            again = c.get(1, '/d/1', {'Cache-Control': 'no-cache'}).headers['List-Version']
+            version = c.get(0, '/*/1').headers['List-Version']
+            again = c.get(1, '/*/1', {'Cache-Control': 'no-cache'}).headers['List-Version']
             eq(again == version, allowed == 'false')
             eq(c.generator.count(), 1 + (allowed == 'true'))
+            shown = c.get(0, '/d/1').headers['List-Version']
+            eq(c.get(1, '/d/2', {'Cache-Control': 'no-cache'}).headers['List-Version'], shown, 'a display keeps its list')
 
 
 @scene
@@ -367,24 +369,24 @@ def whoever_cannot_wait_gets_504_and_the_list_is_made(binary):
 @scene
 def a_stale_list_is_answered_while_one_makes_the_next(binary):
     with Cluster(binary, 2, options={'ttl': '1s', 'stale_ttl': '1h'}) as c:
-        version = c.get(0, '/d/1').headers['List-Version']
+        version = c.get(0, '/*/1').headers['List-Version']
         with c.generator.holding() as gate:
             def stale():
-                answer = c.get(1, '/d/1')
+                answer = c.get(1, '/*/1')
                 eq((answer.status, answer.headers['List-Version']), (200, version))
                 return gate.arrived
             wait_until(stale, 'it is no longer fresh, and the next is being made')
             for n in range(10):
-                eq(c.get(n % 2, '/d/1').headers['List-Version'], version)
+                eq(c.get(n % 2, '/*/1').headers['List-Version'], version)
             eq(c.generator.count(), 2, 'one makes the next')
             gate.open()
-        wait_until(lambda: c.get(0, '/d/1').headers['List-Version'] != version, 'the next is there')
+        wait_until(lambda: c.get(0, '/*/1').headers['List-Version'] != version, 'the next is there')
         c.generator.status = 500
-        last = c.get(0, '/d/1').headers['List-Version']
+        last = c.get(0, '/*/1').headers['List-Version']
         calls = c.generator.count()
 
         def failed():
-            answer = c.get(1, '/d/1')
+            answer = c.get(1, '/*/1')
             eq(answer.status, 200)
             return c.generator.count() > calls and answer.headers['List-Version'] == last
         wait_until(failed, 'the next cannot be made, and the old one stands')

@@ -159,9 +159,9 @@ def lists_are_got_whole_and_by_position(binary):
 def a_stale_list_is_said_to_be_stale(binary):
     with Cluster(binary, 1, options={'ttl': '1s', 'stale_ttl': '1h'}) as c:
         client = Client(binary, c.servers[0])
-        version = client.json('list', 'get', 'related', 'd')[0]['version']
+        version = client.json('list', 'get', 'related', '*')[0]['version']
         c.generator.status = 500
-        stale = wait_until(lambda: next((doc for doc in client.json('list', 'get', 'related', 'd')
+        stale = wait_until(lambda: next((doc for doc in client.json('list', 'get', 'related', '*')
                                          if doc['state'] == 'stale'), None), 'it is past its time')
         eq((stale['version'], stale['how'], stale['fresh_s']), (version, 'stale', 0))
 

@@ -22,7 +22,7 @@ LATER = {
     'pexpire': ('7.0.0', 3),       # NX XX GT LT behind the time
     'info': ('7.0.0', 2),          # several sections
 }
-OF_SCRIPTS = {'call': '2.6.0'}     # what scripts use of the table redis
+OF_SCRIPTS = {'call': '2.6.0', 'pcall': '2.6.0'}     # what scripts use of the table redis
 
 
 # ---- what Redis says of its commands
@@ -183,7 +183,8 @@ def everything_that_is_sent_is_in_redis_6_2(binary):
         docs = Docs(redis)
         _let_in(redis, rules)
         url = f'redis://lists:secret@127.0.0.1:{redis.port}/1'
-        with _listening(redis) as seen, Cluster(binary, 2, *LEASED, redis=redis, url=url, patient=False) as c:
+        with _listening(redis) as seen, Cluster(binary, 2, *LEASED, redis=redis, url=url, patient=False,
+                                                   options={'displays_max': '1'}) as c:
             _everything(c, seen)
             calls = redis.calls()
             redis.end()

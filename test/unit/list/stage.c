@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { URL_BYTES = 64, BUCKETS = 4 };
+enum { URL_BYTES = 64, BUCKETS = 5 };
 #define FOREVER_MS ((int64_t)1000 * 3600 * 1000)
 
 static const char *const params[] = { "user", "lang" };
@@ -250,6 +250,13 @@ void stage_begin(struct world *w, unsigned nodes, bool has_redis, unsigned fligh
     buckets[2].name = "hasty";
     buckets[2].make_timeout_ms = 50;
     buckets[3].name = "uneven";
+    buckets[4] = buckets[0];
+    buckets[4].name = "pinned";
+    buckets[4].size = 200;
+    buckets[4].ttl_ms = BRIEF_MS;
+    buckets[4].stale_ttl_ms = 0;
+    buckets[4].display_ttl_ms = DISPLAY_MS;
+    buckets[4].displays_max = DISPLAYS_MAX;
     for (unsigned i = 0; i < nodes; i++)
         node_begin(w, i, buckets, flights_max);
     assert_int_equal(pthread_create(&w->thread, NULL, run_loop, w->loop), 0);
@@ -336,6 +343,7 @@ struct asked *stage_asked(struct world *w, unsigned node, const char *display, s
     *a = (struct asked){ .world = w };
     a->r = (struct list_request){ .domain = STR("d"), .display = str_of(display), .params = { STR("a b") },
                                   .no_cache = wish.no_cache, .only_cached = wish.only_cached, .done = on_done,
+                                  .want = wish.want != NULL ? str_of(wish.want) : STR(""),
                                   .ctx = a };
     a->r.bucket = lists_bucket(w->nodes[node].lists, str_of(wish.bucket != NULL ? wish.bucket : "related"));
     a->r.deadline = mono_add_ms(clock_mono(&w->clock.clock), wish.wait_ms > 0 ? wish.wait_ms : FOREVER_MS);

@@ -2,7 +2,8 @@
  * and can be held, with a clock that the test moves on; for tests.
  *
  * Buckets: related, with room for any delay; brief, which is never stale; hasty, whose generator has 50 ms; uneven, of
- * which the second server takes one item, the first three. */
+ * which the second server takes one item, the first three; pinned, whose displays keep their list for an hour, two of
+ * them in Redis, and which is fresh for 20 ms. */
 #ifndef TEST_LIST_STAGE_H
 #define TEST_LIST_STAGE_H
 
@@ -13,7 +14,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { NODES = 2, ASKED_MAX = 64, PASS_MAX = 16, WAIT_S = 120, TTL_MS = 3600000, STALE_MS = 7200000 };
+enum { NODES = 2, ASKED_MAX = 64, PASS_MAX = 16, WAIT_S = 120, TTL_MS = 3600000, STALE_MS = 7200000,
+       BRIEF_MS = 20, DISPLAY_MS = 3600000, DISPLAYS_MAX = 2 };
 #define FOREVER_MS ((int64_t)1000 * 3600 * 1000)
 
 struct shifted { struct clock clock; struct clock *real; _Atomic int64_t ns; };
@@ -72,7 +74,7 @@ void stage_wait_idle(struct world *w);    /* until no flight is in the air */
 void stage_wait_calls(struct world *w, unsigned wanted);
 
 /* ---- asking ---- */
-struct wish { bool no_cache, only_cached; int64_t wait_ms; const char *bucket; };
+struct wish { bool no_cache, only_cached; int64_t wait_ms; const char *bucket, *want; };
 /* A request that was not made yet. */
 struct asked *stage_asked(struct world *w, unsigned node, const char *display, struct wish wish);
 /* As the server does: from here, else by a flight. */

@@ -193,8 +193,9 @@ static void what_is_fresh_is_held_beyond_its_time(void **state)
     struct list_value *v = value_new((mono){ 0 }, JSON_BYTES);
     v->fresh_ms = 1000;
     list_cache_put(c, id_of(1, id), list_cache_mark(c, id), v, (mono){ 100 * NS_PER_MS });
-    assert_true(has(c, 1, 99));
-    assert_false(has(c, 1, 100));
+    assert_true(answers(c, 1, 99, false));
+    assert_false(answers(c, 1, 100, false)); /* Redis is asked again */
+    assert_true(answers(c, 1, 999, true));   /* nobody else can be asked */
     assert_ptr_equal(held(c, 1, 999), v);
     assert_null(held(c, 1, 1000));
     assert_null(held(c, 2, 0));
@@ -223,6 +224,96 @@ static void what_may_have_been_dropped_is_held_no_longer(void **state)
     unref(out[0].value);
     assert_false(has(c, 1, 100));
     assert_int_equal(count_of(c), 1);
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static struct list_value *version_new(struct list_cache *c, unsigned n, const char *version, int64_t at_ms)
+{
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct list_value *v = value_new((mono){ at_ms * NS_PER_MS }, JSON_BYTES);
+    v->fresh_ms = 100;
+    v->stale_ms = 1000;
+    v->turn = (uint64_t)at_ms;
+    assert_true(str_to_cstr(str_of(version), v->version, sizeof v->version));
+    list_cache_put(c, id_of(n, id), list_cache_mark(c, id), v, (mono){ (at_ms + 100) * NS_PER_MS });
+    return v;
+}
+
+static bool has_version(struct list_cache *c, unsigned n, const char *version, int64_t now_ms)
+{
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct list_value *v = list_cache_version(c, id_of(n, id), str_of(version), (mono){ now_ms * NS_PER_MS });
+    if (v != NULL)
+        unref(v);
+    return v != NULL;
+}
+
+static void what_is_replaced_is_found_by_its_version_until_its_end(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    unsigned char id[FLIGHT_ID_BYTES];
+    unref(version_new(c, 1, "a", 1));
+    unref(version_new(c, 1, "b", 2));
+    unref(version_new(c, 1, "b", 3));
+    assert_int_equal(count_of(c), 2);
+    assert_true(has_version(c, 1, "a", 1000));
+    assert_true(has_version(c, 1, "b", 1002));
+    assert_false(has_version(c, 2, "a", 10));
+    assert_false(has_version(c, 1, "c", 10));
+    assert_false(has_version(c, 1, "a", 1001));
+    assert_int_equal(count_of(c), 1);
+    unref(version_new(c, 1, "c", 4));
+    list_cache_drop(c, id_of(1, id));
+    assert_false(has_version(c, 1, "b", 10));
+    assert_false(has_version(c, 1, "c", 10));
+    unref(version_new(c, 1, "d", 5));
+    unref(version_new(c, 1, "e", 6));
+    list_cache_cut(c); /* they may have been dropped */
+    assert_false(has_version(c, 1, "d", 10));
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static void of_too_many_versions_the_first_goes(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX * 2, 1);
+    char name[8];
+    for (unsigned i = 0; i < LIST_VERSIONS_MAX + 2; i++) {
+        (void)snprintf(name, sizeof name, "v%u", i);
+        unref(version_new(c, 1, name, 1 + i));
+    }
+    assert_false(has_version(c, 1, "v0", 20));
+    assert_true(has_version(c, 1, "v1", 20));
+    list_cache_free(&c);
+    assert_int_equal(values_alive, 0);
+}
+
+static void put_pinned(struct list_cache *c, unsigned n, int64_t at_ms)
+{
+    unsigned char id[FLIGHT_ID_BYTES];
+    struct list_value *v = value_new((mono){ at_ms * NS_PER_MS }, JSON_BYTES);
+    v->pin_ms = 100000;
+    list_cache_put(c, id_of(n, id), list_cache_mark(c, id), v, (mono){ (at_ms + 100) * NS_PER_MS });
+    unref(v);
+}
+
+static void the_pinned_one_that_was_not_read_goes_first(void **state)
+{
+    (void)state;
+    struct list_cache *c = list_cache_new(BYTES_MAX, 1);
+    unsigned n = 0;
+    for (; list_cache_evicted(c) == 0; n++) {
+        put_pinned(c, n, n);
+        assert_true(has(c, 0, n));
+    }
+    assert_false(has(c, 1, n));
+    assert_true(has(c, 2, n));
+    assert_true(has(c, 0, n + 100000 - 2));
+    assert_false(has(c, 2, n + 100000));
+    assert_true(has(c, 0, n + 199000));
     list_cache_free(&c);
     assert_int_equal(values_alive, 0);
 }
@@ -334,6 +425,9 @@ int main(void)
         cmocka_unit_test(all_that_is_there_is_given_newest_first),
         cmocka_unit_test(what_is_fresh_is_held_beyond_its_time),
         cmocka_unit_test(what_may_have_been_dropped_is_held_no_longer),
+        cmocka_unit_test(what_is_replaced_is_found_by_its_version_until_its_end),
+        cmocka_unit_test(of_too_many_versions_the_first_goes),
+        cmocka_unit_test(the_pinned_one_that_was_not_read_goes_first),
         cmocka_unit_test(threads_may_do_all_of_it_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

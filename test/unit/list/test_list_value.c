@@ -90,16 +90,22 @@ static void each_field_is_distinct_by_itself(void **state)
     unref(parse(STR("[{\"link\":1,\"image\":2},{\"link\":2,\"image\":1},{\"link\":\"1\",\"image\":\"2\"}]")));
 }
 
-static void without_fields_items_may_repeat(void **state)
+static void without_fields_no_two_items_are_the_same(void **state)
 {
     (void)state;
     const struct list_bucket_opts free_one = { .name = "f", .size = 2 };
     struct list_value *v;
     struct err_note note;
-    assert_int_equal(list_value_parse(&free_one, STR("[{},{}]"), &v, &note), ERR_OK);
+    assert_int_equal(list_value_parse(&free_one, STR("[{},{\"a\":1}]"), &v, &note), ERR_OK);
     assert_int_equal(v->count, 2);
-    assert_true(str_eq(v->items[1].text, STR("{}")));
+    assert_true(str_eq(v->items[0].text, STR("{}")));
     unref(v);
+    static const char *const same[] = { "[{},{}]", "[{\"a\":1,\"b\":2},{\"b\":2,\"a\":1}]",
+                                        "[{\"a\":1,\"position\":1},{\"a\":1,\"position\":2}]" };
+    for (unsigned i = 0; i < COUNT_OF(same); i++) {
+        assert_int_equal(list_value_parse(&free_one, str_of(same[i]), &v, &note), ERR_BAD);
+        assert_non_null(strstr(note.text, "two items are the same"));
+    }
 }
 
 /* An item of exactly n bytes. */
@@ -155,7 +161,7 @@ int main(void)
         cmocka_unit_test(a_position_of_the_generators_is_left_out),
         cmocka_unit_test(what_is_no_list_is_refused),
         cmocka_unit_test(each_field_is_distinct_by_itself),
-        cmocka_unit_test(without_fields_items_may_repeat),
+        cmocka_unit_test(without_fields_no_two_items_are_the_same),
         cmocka_unit_test(an_item_has_a_most_of_bytes),
         cmocka_unit_test(what_travelled_reads_the_same),
         cmocka_unit_test(age_and_what_is_left_count_from_the_arrival),

@@ -174,8 +174,8 @@ static void *run_loop(void *arg)
 }
 
 static const struct redis_script scripts[] = {
-    { "set", "redis.call('SET', KEYS[1], ARGV[1]) return {redis.call('GET', KEYS[1]), 7}" },
-    { "tell", "return redis.call('PUBLISH', KEYS[1], ARGV[1])" },
+    { "set", { "redis.call('SET', KEYS[1], ARGV[1]) ", "return {redis.call('GET', KEYS[1]), 7}" } },
+    { "tell", { "return redis.call('PUBLISH', KEYS[1], ARGV[1])" } },
 };
 
 /* opts: address and limits; the rest is filled in. */
