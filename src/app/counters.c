@@ -42,7 +42,7 @@ struct figures {
     struct tables_stats tables;
     struct hot_stats hot;
     uint64_t open_requests, loop_stalls;
-    uint64_t held_bytes, held_bytes_max, held_refused;
+    uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
 struct figure {
     enum metric_kind kind;
@@ -91,10 +91,10 @@ static const struct figure figures[] = {
     LEVEL("hot_bytes", "Bytes of ready answers kept.", hot.bytes),
     TOTAL("hot_evicted", "Ready answers given up for room.", hot.evicted),
     LEVEL("http_open_requests", "Requests read and not yet answered.", open_requests),
-    LEVEL("http_held_bytes", "Memory of requests under way: bodies, what they allocate, answers not yet out.",
-          held_bytes),
-    LEVEL("http_held_bytes_max", "How much that may be (http.bytes_max).", held_bytes_max),
-    TOTAL("http_held_refused", "Memory that a request was refused because others held it.", held_refused),
+    LEVEL("http_budget_bytes", "Memory of requests under way: bodies, what they allocate, answers not yet out.",
+          budget_bytes),
+    LEVEL("http_budget_bytes_max", "How much that may be (http.bytes_max).", budget_bytes_max),
+    TOTAL("http_budget_refused", "Memory that a request was refused because others held it.", budget_refused),
     TOTAL("loop_stalls", "Callbacks that held the loop for over 5 ms.", loop_stalls),
 };
 #undef LEVEL
@@ -246,9 +246,9 @@ void counters_render(const struct app *app, struct buf *out)
     hot_stats_get(app->hot, &now.hot);
     now.open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
     now.loop_stalls = loop_stalls(app->loop);
-    now.held_bytes = budget_held(app->budget);
-    now.held_bytes_max = app->budget->bytes_max;
-    now.held_refused = atomic_load(&app->budget->refused);
+    now.budget_bytes = budget_held(app->budget);
+    now.budget_bytes_max = app->budget->bytes_max;
+    now.budget_refused = atomic_load(&app->budget->refused);
     for (size_t i = 0; i < COUNT_OF(figures); i++) {
         uint64_t value;
         memcpy(&value, (const char *)&now + figures[i].offset, sizeof value);

@@ -28,7 +28,7 @@ void arena_reset(struct arena *a)
     a->used = 0;
     a->total = 0;
     a->starved = false;
-    hold_end(&a->hold);
+    budget_part_end(&a->part);
 }
 
 void arena_chunks(struct arena *a, size_t bytes)
@@ -40,7 +40,7 @@ void arena_chunks(struct arena *a, size_t bytes)
 void arena_share(struct arena *a, struct budget *b)
 {
     INVARIANT(a->chunks == NULL);
-    a->hold = (struct hold){ .of = b };
+    a->part = (struct budget_part){ .of = b };
 }
 
 bool arena_is_starved(const struct arena *a)
@@ -59,10 +59,10 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size)
         return NULL;
     if (size > SIZE_MAX - sizeof(struct arena_chunk))
         return NULL;
-    struct arena_chunk *chunk = hold_set(&a->hold, a->total + size) ? malloc(sizeof *chunk + size) : NULL;
+    struct arena_chunk *chunk = budget_part_set(&a->part, a->total + size) ? malloc(sizeof *chunk + size) : NULL;
     if (chunk == NULL) {
         a->starved = true;
-        INVARIANT(hold_set(&a->hold, a->total)); /* less than it was, or the same */
+        INVARIANT(budget_part_set(&a->part, a->total)); /* less than it was, or the same */
         return NULL;
     }
     chunk->size = size;

@@ -19,7 +19,7 @@ struct arena {
     size_t total;               /* bytes of all chunks */
     size_t bytes_max;           /* ceiling on total */
     size_t chunk_bytes;         /* least size of a chunk */
-    struct hold hold;           /* of total; ends with a reset */
+    struct budget_part part;    /* of total; ends with a reset */
     bool starved;
 };
 

@@ -1,4 +1,4 @@
-/* Bytes of many requests together. Invariant: held is the sum of what the holds of this budget have counted. */
+/* Bytes of many requests together. Invariant: held is the sum of what its parts have counted. */
 #include "base/budget.h"
 
 static size_t kept_beyond(const struct budget *b)
@@ -28,11 +28,11 @@ static bool take(struct budget *b, size_t bytes)
     return true;
 }
 
-bool hold_set(struct hold *h, size_t bytes)
+bool budget_part_set(struct budget_part *h, size_t bytes)
 {
     if (h->of == NULL)
         return true;
-    size_t counted = bytes > HOLD_FREE_BYTES ? bytes - HOLD_FREE_BYTES : 0;
+    size_t counted = bytes > BUDGET_FREE_BYTES ? bytes - BUDGET_FREE_BYTES : 0;
     if (counted > h->counted && !take(h->of, counted - h->counted))
         return false;
     if (counted < h->counted)
@@ -41,9 +41,9 @@ bool hold_set(struct hold *h, size_t bytes)
     return true;
 }
 
-void hold_end(struct hold *h)
+void budget_part_end(struct budget_part *h)
 {
-    INVARIANT(hold_set(h, 0));
+    INVARIANT(budget_part_set(h, 0));
 }
 
 void budget_keep(struct budget *b, size_t bytes)

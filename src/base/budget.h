@@ -1,9 +1,9 @@
 /* budget.h - bytes that many requests hold together, and how many they may.
  *
- * Model. Whoever takes memory for a request has a struct hold and says how much it has got by now. The first
- * HOLD_FREE_BYTES of each hold are not counted: a small request touches no shared counter and is never refused. What is
- * kept for many (ready answers) has a limit of its own, kept_max, and counts beyond that alone: then some of it is only
- * there because somebody still reads it. Thread: a hold one at a time, all else any. */
+ * Model. Whoever takes memory for a request has a struct budget_part and says how much it has got by now. The first
+ * BUDGET_FREE_BYTES of each part are not counted: a small request touches no shared counter and is never refused. What
+ * is kept for many (ready answers) has a limit of its own, kept_max, and counts beyond that alone: then some of it is
+ * only there because somebody still reads it. Thread: a part one at a time, all else any. */
 #ifndef BASE_BUDGET_H
 #define BASE_BUDGET_H
 
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HOLD_FREE_BYTES = 32 << 10 };
+enum { BUDGET_FREE_BYTES = 32 << 10 };
 
 struct budget {
     size_t bytes_max; /* 0: there is no limit */
@@ -24,16 +24,16 @@ struct budget {
     _Atomic uint64_t refused;
 };
 /* A zeroed one with .of NULL counts nothing. */
-struct hold {
+struct budget_part {
     struct budget *of;
     size_t counted;
 };
 
-/* The holder has so many bytes from now on. False: the budget has no room for more of them, and nothing changed; less
+/* The part has so many bytes from now on. False: the budget has no room for more of them, and nothing changed; less
  * than before is always true. */
-MUST_CHECK bool hold_set(struct hold *h, size_t bytes);
-/* The holder has nothing any more. */
-void hold_end(struct hold *h);
+MUST_CHECK bool budget_part_set(struct budget_part *h, size_t bytes);
+/* The part has nothing any more. */
+void budget_part_end(struct budget_part *h);
 
 void budget_keep(struct budget *b, size_t bytes);
 void budget_keep_end(struct budget *b, size_t bytes);

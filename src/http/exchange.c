@@ -34,7 +34,7 @@ void exchange_body_end(struct http_exchange *x)
     if (x->body.p == NULL)
         return;
     buf_fini(&x->body);
-    hold_end(&x->body_hold);
+    budget_part_end(&x->body_part);
 }
 
 void exchange_end(struct http_exchange *x)

@@ -64,7 +64,7 @@ struct http_exchange {
     /* body */
     size_t body_bytes_max;            /* the route's, or less */
     struct buf body;
-    struct hold body_hold;            /* of what has come of it */
+    struct budget_part body_part;            /* of what has come of it */
     uint64_t dropped, dropped_max;
 
     /* answer */

@@ -129,7 +129,7 @@ static enum MHD_Result body_begin(struct http_exchange *x)
         return answer_before_body(x, most);
     }
     buf_init(&x->body, chunked ? most : x->body_declared);
-    x->body_hold = (struct hold){ .of = x->conn->server->limits.budget };
+    x->body_part = (struct budget_part){ .of = x->conn->server->limits.budget };
     if (!chunked && !buf_reserve(&x->body, x->body_declared)) {
         refuse_starved(x);
         return answer_before_body(x, x->body_declared);
@@ -167,7 +167,7 @@ static enum MHD_Result body_take(struct http_exchange *x, const char *data, size
         return body_drop(x, n);
     INVARIANT(x->body_declared == UINT64_MAX || x->body.n + n <= x->body_declared);
     bool large = n > x->body.bytes_max - x->body.n;
-    if (!large && hold_set(&x->body_hold, x->body.n + n)) {
+    if (!large && budget_part_set(&x->body_part, x->body.n + n)) {
         buf_put(&x->body, (str){ .p = data, .n = n });
         if (buf_status(&x->body) == ERR_OK)
             return MHD_YES;

@@ -485,7 +485,7 @@ err tables_update(struct tables *ts, struct table_update *u, bool now)
     if (e != ERR_OK)
         return e;
     arena_init(&u->decided, u->arena->bytes_max - u->arena->total);
-    arena_share(&u->decided, u->arena->hold.of);
+    arena_share(&u->decided, u->arena->part.of);
     engine_submit(ts->engine, &u->update);
     return ERR_OK;
 }

@@ -82,14 +82,14 @@ def a_hundred_slow_readers_of_a_large_page_are_bounded(binary):
         check('retry-after: 1' in refused.lower(), refused)
         overloaded(server.request('GET', PAGE + '/Big'), 'one more')
         check(rss(server) < before + 64 * MB + 24 * MB, f'RSS {before >> 20} MiB -> {rss(server) >> 20} MiB')
-        held = figure(server, 'http_held_bytes')
+        held = figure(server, 'http_budget_bytes')
         check(8 * MB * 5 <= held <= 64 * MB, f'{held} bytes are held')
-        eq(figure(server, 'http_held_bytes_max'), 64 * MB)
-        check(figure(server, 'http_held_refused_total') >= 93, 'refusals are counted')
+        eq(figure(server, 'http_budget_bytes_max'), 64 * MB)
+        check(figure(server, 'http_budget_refused_total') >= 93, 'refusals are counted')
         eq(server.request('GET', PAGE + '/Small').body, b'small')
         eq(server.request('GET', PAGE + '/Big', {'Accept-Encoding': 'gzip'}).status, 200, 'as it lies there')
         end(peer for peer, _ in readers)
-        wait_until(lambda: figure(server, 'http_held_bytes') == 0, 'all of it is given back')
+        wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'all of it is given back')
         eq(server.request('GET', PAGE + '/Big').body, page)
 
 
@@ -119,7 +119,7 @@ def bodies_count_as_they_come(binary):
            'what is only announced takes nothing')
         end(announced)
         held = [writer(server, b'x' * (MB - 1), f'Content-Length: {MB}\r\n') for _ in range(3)]
-        wait_until(lambda: figure(server, 'http_held_bytes') > 2.8 * MB, 'three bodies have come but for a byte')
+        wait_until(lambda: figure(server, 'http_budget_bytes') > 2.8 * MB, 'three bodies have come but for a byte')
         answer = server.request('PUT', KV + '/b/a', None, b'x' * (MB + MB // 2))
         overloaded(answer, 'a body beyond what is left')
         chunked = b'%x\r\n%s\r\n0\r\n\r\n' % (2 * MB, b'x' * 2 * MB)
@@ -129,7 +129,7 @@ def bodies_count_as_they_come(binary):
         held[0].sendall(b'x')
         check(held[0].recv(100).startswith(b'HTTP/1.1 201'), 'and those that were first')
         end(held)
-        wait_until(lambda: figure(server, 'http_held_bytes') == 0, 'all of it is given back')
+        wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'all of it is given back')
 
 
 @scene
@@ -164,7 +164,7 @@ def no_client_is_blamed_for_memory_that_others_hold(binary):
                 ('POST', '/v1/queues.list', {'pivot': text})):
             overloaded(server.request(method, target, None, body), target)
         end(peer for peer, _ in readers)
-        wait_until(lambda: figure(server, 'http_held_bytes') == 0, 'all of it is given back')
+        wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'all of it is given back')
         eq(server.request('GET', KV + '/b/k').body, large)
         eq(server.request('PUT', '/localhost/v1/page/all/A/1', None, bundle).status, 201)
         eq(server.request('POST', '/v1/queue.produce', None, items).status, 200)

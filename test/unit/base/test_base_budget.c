@@ -1,30 +1,30 @@
 /* Goal: what requests hold together stays below the limit, small requests are not asked, and what ended is given back.
- * Method: holds and arenas that share a small budget. */
+ * Method: parts and arenas of a small budget. */
 #include "base/arena.h"
 
 #include "../cmocka_all.h"
 
 #include <string.h>
 
-enum { MAX = 1 << 20, FREE = HOLD_FREE_BYTES };
+enum { MAX = 1 << 20, FREE = BUDGET_FREE_BYTES };
 
-static void small_holds_are_free_and_large_ones_add_up(void **state)
+static void small_parts_are_free_and_large_ones_add_up(void **state)
 {
     (void)state;
     struct budget b = { .bytes_max = MAX };
-    struct hold small = { .of = &b }, one = { .of = &b }, two = { .of = &b };
-    assert_true(hold_set(&small, FREE));
+    struct budget_part small = { .of = &b }, one = { .of = &b }, two = { .of = &b };
+    assert_true(budget_part_set(&small, FREE));
     assert_int_equal(budget_held(&b), 0);
-    assert_true(hold_set(&one, FREE + MAX - 100));
-    assert_false(hold_set(&two, FREE + 101));
+    assert_true(budget_part_set(&one, FREE + MAX - 100));
+    assert_false(budget_part_set(&two, FREE + 101));
     assert_int_equal(budget_held(&b), MAX - 100);
     assert_int_equal(atomic_load(&b.refused), 1);
-    assert_true(hold_set(&two, FREE + 100));
-    assert_false(hold_set(&one, FREE + MAX - 99));
-    assert_true(hold_set(&one, FREE + 5)); /* less is always true */
-    assert_true(hold_set(&small, FREE));   /* and so is what is free, with others at the limit */
-    hold_end(&one);
-    hold_end(&two);
+    assert_true(budget_part_set(&two, FREE + 100));
+    assert_false(budget_part_set(&one, FREE + MAX - 99));
+    assert_true(budget_part_set(&one, FREE + 5)); /* less is always true */
+    assert_true(budget_part_set(&small, FREE));   /* and so is what is free, with others at the limit */
+    budget_part_end(&one);
+    budget_part_end(&two);
     assert_int_equal(budget_held(&b), 0);
     assert_int_equal(budget_fallen(&b), MAX);
     assert_int_equal(budget_fallen(&b), 0);
@@ -34,11 +34,11 @@ static void without_a_limit_or_a_budget_nothing_is_refused(void **state)
 {
     (void)state;
     struct budget b = { .bytes_max = 0 };
-    struct hold none = { .of = NULL }, large = { .of = &b };
-    assert_true(hold_set(&none, SIZE_MAX));
-    assert_true(hold_set(&large, SIZE_MAX / 2));
-    hold_end(&none);
-    hold_end(&large);
+    struct budget_part none = { .of = NULL }, large = { .of = &b };
+    assert_true(budget_part_set(&none, SIZE_MAX));
+    assert_true(budget_part_set(&large, SIZE_MAX / 2));
+    budget_part_end(&none);
+    budget_part_end(&large);
     assert_int_equal(budget_held(&b), 0);
 }
 
@@ -46,17 +46,17 @@ static void what_is_kept_counts_beyond_its_own_limit_alone(void **state)
 {
     (void)state;
     struct budget b = { .bytes_max = MAX, .kept_max = 1000 };
-    struct hold h = { .of = &b };
+    struct budget_part h = { .of = &b };
     budget_keep(&b, 1000);
     assert_int_equal(budget_held(&b), 0);
     budget_keep(&b, MAX - 500);
     assert_int_equal(budget_held(&b), MAX - 500);
-    assert_false(hold_set(&h, FREE + 501));
-    assert_true(hold_set(&h, FREE + 500));
+    assert_false(budget_part_set(&h, FREE + 501));
+    assert_true(budget_part_set(&h, FREE + 500));
     budget_keep_end(&b, MAX - 500);
     budget_keep_end(&b, 1000);
     assert_int_equal(budget_held(&b), 500);
-    hold_end(&h);
+    budget_part_end(&h);
 }
 
 static void an_arena_that_is_refused_says_so_and_gives_all_back(void **state)
@@ -100,7 +100,7 @@ static void an_arena_at_its_own_ceiling_is_not_starved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_holds_are_free_and_large_ones_add_up),
+        cmocka_unit_test(small_parts_are_free_and_large_ones_add_up),
         cmocka_unit_test(without_a_limit_or_a_budget_nothing_is_refused),
         cmocka_unit_test(what_is_kept_counts_beyond_its_own_limit_alone),
         cmocka_unit_test(an_arena_that_is_refused_says_so_and_gives_all_back),
