@@ -239,7 +239,7 @@ static bool is_document(str content_type)
 }
 
 /* "en.example.test" -> "*.example.test": styles come from any sibling of a wiki. */
-static str policy_of(struct arena *a, str domain)
+static str policy_of(struct arena *a, str domain, str styles)
 {
     const char *star = "";
     str rest = str_skip(domain, str_find(domain, '.') + 1);
@@ -251,12 +251,17 @@ static str policy_of(struct arena *a, str domain)
         return STR("default-src 'none'; media-src *; img-src *; frame-ancestors 'self'");
     return arena_printf(
         a,
-        "default-src 'none'; media-src *; img-src *; style-src http://%s%.*s https://%s%.*s "
+        "default-src 'none'; media-src *; img-src *; style-src http://%s%.*s https://%s%.*s%s%.*s "
         "'unsafe-inline'; frame-ancestors 'self'",
-        star, STR_ARG(domain), star, STR_ARG(domain));
+        star, STR_ARG(domain), star, STR_ARG(domain), styles.n > 0 ? " " : "", STR_ARG(styles));
 }
 
 void answer_add_security(struct answer *w, struct arena *a, str content_type, str domain)
+{
+    answer_add_security_and(w, a, content_type, domain, STR_NONE);
+}
+
+void answer_add_security_and(struct answer *w, struct arena *a, str content_type, str domain, str styles)
 {
     static const struct {
         const char *name, *value;
@@ -269,7 +274,7 @@ void answer_add_security(struct answer *w, struct arena *a, str content_type, st
     };
     for (size_t i = 0; i < COUNT_OF(always); i++)
         answer_add(w, str_of(always[i].name), str_of(always[i].value));
-    str policy = is_document(content_type) ? policy_of(a, domain) : STR_NONE;
+    str policy = is_document(content_type) ? policy_of(a, domain, styles) : STR_NONE;
     if (policy.n == 0) /* no document, or no memory left for its policy: the strict one */
         policy = STR("default-src 'none'; frame-ancestors 'none'");
     answer_add(w, STR("content-security-policy"), policy);

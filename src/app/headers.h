@@ -59,6 +59,8 @@ void answer_add_vary(struct answer *w, struct arena *a, str field);
  * content type, the content-security-policy. domain: whose style sheets HTML may use; empty:
  * nobody's. */
 void answer_add_security(struct answer *w, struct arena *a, str content_type, str domain);
+/* As that. styles: one more source of style sheets, "https://host:port"; empty: none. */
+void answer_add_security_and(struct answer *w, struct arena *a, str content_type, str domain, str styles);
 /* May pages of other sites read the answers of this route? Contents, yes; the server's own, below /v1/, no; values
  * where value_share said so. */
 bool answer_shared(const struct http_exchange *x);

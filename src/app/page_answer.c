@@ -237,7 +237,8 @@ static void build_content(struct page_get *g, struct answer *w)
                    arena_printf(g->arena, "bytes %" PRIu64 "-%" PRIu64 "/%zu",
                                 g->range.first, g->range.last, g->body.n));
     }
-    answer_add_security(w, g->arena, type, g->target.domain->name);
+    str domain = g->target.domain->name;
+    answer_add_security_and(w, g->arena, type, domain, app_page_styles(g->app, g->arena, domain));
 }
 
 static void build_same(struct page_get *g, struct answer *w)

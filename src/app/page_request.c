@@ -205,6 +205,15 @@ str app_page_base(const struct app *app, struct arena *a, str domain)
     return base;
 }
 
+str app_page_styles(const struct app *app, struct arena *a, str domain)
+{
+    if (app->config->public_url == NULL)
+        return STR_NONE;
+    str base = app_page_base(app, a, domain);
+    size_t host = str_find_str(base, STR("://")) + 3;
+    return str_take(base, host + str_find(str_skip(base, host), '/'));
+}
+
 str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1])
 {
     int used = snprintf(out, PAGE_TAG_BYTES + 1, "%" PRIu64 "/", n.rev);

@@ -54,6 +54,9 @@ mono app_page_deadline(const struct app *app);
 /* Until when a request waits for what others make: flight.wait_timeout, or less by Prefer: wait=SECONDS (RFC 7240). */
 mono app_wait_deadline(const struct http_exchange *x, const struct app *app);
 
+/* "https://host:port" of public_url: there the wiki's own style sheets are, too. Empty: there is none. */
+str app_page_styles(const struct app *app, struct arena *a, str domain);
+
 /* `rev/tid`, NUL-terminated; the entity tag without its quotes. */
 enum { PAGE_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES };
 str app_page_tag(struct page_name n, char out[PAGE_TAG_BYTES + 1]);

@@ -56,7 +56,8 @@ void transform_answer(struct transform *t, str headers, str body, str etag)
         answer_add(&w, STR("etag"), etag);
     answer_add(&w, STR("cache-control"), etag.n > 0 ? STR("no-cache") : STR(HEADERS_CACHE_PRIVATE));
     answer_add(&w, STR("vary"), STR("Accept, Accept-Language"));
-    answer_add_security(&w, t->arena, type, t->target.domain->name);
+    str domain = t->target.domain->name;
+    answer_add_security_and(&w, t->arena, type, domain, app_page_styles(t->app, t->arena, domain));
     answer_send(t->x, &w);
 }
 

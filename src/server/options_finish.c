@@ -157,7 +157,7 @@ static err finish_public_url(struct options *o, struct err_note *note)
     bool fine = url.n == 0 || (scheme > 0 && url.n > scheme && url.p[scheme] != '/' && !str_ends(url, STR("/")));
     for (; fine && rest.n > 0; rest = str_skip(rest, str_starts(rest, hole) ? hole.n : 1)) {
         unsigned char c = (unsigned char)rest.p[0];
-        fine = str_starts(rest, hole) || (c > ' ' && c < 0x7f && strchr("{}<>\"?#", c) == NULL);
+        fine = str_starts(rest, hole) || (c > ' ' && c < 0x7f && strchr("{}<>\"?#;,", c) == NULL);
     }
     if (fine)
         return ERR_OK;

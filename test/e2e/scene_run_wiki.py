@@ -58,6 +58,11 @@ def _get(url):
         return answer.status, answer.read().decode()
 
 
+def _policy(url):
+    with urllib.request.urlopen(url, timeout=RUN_TIMEOUT) as answer:
+        return answer.headers['Content-Security-Policy']
+
+
 @scene
 def it_comes_up_twice_and_goes_down_whole(binary):
     with Folder(binary) as folder:
@@ -68,7 +73,12 @@ def it_comes_up_twice_and_goes_down_whole(binary):
         address = _addresses(said)
         eq(_get(address['read'])[0], 200)
         check('VisualEditor' in _get(address['edit'])[1], 'the editor is offered')
-        render = _get(address['render'])[1]
+        render, policy = _get(address['render'])[1], _policy(address['render'])
+        base = re.match('http://[^/]+', address['read'])[0]
+        check(f' {base} ' in policy, f'styles of the wiki: {policy}')
+        diff = _get(address['diff'])[1]
+        check('says something else' in diff and '(No difference)' not in diff, 'there is a difference to show')
+        check('what you just edited' in said, 'how to read an edit')
         eq(len(TIME_UUID.findall(render)), 1, 'renders named in the head')
         port = re.search(r':(\d+)/', address['read'])[1]
         through = _get(f'http://127.0.0.1:{port}/api/rest_v1/page/html/Edited_page?redirect=false')[1]

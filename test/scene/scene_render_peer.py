@@ -208,6 +208,8 @@ def content_location_is_the_public_address_of_the_page(binary):
             eq(told('A%2Fb', *name.split('/'), content='data-parsoid'), f'{BASE}/data-parsoid/A%2Fb/{name}')
             at = {'Accept-Datetime': http_date(3600)}
             eq(told('A%2Fb', headers=at), f'{BASE}/html/A%2Fb/{name}')      # a memento names itself
+            policy = get(server, 'A%2Fb').headers['Content-Security-Policy']
+            check("style-src http://localhost https://localhost https://localhost 'unsafe-inline'" in policy, policy)
             check(f'<{BASE}/html/A%2Fb>; rel' in get(server, 'A%2Fb').headers['Link'], 'the time gate')
             for content in ('title', 'wikitext', 'lint'):
                 eq(told('A%2Fb', content=content), f'{BASE}/{content}/A%2Fb')

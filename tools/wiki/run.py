@@ -55,7 +55,9 @@ class Instance:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.wiki.up(pages, steps)
         port = self._port()
-        text = self.wiki.config(listen=f'127.0.0.1:{port}', data=str(self.folder / 'data'))
+        # Renders are offered at the wiki's own address, too: a browser may load the wiki's styles into them.
+        text = self.wiki.config(listen=f'127.0.0.1:{port}', data=str(self.folder / 'data'),
+                                public_url=f'{self.wiki.base}/api/rest_v1')
         file = self.folder / 'server.yaml'
         if self.pid() is None or self._binary() != binary or file.read_text() != text:
             steps('starting the server')
@@ -104,7 +106,7 @@ class Instance:
                 'of it. All else below goes through the server.' % version())
         say(f"""
 read      {base}/wiki/Main_Page
-edit      {base}/wiki/{page}?veaction=edit     VisualEditor, through Palimpsest
+edit      {base}/wiki/{page}?veaction=edit     VisualEditor, through Palimpsest; no log-in is needed
 diff      {base}/wiki/{page}?diff=cur&diffmode=visual
 pages     {base}/wiki/Special:AllPages
 log in    {base}/wiki/Special:UserLogin as {ADMIN}, password {PASSWORD}
@@ -117,7 +119,8 @@ $ {binary} get {page}
 $ {binary} history {page}
 $ curl -si '{self.url}/{DOMAIN}/v1/page/html/{quote("A_&_B?_100%")}' | head
 
-After an edit render and get go on showing what is stored, until somebody asks anew (in production the wiki's own job):
+To read what you just edited: "read" and "edit" are the wiki itself and show it at once. "render", get and history show
+what is stored, which is the page before your edit until somebody asks for it anew (in production a job of the wiki's):
 
 $ curl -s -o /dev/null -H 'Cache-Control: no-cache' {self.url}/{DOMAIN}/v1/page/html/{page}
 

@@ -89,4 +89,5 @@ def fill(wiki, pages, say):
             wiki.edit(title, f'{{{{Release box|lines={cut}|prev={previous}}}}}\n{_wikify(lines[:cut])}\n'
                              '[[Category:Releases]]\n', f'seed {revision} of {count}')
         previous = title
+    wiki.edit('Edited page', ODD['Edited page'].replace('says something', 'says something else'), 'for a diff to show')
     wiki.edit('Template:Bug', BUG.replace(' T{', ' task T{'), 'every page that includes it is rendered again')
