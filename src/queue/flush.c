@@ -143,7 +143,6 @@ static void slot_start(struct slot *s)
 {
     struct part *p = s->part;
     struct queue *q = p->queue;
-    struct store_state *st = &q->all->stores[p->store];
     struct queue_write *w = &s->write;
     mono now = clock_mono(q->all->opts.clock);
     s->busy = true;
@@ -161,13 +160,8 @@ static void slot_start(struct slot *s)
     w->deadline = s->overdue_at;
     w->done = slot_written;
     w->ctx = s;
-    if (pthread_rwlock_tryrdlock(&st->gate) != 0) { /* it is being recovered */
-        slot_written(w, ERR_UNAVAILABLE);
-        return;
-    }
     struct queue_store *store = part_store(p);
     store->ops->write(store, w);
-    (void)pthread_rwlock_unlock(&st->gate);
 }
 
 /* ---- what goes into a write ---- */

@@ -100,7 +100,8 @@ const char *health_why(const struct health *h)
 {
     static const char *const texts[ERR_CODES] = {
         [ERR_FULL] = "it is full", [ERR_LIMIT] = "it is full", [ERR_TIMEOUT] = "no answer in time",
-        [ERR_UNAVAILABLE] = "it does not answer, or refuses", [ERR_IO] = "what became of a write is not known",
+        [ERR_UNAVAILABLE] = "it does not answer, or refuses",
+        [ERR_IO] = "its connection is lost, or what became of a write is not known",
         [ERR_CORRUPT] = "damage", [ERR_DENIED] = "it denies what writes need",
     };
     return texts[h->why] == NULL ? err_name(h->why) : texts[h->why];

@@ -360,16 +360,12 @@ static err read_bodies(struct queue_lease_request *r, bool now)
     struct own_lease *own = own_lease(r);
     if (own->sized)
         return copy_known(r);
-    struct store_state *st = &r->queue->all->stores[own->store_index];
     struct queue_bodies b = { .at = own->places, .count = own->count, .now = now, .arena = r->arena,
                               .bytes_max = r->queue->all->opts.reply_bytes_max };
     b.out = arena_calloc(r->arena, own->count, sizeof *b.out);
     if (b.out == NULL)
         return ERR_LIMIT;
-    if (pthread_rwlock_tryrdlock(&st->gate) != 0)
-        return ERR_UNAVAILABLE;
     err why = own->store->ops->bodies(own->store, own->place, &b);
-    (void)pthread_rwlock_unlock(&st->gate);
     for (own->read = 0; own->read < b.read && (why == ERR_OK || damage_is(why)); own->read++) {
         err filled = item_fill(&r->items[own->read], b.out[own->read]);
         if (filled != ERR_OK) {

@@ -26,10 +26,7 @@ static void drop_run(struct loop_job *j)
     d->why = ERR_OK;
     for (uint32_t i = 0; i < d->count && d->why == ERR_OK; i++) {
         struct queue_store *store = d->all->opts.stores[d->parts[i].store];
-        struct store_state *st = &d->all->stores[d->parts[i].store];
-        INVARIANT(pthread_rwlock_rdlock(&st->gate) == 0);
         d->why = store->ops->drop(store, (struct queue_part){ .queue = d->number, .partition = d->parts[i].partition });
-        (void)pthread_rwlock_unlock(&st->gate);
     }
     if (d->why == ERR_OK && !d->all->draining)
         d->why = catalogue_forget(d->all->opts.engine, d->number);
@@ -335,11 +332,8 @@ static void own_fresh(struct queue *q, uint32_t from, uint32_t store)
                 places[count++] = (struct queue_part){ .queue = q->number, .partition = next };
         if (count == 0 || stores_silent(qs, store)) /* one that is away is not waited for */
             break;
-        if (pthread_rwlock_tryrdlock(&qs->stores[store].gate) != 0)
-            break;
         struct queue_store *s = qs->opts.stores[store];
         err why = s->ops->own(s, places, count, qs->boot, records, &note);
-        (void)pthread_rwlock_unlock(&qs->stores[store].gate);
         if (why == ERR_UNAVAILABLE || why == ERR_TIMEOUT)
             stores_written(qs, store, ERR_UNAVAILABLE, 0, false);
         queue_enter(q);

@@ -161,7 +161,8 @@ static err put_item(struct listing *l, struct found *f, str body)
     return ERR_OK;
 }
 
-/* Items of one partition, from order[at] on. ERR_NOT_FOUND: b->read of them, the next one is gone. */
+/* Items of one partition, from order[at] on. ERR_NOT_FOUND, ERR_CORRUPT: b->read of them, the next one is
+ * gone, or damaged. */
 static err read_run(struct listing *l, unsigned at, struct queue_bodies *b)
 {
     struct queue_place places[LIST_CHUNK];
@@ -188,14 +189,14 @@ static err read_bodies(struct listing *l)
         str bodies[LIST_CHUNK];
         struct queue_bodies b = { .bytes_max = l->left, .arena = l->arena, .out = bodies };
         why = read_run(l, at, &b);
-        bool is_gone = why == ERR_NOT_FOUND;
+        bool is_gone = damage_is(why); /* damaged: queue.damaged tells, when it is to be leased */
         for (unsigned i = 0; i < b.read && (why == ERR_OK || is_gone); i++) {
             err put = put_item(l, l->order[at + i], bodies[i]);
             why = put == ERR_OK ? why : put;
         }
         l->is_full |= why == ERR_OK && b.read < b.count;
         at += b.read + is_gone;
-        why = is_gone && why == ERR_NOT_FOUND ? ERR_OK : why;
+        why = is_gone && damage_is(why) ? ERR_OK : why;
     }
     return why;
 }

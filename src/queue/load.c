@@ -197,12 +197,7 @@ static err read_firsts(struct part_job *j)
 static void job_run(struct loop_job *job)
 {
     struct part_job *j = CONTAINER_OF(job, struct part_job, job);
-    struct store_state *st = &j->part->queue->all->stores[j->store_index];
     const struct queue_store_ops *ops = j->store->ops;
-    if (pthread_rwlock_tryrdlock(&st->gate) != 0) {
-        j->why = ERR_UNAVAILABLE;
-        return;
-    }
     j->why = j->kind == JOB_LOAD ? read_all(j) : ERR_OK;
     if (j->why == ERR_OK && j->kind == JOB_FIRSTS)
         j->why = read_firsts(j);
@@ -213,7 +208,6 @@ static void job_run(struct loop_job *job)
                                 each_scheduled, j);
     if (j->why == ERR_OK)
         j->why = need_batches(j);
-    (void)pthread_rwlock_unlock(&st->gate);
 }
 
 /* ---- merging: under the lock ---- */

@@ -56,13 +56,7 @@ static err look(struct queue_change *c)
 static void look_run(struct loop_job *j)
 {
     struct own_change *own = CONTAINER_OF(j, struct own_change, job);
-    struct queue_change *c = req_change(&own->req);
-    struct store_state *st = &c->queue->all->stores[own->store_index];
-    own->look_why = ERR_UNAVAILABLE;
-    if (pthread_rwlock_tryrdlock(&st->gate) != 0)
-        return;
-    own->look_why = look(c);
-    (void)pthread_rwlock_unlock(&st->gate);
+    own->look_why = look(req_change(&own->req));
 }
 
 static void look_done(struct loop_job *j, bool canceled)

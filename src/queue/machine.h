@@ -126,7 +126,6 @@ struct queue {
 
 struct store_state {
     struct health health;
-    pthread_rwlock_t gate;        /* read: a call on the store; write: recovery */
     struct loop_lane lane;        /* jobs that read from it */
     struct loop_job job;
     struct queues *all;

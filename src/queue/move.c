@@ -406,20 +406,14 @@ static void insert(void *ctx)
 {
     struct move *m = ctx;
     struct queues *all = m->to->all;
-    struct store_state *st = &all->stores[m->to_store_index];
     m->stage = MOVE_INSERT;
     move_side_of_target(m, &m->write.parts[0]);
     m->write.parts_count = 1;
     m->write.deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
     m->write.done = insert_written;
     m->write.ctx = m;
-    if (pthread_rwlock_tryrdlock(&st->gate) != 0) {
-        insert_written(&m->write, ERR_UNAVAILABLE);
-        return;
-    }
     struct queue_store *store = all->opts.stores[m->to_store_index];
     store->ops->write(store, &m->write);
-    (void)pthread_rwlock_unlock(&st->gate);
 }
 
 static void move_done(struct loop_job *j, bool canceled)

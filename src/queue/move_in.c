@@ -221,21 +221,16 @@ static bool find_target(struct move *m)
 /* What of it goes this time, as a batch. encoded is empty: nothing has to. */
 static err choose_round(struct move *m, str *encoded)
 {
-    struct store_state *st = &m->part->queue->all->stores[m->store_index];
     queue_enter(m->to);
     err why = find_there(m);
     queue_leave(m->to);
     if (why != ERR_OK)
         return why;
-    m->what = "its store is being opened again";
-    if (pthread_rwlock_tryrdlock(&st->gate) != 0)
-        return ERR_UNAVAILABLE;
     why = ERR_AGAIN;
     for (unsigned i = 0; i <= m->count && why == ERR_AGAIN; i++) { /* each may be passed over */
         arena_reset(&m->arena);
         why = encode(m, encoded);
     }
-    (void)pthread_rwlock_unlock(&st->gate);
     return why == ERR_AGAIN ? ERR_CORRUPT : why;
 }
 

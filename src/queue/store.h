@@ -196,11 +196,11 @@ struct queue_store_ops {
     /* Removes a partition with all its rows, its record first, so that its owner can write no more; in bounded steps,
      * goes on where it stopped when called again. Blocks. */
     err (*drop)(struct queue_store *s, struct queue_part p);
-    /* After ERR_IO: opens again; ERR_UNAVAILABLE while it cannot. No other call runs meanwhile, none is waited for
-     * but writes, which are answered first. Blocks. */
+    /* After ERR_IO: opens again; ERR_UNAVAILABLE while it cannot. One at a time. The store keeps others out: a call
+     * that runs is waited for, one that comes gets ERR_UNAVAILABLE. Writes are answered first. Blocks. */
     err (*recover)(struct queue_store *s, struct err_note *note);
     /* Writes a record of its own, on the way that writes take, and syncs it: is it alive, and how fast? Outcomes as
-     * of a write; ERR_CORRUPT: the record is gone. Blocks. */
+     * of a write; ERR_IO: it needs recover; ERR_CORRUPT: the record is gone. Blocks. */
     err (*heartbeat)(struct queue_store *s, mono deadline);
     /* What the store said of its last failure, for the log; empty: nothing. NULL: it never says a word. Blocks not. */
     void (*said)(struct queue_store *s, struct err_note *note);

@@ -1,6 +1,7 @@
 /* store_local.c - a store of partitions on the embedded engine.
  *
- * Who uses the engine stands in the gate for reading; recover exchanges the engine and stands in it for writing.
+ * Who uses the engine stands in the gate for reading; recover exchanges the engine and stands in it for writing. This
+ * is the only gate: queues ask a store whenever they like, and are told that it is away.
  * Nobody waits at the gate: the engine's own thread, which answers writes, may come here while recover waits for it. */
 #include "queue/store_local.h"
 

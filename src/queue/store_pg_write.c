@@ -225,6 +225,8 @@ static void beaten(struct queue_write *w, err why)
 err store_pg_heartbeat(struct queue_store *q, mono deadline)
 {
     struct waiter over;
+    if (is_failed(store_pg_of(q)))
+        return ERR_IO; /* nothing but recover helps, and another process may own its partitions by then */
     struct queue_write w = { .deadline = deadline, .done = beaten, .ctx = &over };
     waiter_init(&over);
     waiter_expect(&over);

@@ -151,14 +151,11 @@ static void probe_run(struct loop_job *j)
     struct queue_store *store = all->opts.stores[st->index];
     struct err_note note = { .text = "" };
     if (st->recovering) {
-        INVARIANT(pthread_rwlock_wrlock(&st->gate) == 0);
         st->outcome = store->ops->recover(store, &note);
     } else {
-        INVARIANT(pthread_rwlock_rdlock(&st->gate) == 0);
         mono deadline = mono_add_ms(clock_mono(all->opts.clock), all->opts.write_timeout_ms);
         st->outcome = store->ops->heartbeat(store, deadline);
     }
-    (void)pthread_rwlock_unlock(&st->gate);
     if (st->outcome != ERR_OK && st->recovering)
         log_event(all->opts.log, LOG_WARN, "queue.store", LOG_CSTR("store", store->name),
                   LOG_CSTR("state", place_status_name(PLACE_ERROR)), LOG_CSTR("why", note.text),
@@ -230,13 +227,10 @@ void stores_init(struct queues *all)
     for (unsigned i = 0; i < all->opts.stores_count; i++) {
         all->stores[i] = (struct store_state){ .all = all, .index = i,
                                                .lane.running_max = all->opts.stores[i]->jobs_max };
-        INVARIANT(pthread_rwlock_init(&all->stores[i].gate, NULL) == 0);
     }
 }
 
 void stores_fini(struct queues *all)
 {
-    for (unsigned i = 0; i < all->opts.stores_count; i++)
-        (void)pthread_rwlock_destroy(&all->stores[i].gate);
     (void)pthread_mutex_destroy(&all->health_lock);
 }

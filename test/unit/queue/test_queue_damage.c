@@ -66,6 +66,19 @@ static struct queue *cold_queue(const char *name)
     return q;
 }
 
+static unsigned listed(struct queue *q)
+{
+    struct arena a;
+    struct queue_item *items;
+    struct err_note note = { "" };
+    unsigned count = 0;
+    arena_init(&a, 1 << 20);
+    if (queue_items_list(q, 0, false, STR_NONE, 100, &a, &items, &count, &note) != ERR_OK)
+        fail_msg("list: %s", note.text);
+    arena_fini(&a);
+    return count;
+}
+
 static void an_item_that_cannot_be_read_is_passed(err body)
 {
     struct queue *q = cold_queue(body == ERR_CORRUPT ? "corrupt" : "missing");
@@ -86,7 +99,9 @@ static void an_item_that_cannot_be_read_is_passed(err body)
     assert_int_equal(s.leased, ITEMS - 1);
     assert_int_equal(s.ready, 1); /* it is there, for who can mend it */
     assert_string_equal(s.state, "available");
+    assert_int_equal(listed(q), ITEMS - 1);
     store_straighten();
+    assert_int_equal(listed(q), ITEMS);
     assert_int_equal(queue_clear(q, true, false, false, &note), ERR_OK);
     assert_int_equal(rig_stats(q, 0).ready, 0);
     ask_free(none);
