@@ -1,6 +1,9 @@
+/* help.c - the table of verbs as help text and man pages. */
 #include "cli/help.h"
 
 #include <string.h>
+
+enum { HELP_COLUMNS = 79, HELP_OPTION_INDENT = 32 };
 
 static const struct cli_option help_option = { "help", 'h', NULL, "Print this help" };
 static const struct cli_option no_options = { NULL, 0, NULL, NULL };
@@ -70,6 +73,24 @@ void help_group(FILE *to, const char *group)
     list_verbs(to, group);
 }
 
+/* Paragraphs, broken between words; `at` is the column where the first one begins, indent that of further lines. */
+static void help_fill(FILE *to, const char *text, size_t at, size_t indent)
+{
+    size_t column = at;
+    while (*text != '\0') {
+        size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " \n");
+        bool breaks = column > indent && column + blanks + word > HELP_COLUMNS;
+        if (breaks)
+            fprintf(to, "\n%*s", (int)indent, "");
+        fprintf(to, "%.*s", (int)(breaks ? word : blanks + word), text + (breaks ? blanks : 0));
+        column = (breaks ? indent : column + blanks) + word;
+        text += blanks + word;
+        for (; *text == '\n'; text++, column = 0)
+            fputc('\n', to);
+    }
+    fputc('\n', to);
+}
+
 static void help_option_line(FILE *to, const struct cli_option *o)
 {
     char left[64];
@@ -78,13 +99,15 @@ static void help_option_line(FILE *to, const struct cli_option *o)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->value != NULL ? " " : "",
              o->value != NULL ? o->value : "");
-    fprintf(to, "  %-28s  %s\n", left, o->prose);
+    int n = fprintf(to, "  %-28s  ", left);
+    help_fill(to, o->prose, n > 0 ? (size_t)n : 0, HELP_OPTION_INDENT);
 }
 
 void cli_print_help(const struct cli_verb *v)
 {
-    printf("Usage: palimpsest %s [OPTION]...%s%s\n\n%s\n\nOptions:\n", v->name, v->usage[0] != '\0' ? " " : "",
-           v->usage, v->prose);
+    printf("Usage: palimpsest %s [OPTION]...%s%s\n\n", v->name, v->usage[0] != '\0' ? " " : "", v->usage);
+    help_fill(stdout, v->prose, 0, 0);
+    fputs("\nOptions:\n", stdout);
     each_option(v, help_option_line, stdout);
 }
 

@@ -40,13 +40,19 @@ static const struct cli_option prewarm_options[] = {
     OPTIONS_END,
 };
 
+#define OPTIONS_ADMIN                                                                                          \
+    { "server", 0, "URL", "Server to talk to, on its admin listener [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" }, \
+    { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" }, OPTION_JSON
+
 static const struct cli_option check_options[] = {
     { "data", 'd', "DIR", "Check this store, which no server has open; changes nothing in it" },
+    OPTIONS_ADMIN,
     OPTIONS_END,
 };
 
 static const struct cli_option backup_options[] = {
     { "data", 'd', "DIR", "Back up this store, which no server has open" },
+    OPTIONS_ADMIN,
     OPTIONS_END,
 };
 
@@ -82,9 +88,7 @@ static const struct cli_option options_options[] = {
 };
 
 #define OPTIONS_TOKEN                                                                                          \
-    { "data", 0, "DIR", "Work on this store, whose server is stopped" },                                       \
-    { "server", 0, "URL", "Server to talk to, on its admin listener [$PALIMPSEST_SERVER or http://127.0.0.1:7231]" }, \
-    { "token", 0, "TOKEN", "Bearer token sent with each request [$PALIMPSEST_TOKEN]" }, OPTION_JSON
+    { "data", 0, "DIR", "Work on this store, whose server is stopped" }, OPTIONS_ADMIN
 
 static const struct cli_option token_options[] = { OPTIONS_TOKEN, OPTIONS_END };
 static const struct cli_option token_create_options[] = {
@@ -280,13 +284,12 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Verifies every row of the running server's store, or with --data of a store at rest, every value that "
                "a row points to, and that each byte of the log is one or counted as dead; nothing reads the dead ones. "
                "Prints each damage in a line. Exit status 3 when there is any.",
-      .options = check_options, .client = true, .run = verb_check },
+      .options = check_options, .run = verb_check },
     { .name = "backup", .usage = "DIR", .summary = "copy a store while it runs",
       .prose = "Copies a consistent state of the running server's store, or with --data of a store at rest, to DIR on "
                "the server's machine, outside of the store's own folder. What DIR holds of this store already is not "
                "copied again. A backup is itself a store: palimpsest check --data DIR verifies it.",
-      .options = backup_options, .files_from = 1, .operands_min = 1, .operands_max = 1,
-      .client = true, .run = verb_backup },
+      .options = backup_options, .files_from = 1, .operands_min = 1, .operands_max = 1, .run = verb_backup },
     { .name = "restore", .usage = "BACKUP --data DIR", .summary = "make a store from a backup",
       .prose = "Verifies BACKUP, copies it to DIR and verifies the copy. DIR must be absent or empty; it appears whole "
                "or not at all.",
