@@ -48,6 +48,17 @@ def the_figures_of_adr_19_in_sequence(binary):
 
 
 @scene
+def leased_items_do_not_count(binary):
+    with queue_server(binary) as server:
+        create(server, 'q', 2)
+        produce(server, 'q', *payloads(100))
+        produce(server, 'q', *payloads(40))
+        lease(server, 'q', 100)
+        produce(server, 'q', *payloads(10))
+        eq(totals(server, 'q'), [110, 40])
+
+
+@scene
 def the_figures_of_adr_19_as_one_batch(binary):
     with queue_server(binary) as server:
         create(server, 'q', 4)
