@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICK_MS = 10, WORDS = 512, NUMBER_BYTES = 24, RUN_ID_BYTES_MAX = 64 };
+enum { TICK_MS = 10, WORDS = 512, NUMBER_BYTES = 24, RUN_ID_BYTES_MAX = 64, REFUSED_TELL_MS = 60000 };
 static const str echo_mark = STR_INIT("\001echo ");
 
 enum state { DOWN, RESOLVING, CONNECTING, UP, STOPPED, STATES };
@@ -72,7 +72,9 @@ struct redis {
     char run_id[RUN_ID_BYTES_MAX + 1];
     int64_t retry_ms;
     uint64_t echo_sent, echo_seen;
-    mono down_since;
+    mono down_since, up_since;
+    mono refused_at;            /* the last line about refusals */
+    uint64_t refused;           /* since then */
     struct redis_stats stats;
 };
 #define REDIS_MAGIC 0x4ed15001u
@@ -180,6 +182,18 @@ static void send_in_full(struct redis *r, struct pending *p)
         break_all(r, ERR_UNAVAILABLE, "too much is waiting to be sent");
 }
 
+/* Redis is there and will not: full, or our user may not. One line in a while says so. */
+static void tell_refused(struct redis *r, const char *why)
+{
+    r->refused++;
+    if (r->refused_at.ns != 0 && mono_add_ms(r->refused_at, REFUSED_TELL_MS).ns > now(r).ns)
+        return;
+    log_event(r->opts.log, LOG_WARN, "redis.refused", LOG_CSTR("host", r->opts.address.host),
+              LOG_INT("port", r->opts.address.port), LOG_CSTR("why", why), LOG_INT("count", r->refused));
+    r->refused_at = now(r);
+    r->refused = 0;
+}
+
 static void on_reply(void *ctx, const struct redis_reply *reply)
 {
     struct redis *r = ctx;
@@ -201,6 +215,8 @@ static void on_reply(void *ctx, const struct redis_reply *reply)
     bool broken;
     err why = reply_error_code(error, &broken);
     err_note_set(&note, "%.*s", STR_ARG(str_take(error, ERR_NOTE_BYTES - 1)));
+    if (!broken && r->state == UP)
+        tell_refused(r, note.text);
     finish(p, why, NULL, &note);
     if (broken && r->commands != NULL)
         break_all(r, ERR_UNAVAILABLE, note.text);
@@ -305,6 +321,8 @@ static void break_all(struct redis *r, err why, const char *what)
     move(r, DOWN);
     if (was_up)
         r->down_since = now(r);
+    if (was_up && mono_add_ms(r->up_since, r->opts.retry_max_ms).ns <= now(r).ns)
+        r->retry_ms = r->opts.retry_min_ms; /* else it comes and goes: what it lets in it does not serve */
     log_state(r, LOG_WARN, was_up ? "redis.down" : "redis.not_up", LOG_CSTR("why", kept));
     close_all(r, why, kept);
     if (r->state != DOWN) /* somebody stopped it meanwhile */
@@ -322,7 +340,7 @@ static void maybe_up(struct redis *r)
     move(r, UP);
     r->stats.ups++;
     r->stats.down_ns += (uint64_t)(now(r).ns - r->down_since.ns);
-    r->retry_ms = r->opts.retry_min_ms;
+    r->up_since = now(r);
     r->echo_sent = r->echo_seen = 0;
     if (r->opts.channels_count > 0)
         loop_timer_start(r->echo, r->opts.echo_ms, r->opts.echo_ms);
@@ -366,6 +384,21 @@ static void info_done(void *ctx, err why, const struct redis_reply *reply, const
     while (end < id.n && end < RUN_ID_BYTES_MAX && id.p[end] > ' ')
         end++;
     (void)str_to_cstr(str_take(id, end), r->run_id, sizeof r->run_id); /* empty when it does not say */
+    r->hello_wanted--;
+    maybe_up(r);
+}
+
+/* A replica reads what another wrote, and takes no lease: as good as none. It is tried again until it is a master. */
+static void role_done(void *ctx, err why, const struct redis_reply *reply, const struct err_note *note)
+{
+    struct redis *r = ctx;
+    if (!hello_fine(r, why, note))
+        return;
+    str text = redis_text(reply);
+    if (str_find_str(text, STR("role:slave")) < text.n) {
+        break_all(r, ERR_UNAVAILABLE, "it is a replica of another");
+        return;
+    }
     r->hello_wanted--;
     maybe_up(r);
 }
@@ -424,6 +457,11 @@ static void commands_connected(void *ctx)
     (void)snprintf(db, sizeof db, "%u", r->opts.address.db); /* fits */
     hello_send(r, (str[]){ STR("SELECT"), str_of(db) }, 2, hello_done, r);
     hello_send(r, (str[]){ STR("INFO"), STR("server") }, 2, info_done, r);
+    hello_send(r, (str[]){ STR("INFO"), STR("replication") }, 2, role_done, r);
+    if (r->opts.channels_count > 0) { /* who may not tell others would leave them waiting */
+        static const str echo = STR_INIT("\001echo 0");
+        hello_send(r, (str[]){ STR("PUBLISH"), str_of(r->channels[0]), echo }, 3, hello_done, r);
+    }
     for (unsigned i = 0; i < r->opts.scripts_count; i++) {
         struct loaded *l = malloc(sizeof *l);
         INVARIANT(l != NULL);

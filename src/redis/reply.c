@@ -78,8 +78,17 @@ static const struct meaning meanings[] = {
     { "ERR max number of clients", ERR_UNAVAILABLE, true },
 };
 
-err reply_error_code(str text, bool *broken)
+/* What a command within a script said. Redis 6.2 puts words of its own before it. */
+static str without_script(str text)
 {
+    str mark = STR(": -");
+    size_t at = str_find_str(text, mark);
+    return str_starts(text, STR("ERR Error running script")) && at < text.n ? str_skip(text, at + mark.n) : text;
+}
+
+err reply_error_code(str whole, bool *broken)
+{
+    str text = without_script(whole);
     for (size_t i = 0; i < COUNT_OF(meanings); i++) {
         if (str_starts(text, str_of(meanings[i].starts))) {
             *broken = meanings[i].broken;

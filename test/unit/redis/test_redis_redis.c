@@ -7,6 +7,7 @@
 #include "redis/redis.h"
 #include "redis_server.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -229,6 +232,20 @@ static struct redis_opts at(const struct redis_server *s)
     return (struct redis_opts){ .address = { .host = "127.0.0.1", .port = s->port } };
 }
 
+/* A connection of our own: the one that is tested may be away. */
+static void by_hand(const struct redis_server *s, const char *line)
+{
+    char reply[16];
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(s->port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(send(fd, line, strlen(line), MSG_NOSIGNAL), strlen(line));
+    assert_true(recv(fd, reply, sizeof reply, 0) > 0);
+    assert_int_equal(reply[0], '+');
+    close(fd);
+}
+
 /* ---- tests ---- */
 
 static void commands_and_scripts_are_answered_in_order(void **state)
@@ -413,6 +430,49 @@ static void a_wrong_password_never_comes_up(void **state)
     redis_server_end(&s);
 }
 
+static void a_replica_is_away_until_it_is_a_master(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    struct redis_opts opts = at(&s);
+    opts.retry_min_ms = opts.retry_max_ms = 20;
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    ASK(&w, "REPLICAOF", "127.0.0.1", "1"); /* of nobody who answers */
+    wait_for(&w, &w.done, 1);
+    ask_script(&w, 0, (const char *const[]){ "k", "v", NULL });
+    wait_for(&w, &w.downs, 1);
+    assert_int_equal(seen(&w, &w.ups), 1);
+    by_hand(&s, "REPLICAOF NO ONE\r\n");
+    wait_for(&w, &w.ups, 2);
+    ask_script(&w, 0, (const char *const[]){ "k", "v", NULL });
+    wait_for(&w, &w.done, 3);
+    assert_string_equal(w.text, "v");
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+/* As Redis 6.2 says it, with words of its own before. */
+static void what_a_script_may_not_do_on_a_replica_breaks_it(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    world_begin(&w, at(&s));
+    wait_for(&w, &w.ups, 1);
+    ASK(&w, "EVAL", "return {err = 'ERR Error running script (call to f_0): @user_script:1: -OOM no'}", "0");
+    wait_for(&w, &w.done, 1);
+    assert_int_equal(w.by_code[ERR_FULL], 1);
+    assert_int_equal(seen(&w, &w.downs), 0);
+    ASK(&w, "EVAL", "return {err = 'ERR Error running script (call to f_0): @user_script:1: -READONLY no'}", "0");
+    wait_for(&w, &w.downs, 1);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
 static void a_full_server_refuses_and_stays(void **state)
 {
     (void)state;
@@ -481,6 +541,8 @@ int main(void)
         cmocka_unit_test(a_lost_subscription_is_noticed),
         cmocka_unit_test(passwords_and_users_are_sent),
         cmocka_unit_test(a_wrong_password_never_comes_up),
+        cmocka_unit_test(a_replica_is_away_until_it_is_a_master),
+        cmocka_unit_test(what_a_script_may_not_do_on_a_replica_breaks_it),
         cmocka_unit_test(a_full_server_refuses_and_stays),
         cmocka_unit_test(what_is_in_flight_is_bounded),
         cmocka_unit_test(it_can_be_stopped_at_any_time),
