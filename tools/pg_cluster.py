@@ -44,7 +44,7 @@ def state_of(pid):
 class Cluster:
     """Made and started at once. log: a file that gets what it says; options: more of the server's, as -c has them."""
 
-    def __init__(self, log='/dev/null', options=()):
+    def __init__(self, log='/dev/null', options=(), primary=None):
         self.bin = newest_postgres()
         if self.bin is None:
             raise RuntimeError('no PostgreSQL is installed: script/deps test')
@@ -59,8 +59,12 @@ class Cluster:
         self.log = open(log, 'ab')
         self.process, self.exit_code = None, None     # that of one that began and ended by itself
         try:
-            subprocess.run([*self.user, self.bin / 'initdb', '-D', self.folder / 'data', '-U', 'owner', '-A', 'trust',
-                            '-E', 'UTF8', '--locale=C', '--no-sync'], check=True, stdout=self.log, stderr=self.log, cwd=self.folder)
+            make = ['initdb', '-U', 'owner', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync']
+            if primary is not None:
+                make = ['pg_basebackup', '-h', '127.0.0.1', '-p', str(primary.port), '-U', 'owner', '-R', '-X', 'stream',
+                        '-c', 'fast', '--no-sync']
+            subprocess.run([*self.user, self.bin / make[0], *make[1:], '-D', self.folder / 'data'], check=True,
+                           stdout=self.log, stderr=self.log, cwd=self.folder)
             self.start()
         except BaseException:
             self.end()
@@ -82,6 +86,19 @@ class Cluster:
         self.process = subprocess.Popen([*self.user, self.bin / 'postgres', '-D', self.folder / 'data', '-h',
                                          '127.0.0.1', '-p', str(self.port), '-k', self.folder, *self.options],
                                         stdout=self.log, stderr=self.log, cwd=self.folder)
+
+    def standby(self):
+        """Another one, which follows this one; started. Its caller ends it."""
+        hba = self.folder / 'data' / 'pg_hba.conf'
+        hba.write_text(hba.read_text() + 'host replication all 127.0.0.1/32 trust\n')
+        self.sql('SELECT pg_reload_conf()')
+        return Cluster(options=self.options[1::2], primary=self)
+
+    def sql(self, text, user='owner', database='postgres'):
+        """What psql prints."""
+        url = f'postgresql://{user}@127.0.0.1:{self.port}/{database}'
+        return subprocess.run([self.bin / 'psql', '-X', '-A', '-t', '-v', 'ON_ERROR_STOP=1', url, '-c', text], check=True,
+                              text=True, capture_output=True).stdout.strip()
 
     def database(self, name):
         """The URL of a new one."""

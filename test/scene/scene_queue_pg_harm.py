@@ -5,7 +5,6 @@ Method: servers on one cluster, and SQL of an administrator beside them.
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 
 from harness import Server, check, eq, main, scene, wait_until
@@ -16,12 +15,6 @@ from pg_cluster import Cluster  # pylint: disable=wrong-import-position
 
 WAIT = 120            # for whatever has to come about on a busy machine
 LOCK_HOLDERS = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock'"
-
-
-def sql(cluster, text):
-    """What psql prints."""
-    return subprocess.run([cluster.bin / 'psql', '-X', '-A', '-t', '-v', 'ON_ERROR_STOP=1', cluster.url, '-c', text],
-                          check=True, text=True, capture_output=True).stdout
 
 
 def told(server, words, times=1):
@@ -54,7 +47,7 @@ def a_loser_says_who_owns_its_partitions_and_stays_out(binary):
             told(second, 'queue.store store=b state=standby why="another process owns its partitions"')
             eq(state(second), 'standby')
             first.signal(signal.SIGSTOP)
-            sql(cluster, LOCK_HOLDERS)
+            cluster.sql(LOCK_HOLDERS)
             told(second, 'queue.store store=b state=owner')
             partition, [item] = lease(second, 'q')
             eq(item['bytes'], b'kept')
@@ -82,16 +75,16 @@ def a_store_that_refuses_every_write_is_in_error_with_a_reason(binary):
         with Server(binary, '--set', f'queue.stores=b={cluster.url}', '--set', 'queue.write_timeout=5s') as server:
             create(server, 'q', lease_timeout='1h')
             produce(server, 'q', 'kept')
-            sql(cluster, 'ALTER TABLE queue_part RENAME TO away')
-            sql(cluster, 'CREATE TABLE queue_part AS SELECT * FROM away LIMIT 0')
+            cluster.sql('ALTER TABLE queue_part RENAME TO away')
+            cluster.sql('CREATE TABLE queue_part AS SELECT * FROM away LIMIT 0')
             eq(try_produce(server).status, 454)
             told(server, 'state=error why=damage said="PostgreSQL: ERROR: relation .*queue_1_0_b.* already exists"')
             eq(state(server), 'error')
             for _ in range(4):
                 eq(try_produce(server).status, 454)
             check(turns(server, 'available') < 8, server.stderr())
-            sql(cluster, 'DROP TABLE queue_part')
-            sql(cluster, 'ALTER TABLE away RENAME TO queue_part')
+            cluster.sql('DROP TABLE queue_part')
+            cluster.sql('ALTER TABLE away RENAME TO queue_part')
             eq(try_produce(server, '100s').status, 200, 'it is back')
             eq(sorted(item['bytes'] for item in lease(server, 'q', 2)[1]), [b'kept', b'x'])
 
@@ -104,14 +97,14 @@ def items_whose_bodies_are_gone_are_told_and_out_of_the_way(binary):
             for i in range(12):
                 produce(server, 'q', f'{i}')
             partition, items = lease(server, 'q', 8)
-            sql(cluster, 'TRUNCATE queue_1_0_b')
+            cluster.sql('TRUNCATE queue_1_0_b')
             got = call(server, '/v1/queue.complete', {'queue_name': 'q', 'partition': partition, 'request_timeout': '1m',
                                                       'ids': [item['id'] for item in items]})
             eq(got.status, 454, got.body)
             told(server, 'error queue.damaged queue=q partition=0 items=12 .*why="their bodies are gone from the store"')
             wait_until(lambda: totals(server, 'q') == [0], 'they are out of the way', WAIT)
             check(not stats(server, 'q')['partitions'][0].get('averageLeasedAge', '0s').startswith('-'), 'a negative age')
-            eq(sql(cluster, 'SELECT count(*) FROM queue_1_0_l').strip(), '0')
+            eq(cluster.sql('SELECT count(*) FROM queue_1_0_l'), '0')
             text = server.request('GET', '/metrics').body.decode()
             check('palimpsest_queue_damaged{queue="q",partition="0"} 12' in text, 'they are counted')
             produce(server, 'q', 'new')
@@ -121,18 +114,74 @@ def items_whose_bodies_are_gone_are_told_and_out_of_the_way(binary):
 @scene
 def a_right_that_was_taken_is_named(binary):
     with Cluster(options=('fsync=off',)) as cluster:
-        sql(cluster, 'CREATE ROLE modest LOGIN')
-        sql(cluster, 'CREATE DATABASE modest OWNER modest')
-        cluster.url = cluster.url.replace('owner@', 'modest@').replace('/postgres', '/modest')
-        with Server(binary, '--set', f'queue.stores=b={cluster.url}') as server:
+        cluster.sql('CREATE ROLE modest LOGIN')
+        cluster.sql('CREATE DATABASE modest OWNER modest')
+        url = cluster.url.replace('owner@', 'modest@').replace('/postgres', '/modest')
+        with Server(binary, '--set', f'queue.stores=b={url}') as server:
             create(server, 'q')
             produce(server, 'q', 'kept')
-            sql(cluster, 'REVOKE INSERT ON queue_1_0_b FROM modest')
+            cluster.sql('REVOKE INSERT ON queue_1_0_b FROM modest', database='modest')
             eq(try_produce(server).status, 454)
             told(server, 'said="PostgreSQL: ERROR: permission denied for table queue_1_0_b; .INSERT INTO queue_1_0_b.*'
                          'needs SELECT, INSERT, UPDATE or DELETE there"')
-            sql(cluster, 'GRANT INSERT ON queue_1_0_b TO modest')
+            cluster.sql('GRANT INSERT ON queue_1_0_b TO modest', database='modest')
             eq(try_produce(server, '100s').status, 200, 'it is back')
+
+
+@scene
+def a_promoted_standby_goes_on_with_everything(binary):
+    """Both are named; the one that may be written is taken."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        standby = cluster.standby()
+        try:
+            url = (f'postgresql://owner@/postgres?host=127.0.0.1%2C127.0.0.1&port={cluster.port}%2C{standby.port}'
+                   '&target_session_attrs=read-write')
+            cluster.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            cluster.sql('SELECT pg_reload_conf()')
+            wait_until(lambda: cluster.sql('SHOW synchronous_standby_names') == '*', 'what is committed is there too', WAIT)
+            with Server(binary, '--set', f'queue.stores=b={url}') as server:
+                create(server, 'q', lease_timeout='1h')
+                for i in range(5):
+                    produce(server, 'q', f'{i}')
+                partition, leased = lease(server, 'q', 2)
+                cluster.kill()
+                eq(try_produce(server).status, 454)
+                standby.sql("ALTER SYSTEM SET synchronous_standby_names = ''")
+                standby.sql('SELECT pg_reload_conf()')
+                standby.sql('SELECT pg_promote()')
+                eq(try_produce(server, '100s').status, 200)
+                complete(server, 'q', leased, partition)
+                eq([item['bytes'] for item in lease(server, 'q', 10)[1]], [b'2', b'3', b'4', b'x'])
+        finally:
+            standby.end()
+
+
+@scene
+def a_password_that_changed_and_a_database_that_is_read_only_are_told(binary):
+    """What is connected goes on; new connections say why not. Nothing has to be started again when it is mended."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        cluster.sql("CREATE ROLE modest LOGIN PASSWORD 'one'")
+        cluster.sql('CREATE DATABASE modest OWNER modest')
+        hba = cluster.folder / 'data' / 'pg_hba.conf'
+        hba.write_text('host all owner all trust\nhost all modest all scram-sha-256\n')
+        cluster.sql('SELECT pg_reload_conf()')
+        ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'modest'"
+        url = cluster.url.replace('owner@', 'modest:one@').replace('/postgres', '/modest')
+        with Server(binary, '--set', f'queue.stores=b={url}') as server:
+            create(server, 'q')
+            cluster.sql("ALTER ROLE modest PASSWORD 'two'")
+            produce(server, 'q', 'connected')
+            cluster.sql(ending)
+            eq(try_produce(server).status, 454)
+            told(server, 'password authentication failed for user')
+            cluster.sql("ALTER ROLE modest PASSWORD 'one'")
+            eq(try_produce(server, '100s').status, 200)
+            cluster.sql('ALTER ROLE modest SET default_transaction_read_only = on')
+            cluster.sql(ending)
+            eq(try_produce(server).status, 454)
+            told(server, 'in a read-only transaction')
+            cluster.sql('ALTER ROLE modest SET default_transaction_read_only = off')
+            eq(try_produce(server, '100s').status, 200)
 
 
 main()
