@@ -30,6 +30,16 @@ END = 'please end the server'
 # What Querator's documents promise and its code does not keep (each measured), and we do. Lines as they are compared.
 Promise = collections.namedtuple('Promise', 'why there here')
 NOTHING = '454 request timeout; no items are in the queue, try again'
+
+
+def imported(attempts_max):
+    """The answer to the import of three items, with what it says of max_attempts."""
+    items = ','.join('{%s"created_at":"<time>","encoding":"e","expire_deadline":"<time>","id":"<id %d>","kind":"k",%s'
+                     '"payload":"%s","reference":"r"}' % (f'"attempts":{i},' if i else '', i, attempts_max, payload)
+                     for i, payload in enumerate(('b2xkIDA=', 'b2xkIDE=', 'b2xkIDI=')))
+    return f'import: import: {{"items":[{items}]}}'
+
+
 PROMISES = (
     Promise('dead: true is for the dead queue',
             ('pool: in the dead queue: []',),
@@ -63,8 +73,9 @@ PROMISES = (
             ('swept: left: []', "swept: complete within the lease: 400 invalid storage id; '<id 0>' does not exist"),
             ('swept: left: [long]', 'swept: complete within the lease: fine')),
     Promise('returned items are found at once on every partition', ('found: found 1 of 2',), ('found: found 2 of 2',)),
-    Promise('an item that nobody leases has no deadline: the zero time, also after an import',
-            ('import: lease deadlines: 1970-01-01T00:00:00Z',), ('import: lease deadlines: 0001-01-01T00:00:00Z',)),
+    Promise('an item that nobody leases has no deadline, also after an import; max_attempts is the queue\'s',
+            ('import: lease deadlines: 1970-01-01T00:00:00Z', imported('"max_attempts":5,')),
+            ('import: lease deadlines: 0001-01-01T00:00:00Z', imported(''))),
     Promise('names have up to 512 bytes: a body that names one fits',
             ('names: leased from nnnnnnnnnnnn: [] 400 request body exceeds 512B limit',),
             ('names: leased from nnnnnnnnnnnn: [0:1] fine',)),

@@ -171,21 +171,6 @@ func schedule(p *program) {
 	p.tell("complete the other", p.complete("later", 0, leased.Items[1].Id))
 	leased, err = p.leaseWithin("later", 2, 10*time.Second)
 	p.say("leased: %s %s", words(leased.Items), outcome(err))
-	p.longLater()
-}
-
-// longLater: an item is due after the time that an item of its queue lives.
-func (p *program) longLater() {
-	info := queue("longlater")
-	info.LeaseTimeout, info.ExpireTimeout = "2s", "2s"
-	p.create(info)
-	p.tell("produce beyond its life", p.produce("longlater",
-		&pb.QueueProduceItem{Utf8: "long", EnqueueAt: timestamppb.New(time.Now().Add(4 * time.Second))}))
-	leased, err := p.leaseWithin("longlater", 1, 10*time.Second)
-	p.say("leased: %s %s", words(leased.Items), outcome(err))
-	if err == nil {
-		p.tell("complete it", p.complete("longlater", 0, leased.Items[0].Id))
-	}
 }
 
 // paging: the items of a partition by pages, each beginning with the last of the page before.
