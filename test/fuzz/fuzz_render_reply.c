@@ -21,6 +21,10 @@ static void check_bundle(struct arena *a, str json)
     struct err_note note = { .text = "" };
     struct render_content c[4];
     unsigned count = 0;
+    bool has_html = pagebundle_html(json, a, &c[0], &note) == ERR_OK;
+    INVARIANT(has_html || note.text[0] != 0);
+    INVARIANT(!has_html || (is_lines(c[0].headers) && utf8_valid(c[0].raw)));
+    note.text[0] = 0;
     if (pagebundle_parse(json, a, c, COUNT_OF(c), &count, &note) != ERR_OK) {
         INVARIANT(note.text[0] != 0);
         return;
@@ -38,6 +42,7 @@ static void check_meta(struct arena *a, str json, const struct api_asked *asked)
     struct render_meta m;
     enum render_why why = api_parse(a, json, asked, NULL, &m, &note);
     INVARIANT(why == RENDER_FINE || note.text[0] != 0);
+    INVARIANT(why != RENDER_OTHER_TITLE || (m.title.n > 0 && asked->rev == 0));
     if (why != RENDER_FINE && why != RENDER_SUPPRESSED)
         return;
     INVARIANT(m.rev > 0 && m.rev <= INT64_MAX);

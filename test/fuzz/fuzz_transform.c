@@ -53,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (tag_parse(type, &tag))
         INVARIANT(tag.name.rev <= PAGE_REV_MAX);
     (void)transform_parsoid_has_ids(&a, body); /* any answer is fine */
+    INVARIANT(transform_holds(body) <= HOLDS_TEXT);
     err why = transform_body_parse(&a, type, body, &f, &note);
     INVARIANT(why == ERR_OK || why == ERR_LIMIT || note.text[0] != 0);
     if (why == ERR_OK && f.html.p != NULL) {
