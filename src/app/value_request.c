@@ -354,6 +354,10 @@ static bool body_for(struct value_request *r, str *body, bool *coded)
     err why = gunzip(r, r->row.body, body);
     if (why == ERR_OK)
         return true;
+    if (why != ERR_CORRUPT) { /* memory */
+        app_fail(r->x, why, NULL);
+        return false;
+    }
     app_problem(r->x, 406, "not_acceptable", NULL,
                 STR("The value was stored in gzip, which the client does not accept and which cannot be undone."),
                 STR_NONE);

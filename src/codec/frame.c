@@ -65,13 +65,14 @@ static const char *address_of(str s)
     return s.n == 0 ? "" : s.p;
 }
 
-/* How many bytes of out the member takes; 0: more than size. */
+/* How many bytes of out the member takes; 0: more than size, or there is no memory to work in. */
 static size_t gzip_into(struct frame_codec *f, str raw, char *out, size_t size)
 {
     INVARIANT(raw.n <= UINT32_MAX && size <= UINT32_MAX);
     if (f->deflate == NULL)
         f->deflate = malloc(GZIP_WORK_BYTES);
-    INVARIANT(f->deflate != NULL);
+    if (f->deflate == NULL)
+        return 0;
     struct isal_zstream z;
     isal_deflate_stateless_init(&z);
     memcpy(&z.next_in, &raw.p, sizeof z.next_in); /* the library does not write to it, nor says so */
@@ -91,7 +92,8 @@ static size_t zstd_into(struct frame_codec *f, str raw, char *out, size_t size)
 {
     if (f->zstd == NULL)
         f->zstd = ZSTD_createCCtx();
-    INVARIANT(f->zstd != NULL);
+    if (f->zstd == NULL)
+        return 0;
     size_t n = ZSTD_compressCCtx(f->zstd, out, size, address_of(raw), raw.n, ZSTD_LEVEL);
     return ZSTD_isError(n) ? 0 : n;
 }
@@ -130,7 +132,8 @@ err frame_compress(struct frame_codec *f, enum frame_coding coding, str raw, str
     if (frame == NULL)
         return ERR_LIMIT;
     size_t n = coding == FRAME_GZIP ? gzip_into(f, raw, frame, size) : zstd_into(f, raw, frame, size);
-    INVARIANT(n > 0);
+    if (n == 0) /* it fits, so it was memory */
+        return ERR_UNAVAILABLE;
     *out = (str){ .p = frame, .n = n };
     return ERR_OK;
 }
@@ -138,9 +141,6 @@ err frame_compress(struct frame_codec *f, enum frame_coding coding, str raw, str
 static bool gzip_decompress(struct frame_codec *f, str frame, char *raw, size_t raw_bytes)
 {
     size_t took, made;
-    if (f->inflate == NULL)
-        f->inflate = libdeflate_alloc_decompressor();
-    INVARIANT(f->inflate != NULL);
     return libdeflate_gzip_decompress_ex(f->inflate, address_of(frame), frame.n, raw, raw_bytes,
                                          &took, &made) == LIBDEFLATE_SUCCESS &&
            took == frame.n && made == raw_bytes;
@@ -148,12 +148,19 @@ static bool gzip_decompress(struct frame_codec *f, str frame, char *raw, size_t 
 
 static bool zstd_decompress(struct frame_codec *f, str frame, char *raw, size_t raw_bytes)
 {
-    if (f->unzstd == NULL)
-        f->unzstd = ZSTD_createDCtx();
-    INVARIANT(f->unzstd != NULL);
     if (ZSTD_findFrameCompressedSize(address_of(frame), frame.n) != frame.n)
         return false; /* several, or none */
     return ZSTD_decompressDCtx(f->unzstd, raw, raw_bytes, address_of(frame), frame.n) == raw_bytes;
+}
+
+/* False: there is no memory for it. */
+static bool unpacker_made(struct frame_codec *f, enum frame_coding coding)
+{
+    if (coding == FRAME_GZIP && f->inflate == NULL)
+        f->inflate = libdeflate_alloc_decompressor();
+    if (coding == FRAME_ZSTD && f->unzstd == NULL)
+        f->unzstd = ZSTD_createDCtx();
+    return coding == FRAME_GZIP ? f->inflate != NULL : f->unzstd != NULL;
 }
 
 err frame_decompress(struct frame_codec *f, enum frame_coding coding, str frame, size_t raw_bytes,
@@ -170,6 +177,8 @@ err frame_decompress(struct frame_codec *f, enum frame_coding coding, str frame,
     char *raw = arena_alloc(a, raw_bytes == 0 ? 1 : raw_bytes);
     if (raw == NULL)
         return ERR_LIMIT;
+    if (!unpacker_made(f, coding))
+        return ERR_UNAVAILABLE;
     bool whole = coding == FRAME_GZIP ? gzip_decompress(f, frame, raw, raw_bytes)
                                       : zstd_decompress(f, frame, raw, raw_bytes);
     if (!whole)

@@ -20,12 +20,15 @@ void frame_codec_free(struct frame_codec **fp);
 /* "identity", "gzip", "zstd": the names of HTTP. Static. */
 const char *frame_coding_name(enum frame_coding coding);
 
-/* *out lies in a; with FRAME_IDENTITY it is raw itself. Fails: ERR_LIMIT when a is full. Thread: one at a time. */
+/* *out lies in a; with FRAME_IDENTITY it is raw itself. Fails: ERR_LIMIT when a is full, ERR_UNAVAILABLE when there is
+ * no memory to work in. Thread: one at a time. */
 MUST_CHECK err frame_compress(struct frame_codec *f, enum frame_coding coding, str raw, struct arena *a, str *out);
 /* The same into memory of the caller's, when the frame gets smaller than raw: *n is its size, at most raw.n - 1.
- * False: it does not (identity never does). out: raw.n bytes. Thread: one at a time. */
+ * False: it does not (identity never does), or there is no memory to work in. out: raw.n bytes. Thread: one at a
+ * time. */
 MUST_CHECK bool frame_squeeze(struct frame_codec *f, enum frame_coding coding, str raw, char *out, size_t *n);
-/* Fails: ERR_CORRUPT when frame is not one frame of exactly raw_bytes, ERR_LIMIT when a is full. As above. */
+/* Fails: ERR_CORRUPT when frame is not one frame of exactly raw_bytes, ERR_LIMIT when a is full, ERR_UNAVAILABLE
+ * when there is no memory to work in. As above. */
 MUST_CHECK err frame_decompress(struct frame_codec *f, enum frame_coding coding, str frame, size_t raw_bytes,
                                 struct arena *a, str *out);
 

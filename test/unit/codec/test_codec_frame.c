@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 
+#include <libdeflate.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -164,6 +165,30 @@ static void names_are_those_of_http(void **state)
     assert_string_equal(frame_coding_name(FRAME_ZSTD), "zstd");
 }
 
+static void *no_memory(size_t n)
+{
+    (void)n;
+    return NULL;
+}
+
+/* A frame is not damaged because nobody can read it now. */
+static void want_of_memory_is_no_damage(void **state)
+{
+    (void)state;
+    struct frame_codec *f = frame_codec_new(), *fresh = frame_codec_new();
+    struct arena a;
+    str frame, raw;
+    arena_init(&a, 1 << 20);
+    assert_int_equal(frame_compress(f, FRAME_GZIP, STR("some text"), &a, &frame), ERR_OK);
+    libdeflate_set_memory_allocator(no_memory, free);
+    assert_int_equal(frame_decompress(fresh, FRAME_GZIP, frame, strlen("some text"), &a, &raw), ERR_UNAVAILABLE);
+    libdeflate_set_memory_allocator(malloc, free);
+    assert_int_equal(frame_decompress(fresh, FRAME_GZIP, frame, strlen("some text"), &a, &raw), ERR_OK);
+    frame_codec_free(&f);
+    frame_codec_free(&fresh);
+    arena_fini(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +198,7 @@ int main(void)
         cmocka_unit_test(a_flipped_bit_never_gives_other_bytes_of_gzip),
         cmocka_unit_test(a_full_arena_is_a_limit),
         cmocka_unit_test(names_are_those_of_http),
+        cmocka_unit_test(want_of_memory_is_no_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
