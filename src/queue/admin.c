@@ -88,7 +88,7 @@ static void part_stats(struct part *p, store_time now, struct queue_part_stats *
         .moving = move_items(p), .moves_failed = p->moves_failed,
         .average_age_ns = ages.count == 0 ? 0 : ages.sum / (int64_t)ages.count * 1000,
         .average_leased_age_ns = ages.leased_count == 0 ? 0 : ages.leased_sum / (int64_t)ages.leased_count * 1000,
-        .oldest_age_ns = head == NULL ? 0 : now.ns - head->ready_at.ns,
+        .oldest_age_ns = head == NULL ? 0 : store_time_max(now, head->ready_at).ns - head->ready_at.ns,
         .state = state_of(p, stores_status(p->queue->all, p->store)), .store = part_store(p)->name };
 }
 

@@ -173,6 +173,9 @@ def peek_shows_the_oldest_of_all_partitions(binary):
         server.kill9()
         server.start()
         eq(peek(server, 'q', limit=1000), items[1:] + items[:1], 'what was given back came last')
+        eq([item['bytes'] for item in lease(server, 'q', 4)[1]], items[4::4], 'all before it')
+        for part in parts(server, 'q'):
+            eq(part['oldest_age'], '0s', 'the clock stands')
 
 
 @scene
