@@ -1,6 +1,4 @@
-/* GATE --> ASK --> CHECK --> done. Only ASK holds a place at the gate: the origin has done its part then.
- *
- * Wikitext that comes without a word of where it ends is asked for once more: it is whole when the same comes again. */
+/* GATE --> ASK --> CHECK --> done. Only ASK holds a place at the gate: the origin has done its part then. */
 #include "render/fetch.h"
 #include "render/gate.h"
 #include "render/reply.h"
@@ -14,11 +12,7 @@ struct transform_work {
     struct loop_job job;
     enum render_why why;
     bool canceled;
-    bool twice;             /* the first reply is here, and had no end */
-    str first;
 };
-
-static void again(struct transform_work *w);
 
 static enum reply_kind kind_of(const struct transform_request *t)
 {
@@ -52,6 +46,10 @@ static void check_run(struct loop_job *j)
     struct transform_request *t = w->t;
     w->why = reply_check(&w->fetch.call, kind_of(t), &t->note);
     bool fine = t->empty == EMPTY_FINE || (t->empty == EMPTY_IF_NAMED && names_wikitext(t->content_type));
+    if (w->why == RENDER_FINE && kind_of(t) == REPLY_WIKITEXT && reply_is_open(&w->fetch.call)) {
+        err_note_set(&t->note, "the origin's wikitext may be cut: the reply does not say where it ends");
+        w->why = RENDER_FAILED;
+    }
     if (w->why == RENDER_FINE && t->reply.n == 0 && !fine) {
         err_note_set(&t->note, "the origin's reply is empty, what was sent is not");
         w->why = RENDER_FAILED;
@@ -63,15 +61,6 @@ static void check_done(struct loop_job *j, bool canceled)
     struct transform_work *w = CONTAINER_OF(j, struct transform_work, job);
     enum render_why why = canceled || w->canceled ? RENDER_CANCELED : w->why;
     fetch_count(&w->fetch, why);
-    bool open = why == RENDER_FINE && kind_of(w->t) == REPLY_WIKITEXT && reply_is_open(&w->fetch.call);
-    if (open && !w->twice) {
-        again(w);
-        return;
-    }
-    if (open && !str_eq(w->first, w->t->reply)) {
-        err_note_set(&w->t->note, "the wikitext may be cut: the reply does not say where it ends");
-        why = RENDER_FAILED;
-    }
     finish(w, why);
 }
 
@@ -131,19 +120,6 @@ static struct transform_work *work_new(struct transform_request *t)
     fetch_header(&w->fetch, "accept-language", t->accept_language);
     fetch_header(&w->fetch, "cookie", t->cookie);
     return w;
-}
-
-/* Behind those that wait by now. */
-static void again(struct transform_work *w)
-{
-    w->twice = true;
-    w->first = w->t->reply;
-    w->step = STEP_GATE;
-    w->pass = (struct gate_pass){ .deadline = w->t->deadline, .go = w->pass.go };
-    if (gate_enter(w->t->origin->transforms, &w->pass))
-        return;
-    err_note_set(&w->t->note, "too many transforms wait for this origin");
-    finish(w, RENDER_BUSY);
 }
 
 static void refused_here(void *ctx)
