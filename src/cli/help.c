@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { HELP_COLUMNS = 79, HELP_OPTION_INDENT = 32 };
+enum { HELP_COLUMNS = 79, HELP_OPTION_INDENT = 32, HELP_LINE_BYTES = 2048 };
 
 static const struct cli_option help_option = { "help", 'h', NULL, "Print this help" };
 static const struct cli_option no_options = { NULL, 0, NULL, NULL };
@@ -89,6 +89,21 @@ static void help_fill(FILE *to, const char *text, size_t at, size_t indent)
             fputc('\n', to);
     }
     fputc('\n', to);
+}
+
+void help_lines(FILE *to, str text)
+{
+    while (text.n > 0) {
+        char line[HELP_LINE_BYTES];
+        str one = str_split(&text, '\n');
+        size_t indent = 0;
+        while (indent < one.n && one.p[indent] == ' ')
+            indent++;
+        if (str_to_cstr(one, line, sizeof line))
+            help_fill(to, line, 0, indent);
+        else
+            fprintf(to, "%.*s\n", STR_ARG(one));
+    }
 }
 
 static void help_option_line(FILE *to, const struct cli_option *o)

@@ -8,6 +8,8 @@
 
 /* All verbs, a line each. */
 void help_overview(FILE *to);
+/* Lines of text, broken between words where they are wider than help is; what goes on keeps their indent. */
+void help_lines(FILE *to, str text);
 /* Is word the first of two of some verb ("import" of "import git")? Then its verbs, a line each. */
 bool help_is_group(const char *word);
 void help_group(FILE *to, const char *group);

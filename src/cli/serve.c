@@ -1,4 +1,5 @@
 /* serve.c - palimpsest serve and options: the server itself, and the table of what it can be told. */
+#include "cli/help.h"
 #include "cli/verbs.h"
 #include "server/options.h"
 #include "server/serve.h"
@@ -13,7 +14,10 @@ static void print_options(FILE *to, enum options_form form)
     buf_init(&text, 1u << 20);
     options_describe(form, &text);
     INVARIANT(buf_status(&text) == ERR_OK);
-    (void)fwrite(text.p, 1, text.n, to); /* cli_run looks at the stream */
+    if (form == OPTIONS_TEXT)
+        help_lines(to, buf_str(&text));
+    else
+        (void)fwrite(text.p, 1, text.n, to); /* cli_run looks at the stream */
     buf_fini(&text);
 }
 

@@ -233,12 +233,14 @@ def help_man_and_completion_know_every_verb(binary):
         for verb in VERBS:
             check(re.search(rf'^  {verb} ', overview, re.M), f'{verb} is not in the overview')
             text = client.ok('help', *verb.split())
+            check(all(len(line) < 80 for line in text.splitlines()), f'{verb}: a line of its help is too wide')
             options = set(re.findall(r'--([a-z-]+)', text.partition('Options:')[2]))
             check('help' in options, verb)
             man = client.ok('man', *verb.split())
             for option in options:
                 check('\\-\\-' + option.replace('-', '\\-') in man, f'{verb}: --{option} is not in its man page')
             check(verb in page, f'{verb} is not in palimpsest(1)')
+        check(all(len(line) < 80 for line in client.ok('options').splitlines()), 'a line of the options is too wide')
         for shell in ('bash', 'zsh', 'fish'):
             script = client.ok('completion', shell)
             for verb in VERBS:
