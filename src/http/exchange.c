@@ -31,10 +31,9 @@ void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const c
 
 void exchange_body_end(struct http_exchange *x)
 {
-    if (x->body.p == NULL)
-        return;
-    buf_fini(&x->body);
-    budget_part_end(&x->body_part);
+    if (x->body.p != NULL)
+        buf_fini(&x->body);
+    budget_part_end(&x->body_part); /* a piece that found no memory may count already */
 }
 
 void exchange_end(struct http_exchange *x)

@@ -304,6 +304,37 @@ static void a_body_past_the_limit_is_refused(void **state)
     }
 }
 
+/* Refused in the middle of it: what has come is let go before the rest is read and dropped. */
+static void a_body_beyond_the_budget_is_503_and_keeps_nothing(void **state)
+{
+    (void)state;
+    struct budget budget = { .bytes_max = 200000 };
+    const struct http_limits limits = { .threads = 1, .budget = &budget };
+    struct echo *e = echo_start(&limits);
+    for (size_t chunk = 0; chunk <= 60000; chunk += 60000) {
+        int fd = send_body(e, "POST /count", 400000, chunk);
+        assert_int_equal(answer.status, 503);
+        goes_on_unless_chunked(fd, chunk > 0);
+        fd = send_body(e, "POST /count", 200000, chunk);
+        assert_int_equal(answer.status, 200);
+        goes_on_unless_chunked(fd, chunk > 0);
+    }
+    int half = wire_connect(echo_port(e, 0));
+    char *many = calloc(1, 300000);
+    assert_non_null(many);
+    assert_true(wire_send(half, STR("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n")));
+    assert_true(wire_send(half, (str){ .p = many, .n = 300000 }));
+    int64_t until = wire_now_ms() + WIRE_DEADLINE_MS;
+    while ((atomic_load(&budget.refused) < 3 || budget_held(&budget) > 0) && wire_now_ms() < until)
+        usleep(1000);
+    assert_int_equal(atomic_load(&budget.refused), 3);
+    assert_int_equal(budget_held(&budget), 0); /* with the request under way */
+    free(many);
+    close(half);
+    echo_stop(&e);
+    assert_int_equal(budget_held(&budget), 0);
+}
+
 static void expect_continue_is_told_to_go_on_or_refused_at_once(void **state)
 {
     struct echo *e = *state;
@@ -566,6 +597,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_connection_carries_many_requests, setup, teardown),
+        cmocka_unit_test(a_body_beyond_the_budget_is_503_and_keeps_nothing),
         cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(pipelined_requests_behind_a_deferred_one_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(a_ready_answer_takes_headers_of_its_request, setup, teardown),
