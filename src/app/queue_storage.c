@@ -114,7 +114,7 @@ void app_queue_peek(struct http_exchange *x, void *app)
     if (m != NULL && queue_call_find(&c->call, m->queue_name, "queue.stats") &&
         queue_call_limit(&c->call, m->limit == 0 ? 1 : m->limit, &c->limit)) {
         c->partition = QUEUE_PARTS_ALL;
-        c->pivot = STR("");
+        c->pivot = str_trim(wire_str(m->pivot));
         queue_call_part_job(&c->call, QUEUE_PARTS_ALL, list_run, list_answer);
     }
 }

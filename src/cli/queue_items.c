@@ -1,6 +1,7 @@
 /* queue_items.c - palimpsest queue lease, complete, retry and peek: items on their way out. */
 #include "base/arena.h"
 #include "base/date.h"
+#include "base/ksuid.h"
 #include "base/units.h"
 #include "cli/out.h"
 #include "cli/queue.h"
@@ -380,36 +381,61 @@ enum cli_exit verb_queue_retry(struct cli_call *call)
 
 /* ---- peek ---- */
 
-static json_t *peek_body(const struct cli_call *call, int64_t partition, int64_t count)
+struct peeking {
+    struct client c;
+    const struct cli_call *call;
+    const char *name;                 /* of what is asked */
+    int64_t partition, left;          /* partition -1: all; left: so many more are wanted */
+    char pivot[KSUID_TEXT_BYTES + 1]; /* "": the first */
+    enum cli_exit code;
+};
+
+static json_t *peek_body(const struct peeking *p)
 {
-    json_t *body = queue_named(call->operands[0]);
-    INVARIANT(json_object_set_new(body, "limit", json_integer(count)) == 0);
-    if (partition >= 0)
-        INVARIANT(json_object_set_new(body, "partition", json_integer(partition)) == 0);
+    json_t *body = queue_named(p->call->operands[0]);
+    INVARIANT(json_object_set_new(body, "limit", json_integer(p->left)) == 0);
+    if (p->partition >= 0)
+        INVARIANT(json_object_set_new(body, "partition", json_integer(p->partition)) == 0);
+    if (p->pivot[0] != '\0')
+        INVARIANT(json_object_set_new(body, "pivot", json_string(p->pivot)) == 0);
     return body;
+}
+
+/* One page: an answer ends at its bytes, too. False: that was the last, or it failed. */
+static bool peek_page(struct peeking *p)
+{
+    json_t *doc = queue_ask(&p->c, p->name, peek_body(p)), *item;
+    struct ksuid last = KSUID_NIL;
+    bool more = false;
+    size_t i;
+    json_array_foreach(json_object_get(doc, "items"), i, item) {
+        if (!print_item(p->call, item, "payload", queue_text(item, "id")))
+            p->code = CLI_FAILED;
+        more = ksuid_parse(str_of(queue_text(item, "id")), &last) && --p->left > 0;
+    }
+    if (more)
+        ksuid_format(ksuid_add(last, 1), p->pivot);
+    if (doc == NULL)
+        p->code = p->c.failed;
+    json_decref(doc);
+    return more;
 }
 
 enum cli_exit verb_queue_peek(struct cli_call *call)
 {
-    int64_t partition = -1, count = 10;
-    if (!queue_number(call, "partition", 0, QUEUE_PARTITIONS_MAX - 1, &partition) ||
-        !queue_number(call, "count", 1, QUEUE_LIST_MAX, &count))
+    struct peeking p = { .call = call, .partition = -1, .left = 10, .code = CLI_OK };
+    if (!queue_number(call, "partition", 0, QUEUE_PARTITIONS_MAX - 1, &p.partition) ||
+        !queue_number(call, "count", 1, QUEUE_LIST_MAX, &p.left))
         return CLI_USAGE;
     bool scheduled = cli_flag(call, "scheduled");
-    if (scheduled && partition < 0)
-        partition = 0;
-    struct client c;
-    enum cli_exit code = client_open(&c, call);
+    if (scheduled && p.partition < 0)
+        p.partition = 0;
+    p.name = p.partition < 0 ? "queue.peek" : scheduled ? "storage/scheduled.list" : "storage/items.list";
+    enum cli_exit code = client_open(&p.c, call);
     if (code != CLI_OK)
         return code;
-    const char *name = partition < 0 ? "queue.peek" : scheduled ? "storage/scheduled.list" : "storage/items.list";
-    json_t *doc = queue_ask(&c, name, peek_body(call, partition, count)), *item;
-    size_t i;
-    bool fine = doc != NULL;
-    json_array_foreach(json_object_get(doc, "items"), i, item)
-        fine = print_item(call, item, "payload", queue_text(item, "id")) && fine;
-    code = fine ? CLI_OK : doc == NULL ? c.failed : CLI_FAILED;
-    json_decref(doc);
-    client_close(&c);
-    return code;
+    while (peek_page(&p))
+        ;
+    client_close(&p.c);
+    return p.code;
 }

@@ -139,6 +139,18 @@ def an_item_may_be_due_long_after_its_life(binary):
 
 
 @scene
+def peek_shows_as_many_as_are_wanted(binary):
+    server, client = queue_of(binary, '--partitions', '3', server_args=('--set', 'queue.reply_bytes_max=64k'))
+    with server:
+        words = [f'{i:02} {"x" * 20000}' for i in range(20)]
+        for word in words:
+            client.ok('queue', 'produce', 'q', stdin=word.encode())
+        for count in (1, 2, 7, 20, 100):
+            eq(client.ok('queue', 'peek', 'q', '--count', str(count), '--body').splitlines(), words[:count])
+        eq(client.ok('queue', 'peek', 'q', '--partition', '1', '--count', '100', '--body').splitlines(), words[1::3])
+
+
+@scene
 def a_pipe_is_sent_when_nothing_more_has_come(binary):
     server, client = queue_of(binary)
     with server:

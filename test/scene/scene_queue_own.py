@@ -190,6 +190,12 @@ def answers_end_at_their_bytes_whatever_is_there(binary):
             for limit in (4, 24, 1000, 65536):
                 eq([(one[0], len(one)) for one in peek(server, 'q', wire, limit=limit)], [(i, 2000000) for i in range(4)])
             eq([one['payload'][0] for one in stored(server, 'q', 3, wire=wire)], [3, 11, 19], 'of one partition')
+        pages, last = [], ''
+        while not pages or pages[-1]:
+            got = fine(server, '/v1/queue.peek', {'queue_name': 'q', 'limit': 1000, 'pivot': last}).get('items', [])
+            pages.append([base64.b64decode(item['payload'])[0] for item in got if item['id'] != last])
+            last = got[-1]['id']
+        eq(sum(pages, []), list(range(24)), 'page by page')
         create(server, 'later')
         for i in range(6):
             produce(server, 'later', bytes([i]) * 2000000, enqueue_at='2026-01-02T00:00:00Z')
