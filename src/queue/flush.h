@@ -127,6 +127,7 @@ void part_looked(const struct part *p, err why); /* its store did not answer: it
 /* stores.c */
 void stores_written(struct queues *all, uint32_t store, err why, int64_t took_ns, bool counts);
 void stores_wanted(struct queues *all, uint32_t store); /* a request waits for it: it is probed soon */
+void stores_all_wanted(struct queues *all);              /* those that are not well */
 void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns);
 void stores_in_flight(struct queues *all, uint32_t store, int n);
 void stores_look(struct queues *all, struct place_store *out);

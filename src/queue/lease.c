@@ -58,6 +58,8 @@ err queue_lease_start(struct queue_lease_request *r)
     if (why == ERR_OK) {
         req_add(q, &own->req, r->deadline);
         list_append(q->paused ? &q->held : &q->waiting, &own->req.link);
+        if (heap_first(&q->heads) == NULL) /* it waits: what it waits for may be in a store that is back */
+            stores_all_wanted(q->all);
     }
     queue_leave(q);
     return why;

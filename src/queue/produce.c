@@ -183,12 +183,10 @@ static void keep_decision(struct queue *q, const struct queue_produce *r, struct
 }
 
 /* No partition takes a request: stores that are away are probed soon. */
-static void place_failed(struct queue *q, const struct place_store *stores)
+static void place_failed(struct queue *q)
 {
     mono now = clock_mono(q->all->opts.clock);
-    for (uint32_t i = 0; i < q->all->opts.stores_count; i++)
-        if (stores[i].status != PLACE_OK)
-            stores_wanted(q->all, i);
+    stores_all_wanted(q->all);
     if (q->unplaced_at.ns == INT64_MAX)
         q->unplaced_at = now;
     if (q->unplaced_said || now.ns < mono_add_ms(q->unplaced_at, PRODUCE_UNPLACED_MS).ns)
@@ -239,7 +237,7 @@ void place_round(struct queue *q)
         uint32_t to = none ? PLACE_NONE : stores[store].partition;
         keep_decision(q, r, stores, store, to);
         if (none) {
-            place_failed(q, stores);
+            place_failed(q);
             continue;
         }
         place_worked(q);

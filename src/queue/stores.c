@@ -129,6 +129,13 @@ void stores_wanted(struct queues *all, uint32_t store)
         timers_soon(all, after);
 }
 
+void stores_all_wanted(struct queues *all)
+{
+    for (uint32_t i = 0; i < all->opts.stores_count; i++)
+        if (stores_status(all, i) != PLACE_OK)
+            stores_wanted(all, i);
+}
+
 void stores_overdue(struct queues *all, uint32_t store, int64_t took_ns)
 {
     lock(all);

@@ -2,6 +2,7 @@
  * partitions added, drained and moved, windows smaller than the backlog. Method: as test_queue_queue.c. */
 #include "rig.h"
 
+#include "queue/machine.h"
 #include "queue/part.h"
 
 #include <string.h>
@@ -365,6 +366,47 @@ static void clearing_follows_a_partition_that_moves(void **state)
     assert_int_equal(left.ready, 0);
 }
 
+/* Counts the times that the store is opened again, in vain. */
+static struct { struct queue_store_ops ops; const struct queue_store_ops *real; atomic_uint times; } closed;
+
+static err recover_in_vain(struct queue_store *s, struct err_note *note)
+{
+    (void)s;
+    err_note_set(note, "away");
+    (void)atomic_fetch_add(&closed.times, 1);
+    return ERR_UNAVAILABLE;
+}
+
+static void store_close(struct rig *r)
+{
+    struct store_state *st = &r->queues->stores[0];
+    closed.real = r->stores[0]->ops;
+    closed.ops = *closed.real;
+    closed.ops.recover = recover_in_vain;
+    r->stores[0]->ops = &closed.ops;
+    mono now = clock_mono(r->clock);
+    (void)pthread_mutex_lock(&r->queues->health_lock);
+    st->health.status = PLACE_ERROR;
+    st->health.failures = HEALTH_FAILURES_MAX;
+    st->health.probe_at = mono_add_ms(now, 10 * RIG_WAIT_MS); /* nobody looks by himself */
+    (void)pthread_mutex_unlock(&r->queues->health_lock);
+}
+
+static void a_lease_that_waits_has_stores_looked_at(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "waited", 1);
+    store_close(&rig);
+    struct ask *a = rig_lease_begin(&rig, q, "c", 1, 10);
+    mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    while (atomic_load(&closed.times) == 0)
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+    (void)ask_wait(a);
+    rig.stores[0]->ops = closed.real;
+    ask_free(a);
+    queue_unref(&q);
+}
+
 static void partitions_are_drained_added_and_rebalanced(void **state)
 {
     (void)state;
@@ -541,6 +583,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(partition_moves_to_another_store_with_all_it_holds, rig_setup_two,
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(clearing_follows_a_partition_that_moves, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_lease_that_waits_has_stores_looked_at, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(partitions_are_drained_added_and_rebalanced, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(import_is_refused_at_once_where_nothing_is_taken, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(queue_made_again_is_empty, rig_setup, rig_teardown),
