@@ -194,12 +194,23 @@ static enum cli_exit restore_to(const struct cli_call *call, const char *backup,
     return CLI_OK;
 }
 
+/* A folder that another disk is mounted on cannot be put in place of by rename. */
+static bool is_mount_point(const char *dir)
+{
+    char above[COPY_PATH_BYTES];
+    struct stat own, parent;
+    int n = snprintf(above, sizeof above, "%s/..", dir);
+    return n > 0 && n < COPY_PATH_BYTES && stat(dir, &own) == 0 && stat(above, &parent) == 0 &&
+           (own.st_dev != parent.st_dev || own.st_ino == parent.st_ino);
+}
+
 enum cli_exit verb_restore(struct cli_call *call)
 {
-    const char *backup = call->operands[0], *dir = cli_value(call, "data");
-    char part[COPY_PATH_BYTES];
-    if (dir == NULL || dir[0] == '\0')
+    const char *backup = call->operands[0], *given = cli_value(call, "data");
+    char part[COPY_PATH_BYTES], real[PATH_MAX];
+    if (given == NULL || given[0] == '\0')
         return cli_fail(call, CLI_USAGE, "restore: --data says where to");
+    const char *dir = realpath(given, real) != NULL ? real : given; /* a link stays, what it leads to is replaced */
     size_t n = strlen(dir);
     while (n > 1 && dir[n - 1] == '/')
         n--;
@@ -208,8 +219,11 @@ enum cli_exit verb_restore(struct cli_call *call)
     if (stat(backup, &st) != 0 || !S_ISDIR(st.st_mode))
         return cli_fail(call, CLI_FAILED, "restore: %s is no directory", backup);
     if (used < 0 || used >= COPY_PATH_BYTES)
-        return cli_fail(call, CLI_FAILED, "restore: the name of %s is too long", dir);
+        return cli_fail(call, CLI_FAILED, "restore: the name of %s is too long", given);
     if (!is_free(dir))
-        return cli_fail(call, CLI_REFUSED, "restore: %s is not empty; it is left as it is", dir);
+        return cli_fail(call, CLI_REFUSED, "restore: %s is not empty; it is left as it is", given);
+    if (is_mount_point(dir))
+        return cli_fail(call, CLI_REFUSED, "restore: %s is where a disk is mounted, which cannot be replaced at once: "
+                        "name a folder in it", given);
     return restore_to(call, backup, dir, part);
 }

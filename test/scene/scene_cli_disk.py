@@ -49,6 +49,27 @@ def a_full_disk_is_named_with_its_free_space(binary):
 
 
 @scene
+def a_restore_follows_a_link_and_leaves_a_mount_point(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        client.ok('put', 'T', '1', '-', stdin=b'x')
+        client.ok('backup', 'b')
+        (client.folder / 'disk').mkdir()
+        (client.folder / 'disk' / 'data').mkdir()
+        (client.folder / 'link').symlink_to('disk/data')
+        client.ok('restore', 'b', '--data', 'link')
+        eq(os.readlink(client.folder / 'link'), 'disk/data')
+        client.ok('check', '--data', 'disk/data')
+        if not _has_namespaces(client):
+            return
+        done = _on_small_disk(client, 'restore', 'b', '--data', 'small')
+        eq(done.returncode, 6, done.stderr)
+        check('is where a disk is mounted' in done.stderr, done.stderr)
+        eq(_on_small_disk(client, 'restore', 'b', '--data', 'small/data').returncode, 0)
+        check(not (client.folder / 'small.restoring').exists(), 'nothing is copied to the other disk')
+
+
+@scene
 def a_backup_within_its_own_store_is_refused(binary):
     with Server(binary) as server:
         client = Client(binary, server)
