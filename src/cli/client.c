@@ -365,6 +365,8 @@ bool client_ask(struct client *c, const struct client_request *r, struct client_
     if (e == ERR_OK && out->status >= 200 && out->status < 300)
         return true;
     c->failed = e == ERR_OK ? client_explain(c, out, &note) : cli_exit_of(e);
+    if (e == ERR_OK && out->status == 504 && r->only_stored)
+        c->failed = CLI_NOT_FOUND;
     if (e == ERR_OK && is_wrong_listener(r, out))
         err_note_set(&note, "%s has no admin routes: --server wants the URL of the server's admin listener "
                      "(admin_listen)", c->server);

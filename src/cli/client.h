@@ -59,6 +59,7 @@ struct client_request {
     bool follow;                  /* redirects, of a title to how the wiki writes it */
     FILE *to;                     /* where a 2xx body goes; NULL: into the answer */
     const char *to_name;          /* what that is called when it cannot be written */
+    bool only_stored;             /* nothing is to be made: 504 says that it is not there (RFC 9111, 5.2.1.7) */
     bool patient;                 /* may take hours without a byte: no stall time-out */
 };
 struct client_answer {

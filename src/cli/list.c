@@ -145,7 +145,8 @@ static bool get(struct client *c, const struct cli_call *call, str path)
 {
     const char *wish = cli_flag(call, "cached") ? "Cache-Control: only-if-cached" : NULL;
     struct client_answer a;
-    bool fine = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .header = wish }, &a);
+    bool fine = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .header = wish,
+                                                         .only_stored = wish != NULL }, &a);
     str text = buf_str(&a.body);
     json_t *body = fine ? json_loadb(text.p != NULL ? text.p : "", text.n, 0, NULL) : NULL;
     if (fine && body == NULL)

@@ -148,7 +148,7 @@ def lists_are_got_whole_and_by_position(binary):
         eq(c.generator.count(), 1)
         eq(client.json('list', 'get', 'related', '*')[0]['display'], '*')
         eq(c.generator.calls[1][1], None)
-        _refused(client, 'list', 'get', 'related', 'other', '--cached', says='none was to be made')
+        _refused(client, 'list', 'get', 'related', 'other', '--cached', code=5, says='none was to be made')
         _refused(client, 'list', 'get', 'related', 'show', '9', code=5, says='no such position')
         _refused(client, 'list', 'get', 'nothing', 'show', code=5, says='no list of this name')
         _refused(client, 'list', 'get', 'related', 'show', '--param', 'user', code=2, says='NAME=VALUE')
