@@ -100,15 +100,28 @@ static err options_read(struct bucket_says *b, const json_t *json, struct err_no
     return why == ERR_NOT_FOUND ? ERR_OK : why;
 }
 
+/* The peer's modules of 2017 say retention_policy too. */
 static err policy_read(const struct value_request *r, struct bucket_says *b, const json_t *json,
                        struct err_note *note)
 {
-    err why = json_body_object(json, "revisionRetentionPolicy", &b->policy, note);
-    if (why == ERR_OK && r->kind == BUCKET_PLAIN) {
-        err_note_set(note, "revisionRetentionPolicy is of key_rev_value: key_value has one value for each key");
-        return ERR_BAD;
+    static const char *const names[] = { "revisionRetentionPolicy", "retention_policy" };
+    for (unsigned i = 0; i < COUNT_OF(names); i++) {
+        const json_t *policy;
+        err why = json_body_object(json, names[i], &policy, note);
+        if (why == ERR_NOT_FOUND)
+            continue;
+        if (why == ERR_OK && r->kind == BUCKET_PLAIN) {
+            err_note_set(note, "%s is of key_rev_value: key_value has one value for each key", names[i]);
+            why = ERR_BAD;
+        } else if (why == ERR_OK && b->policy != NULL && !json_equal(policy, b->policy)) {
+            err_note_set(note, "%s is said twice, and differently", names[i]);
+            why = ERR_BAD;
+        }
+        if (why != ERR_OK)
+            return why;
+        b->policy = policy;
     }
-    return why == ERR_NOT_FOUND ? ERR_OK : why;
+    return ERR_OK;
 }
 
 /* The peer's modules name the table and the domain once more. */
@@ -129,8 +142,8 @@ static err names_agree(const struct value_request *r, const json_t *json, struct
 static err says_read(const struct value_request *r, const json_t *json, struct bucket_says *b, struct err_note *note)
 {
     static const char *const known[] = { "keyType", "valueType", "version", "compression", "updates", "durability",
-                                         "default_time_to_live", "options", "revisionRetentionPolicy", "table",
-                                         "domain", NULL };
+                                         "default_time_to_live", "options", "revisionRetentionPolicy",
+                                         "retention_policy", "table", "domain", NULL };
     static const char *const key_types[] = { "string", NULL };
     static const char *const value_types[] = { "blob", "string", "json", NULL };
     int64_t version = 1;

@@ -232,11 +232,37 @@ def options_that_would_do_nothing_are_refused_by_name(binary):
                                  (KRV, {'revisionRetentionPolicy': {'type': 'newest'}}, 'type'),
                                  (KRV, {'revisionRetentionPolicy': {'type': 'latest_hash', 'colour': 1}}, 'colour'),
                                  (KRV, {'revisionRetentionPolicy': 7}, 'revisionRetentionPolicy'),
+                                 (KRV, {'retention_policy': {'type': 'all'}, **latest_hash}, 'twice'),
                                  (KV, {'options': {'compression': [{'algorithm': 'rle'}]}}, 'compression'),
                                  (KV, {'options': {'updates': {'pattern': 'never'}}}, 'pattern')):
             value = problem(server.request('PUT', kind + '/u', body=body), 400, 'bad_request')
             check(says in value['detail'], f'{body}: {value["detail"]}')
             problem(server.request('GET', kind + '/u/k'), 404, 'unknown_bucket')
+
+
+@scene
+def what_restbase_itself_sends_is_taken(binary):
+    """Bodies of its modules: key_value and parsoid.js of 2019, mobileapps.js and key_rev_latest_value.js of 2016 and 2017."""
+    cassandra = {'compression': [{'algorithm': 'deflate', 'block_size': 256}], 'updates': {'pattern': 'timeseries'}}
+    front = {'type': 'latest_hash', 'count': 1, 'grace_ttl': 1}
+    tables = {'version': 5001, 'options': cassandra, 'index': [{'attribute': 'key', 'type': 'hash'}],
+              'attributes': {'key': 'string', 'tid': 'timeuuid', 'headers': 'json', 'value': 'blob'}}
+    with page_server(binary) as server:
+        for number, (kind, body) in enumerate((
+                (KV, None), (KV, {}), (KV, {'valueType': 'blob'}), (KV, {'keyType': 'string', 'valueType': 'json'}),
+                (KV, {'valueType': 'blob', 'default_time_to_live': 86400}), (KV, {'valueType': 'string', **cassandra}),
+                (KRV, {'valueType': 'json', 'version': 4, 'revisionRetentionPolicy': front, 'updates': {'pattern': 'timeseries'}}),
+                (KRV, {'valueType': 'blob', 'version': 1, 'retention_policy': {**front, 'type': 'latest', 'grace_ttl': 86400}}),
+                (KRV, {'revisionRetentionPolicy': front, 'options': {'compression': []}, 'valueType': 'blob'}))):
+            for _ in range(2):                  # at each start of each worker
+                create(server, f'{kind}/b{number}', body)
+        for _ in range(2):
+            eq(server.request('PUT', '/localhost/v1/table/t', body={'table': 't', **tables}).status, 201)
+        query = {'table': 't', 'attributes': {'key': 'k'}, 'consistency': 'localQuorum'}
+        row = {**query['attributes'], 'tid': tid(), 'headers': {'a': 'b'}, 'value': {'base64': 'eA=='}}
+        eq(server.request('POST', '/localhost/v1/table/t/put', body={**query, 'attributes': row}).status, 201)
+        got = server.json('POST', '/localhost/v1/table/t/get', body={**query, 'limit': 1})
+        eq((got.status, got.body['items']), (200, [row]))
 
 
 @scene
