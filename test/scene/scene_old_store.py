@@ -24,6 +24,15 @@ def is_whole(binary, data):
     eq(done.returncode, 0, f'check: {done.stdout}{done.stderr}')
 
 
+def holds(got, want):
+    """Is it what was answered then? Objects may have got members since."""
+    if isinstance(want, dict):
+        return isinstance(got, dict) and all(name in got and holds(got[name], one) for name, one in want.items())
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(holds, got, want))
+    return got == want
+
+
 @scene
 def stores_of_earlier_releases_open_and_answer_as_then(binary):
     for name in STORES:
@@ -38,7 +47,7 @@ def stores_of_earlier_releases_open_and_answer_as_then(binary):
                 told = store_fill.ask_all(server)
                 eq(sorted(told), sorted(expected['answers']), 'the same questions')
                 differ = [f'{question}:\n  got  {answer}\n  want {wanted}' for question, answer in told.items()
-                          if answer != (wanted := expected_now(question))]
+                          if not holds(answer, wanted := expected_now(question))]
                 eq(len(differ), 0, '\n'.join(differ))
                 put(server, 'New', 1, b'of today', tid(store_fill.END))
                 eq(server.kill9(), -9)
