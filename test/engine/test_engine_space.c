@@ -276,13 +276,32 @@ static void backup_among_other_things_is_refused(void **state)
     struct scratch *s = *state;
     struct engine_backup_result r;
     struct err_note note;
+    struct scratch other;
+    char path[2 * SCRATCH_PATH_BYTES];
+    put_seed(s, 0, 1, 1000);
+    scratch_init(&other);
+    scratch_path(&other, "a-letter", path);
+    FILE *letter = fopen(path, "w");
+    assert_non_null(letter);
+    assert_int_equal(fclose(letter), 0);
+    assert_int_equal(engine_backup(s->engine, other.dir, &r, &note), ERR_CONFLICT);
+    assert_non_null(strstr(note.text, "other things"));
+    scratch_path(&other, "LOCK", path);
+    assert_int_not_equal(access(path, F_OK), 0); /* nothing was made there */
+    scratch_fini(&other);
+}
+
+static void backup_into_the_store_itself_is_refused(void **state)
+{
+    struct scratch *s = *state;
+    struct engine_backup_result r;
+    struct err_note note;
     char log[2 * SCRATCH_PATH_BYTES];
     scratch_path(s, "log", log);
     put_seed(s, 0, 1, 1000);
     assert_int_equal(engine_backup(s->engine, log, &r, &note), ERR_CONFLICT);
-    assert_non_null(strstr(note.text, "other things"));
     scratch_path(s, "log/LOCK", log);
-    assert_int_not_equal(access(log, F_OK), 0); /* nothing was made there */
+    assert_int_not_equal(access(log, F_OK), 0);
 }
 
 int main(void)
@@ -298,6 +317,7 @@ int main(void)
         FACT(backup_opens_as_the_same_store),
         FACT(backup_into_another_store_is_refused),
         FACT(backup_among_other_things_is_refused),
+        FACT(backup_into_the_store_itself_is_refused),
     };
 #undef FACT
     return cmocka_run_group_tests(tests, NULL, NULL);
