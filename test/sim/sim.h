@@ -14,6 +14,8 @@
 #include <string.h>
 
 enum { STORES = 3, PARTS = 4, ITEMS_MAX = 4000, ASKS_MAX = 64, BATCH_MAX = 6, KEYS = 3, MAX_ATTEMPTS = 4 };
+/* REPLY: room for one reply of items, not for all that a lease may ask for. */
+enum { BODY_LARGE = 1500000, ARENA_SMALL = 1 << 20, ARENA_LARGE = 20 << 20, ARENA_REPLY = 6 << 20 };
 #define LEASE_NS (10 * NS_PER_S)
 
 enum told { TOLD_NOTHING, TOLD_OK, TOLD_FAILED, TOLD_UNKNOWN };
@@ -55,6 +57,7 @@ struct sim {
     struct world world;
     uint64_t seed;
     bool wide;                 /* order keys for most; short lives; administrators delete */
+    bool large;                /* bodies of all sizes, so that bytes decide how much goes at once */
     bool has_dead;             /* what dies goes to the dead queue */
     int64_t expire_ns;
     struct engine *catalogue, *engines[STORES];

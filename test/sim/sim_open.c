@@ -30,7 +30,7 @@ static void open_queues(struct sim *s)
                              .clock = &s->world.clock, .loop = s->world.loop, .seed = s->seed + s->life,
                              .durability = QUEUE_SYNC, .write_timeout_ms = 300,
                              .lease_durability = s->seed % 2 == 0 ? QUEUE_LEASE_WRITTEN : QUEUE_LEASE_SYNC,
-                             .idempotency_window_ns = 60 * NS_PER_S, .reply_bytes_max = 200,
+                             .idempotency_window_ns = 60 * NS_PER_S, .reply_bytes_max = s->large ? 3 * BODY_LARGE : 200,
                              .partitions_max = 1000 };
     err why = queues_new(&o, &s->queues, &note);
     if (why != ERR_OK)
@@ -50,7 +50,7 @@ void sim_open(struct sim *s)
     static const char *const names[STORES] = { "s0", "s1", "s2" };
     struct err_note note = { "" };
     static const int64_t lives_s[] = { 400, 30, 12 };
-    s->expire_ns = (s->wide ? lives_s[s->seed % COUNT_OF(lives_s)] : lives_s[0]) * NS_PER_S;
+    s->expire_ns = (s->wide || s->large ? lives_s[s->seed % COUNT_OF(lives_s)] : lives_s[0]) * NS_PER_S;
     s->has_dead = !s->wide || s->seed % 2 == 0;
     world_init(&s->world, s->seed);
     s->catalogue = engine_mem_new(&s->world.clock);

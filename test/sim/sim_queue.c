@@ -3,6 +3,7 @@
  * random clients; a naive model of what every client was told; checked after each step, and counted at the end.
  * Everything follows from the seed, which is printed; run one again with --seed N. --record FILE writes down what
  * clients asked and were told; linear.py checks that on its own (not of --wide histories: it knows no administrator).
+ * --large: bodies of all sizes up to 1.5 MB, more of which die at once than one move, batch or reply may have.
  * --wide: most items have order keys, live short, with and without a dead queue, and are deleted in any state, several
  * of one key in one write.
  *
@@ -147,7 +148,7 @@ static struct ask *ask_new(struct sim *s, int kind)
         a->used = true;
         a->life = s->life;
         a->kind = kind;
-        arena_init(&a->arena, 1 << 20);
+        arena_init(&a->arena, s->large ? ARENA_LARGE : ARENA_SMALL);
         return a;
     }
     return NULL;
@@ -156,6 +157,19 @@ static struct ask *ask_new(struct sim *s, int kind)
 static mono soon(struct sim *s)
 {
     return (mono){ .ns = s->world.now_ns + (int64_t)sim_pick(s, 3 * NS_PER_S) + 20 * NS_PER_MS };
+}
+
+/* Says which thing it is; large: mostly small, some as large as they come. */
+static str body_of(struct sim *s, struct arena *a, unsigned thing)
+{
+    if (!s->large)
+        return arena_printf(a, "t%u %s", thing, sim_pick(s, 9) == 0 ? "................" : "");
+    size_t size = 64 + sim_pick(s, sim_pick(s, 3) == 0 ? BODY_LARGE : 2000);
+    char *p = arena_calloc(a, 1, size);
+    CHECK(s, p != NULL);
+    memset(p, ' ', size);
+    (void)snprintf(p, size, "t%u ", thing);
+    return (str){ .p = p, .n = size };
 }
 
 static void do_produce(struct sim *s)
@@ -172,8 +186,8 @@ static void do_produce(struct sim *s)
         *t = (struct thing){ .request = s->requests, .key = key, .produced_at.ns = s->world.store_ns };
         if (scheduled && sim_pick(s, 2) == 0)
             t->not_before.ns = s->world.store_ns + (int64_t)sim_pick(s, 20 * NS_PER_S) + NS_PER_MS;
-        str body = arena_printf(&a->arena, "t%u %s", a->first + i, sim_pick(s, 9) == 0 ? "................" : "");
-        a->items[i] = (struct queue_item_new){ .bytes = body, .enqueue_at = t->not_before };
+        a->items[i] = (struct queue_item_new){ .bytes = body_of(s, &a->arena, a->first + i),
+                                               .enqueue_at = t->not_before };
     }
     s->requests++;
     a->u.produce = (struct queue_produce){ .queue = s->q, .items = a->items, .items_count = a->count,
@@ -436,12 +450,15 @@ static void record_end(struct sim *s)
     record_close(&s->record);
 }
 
-static void history(uint64_t seed, unsigned steps, bool wide, bool verbose, const char *record)
+enum mode { MODE_PLAIN, MODE_WIDE, MODE_LARGE };
+
+static void history(uint64_t seed, unsigned steps, enum mode mode, bool verbose, const char *record)
 {
     struct sim *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
     s->seed = seed;
-    s->wide = wide;
+    s->wide = mode == MODE_WIDE;
+    s->large = mode == MODE_LARGE;
     s->record = record == NULL ? NULL : record_open(record);
     CHECK(s, record == NULL || s->record != NULL);
     sim_open(s);
@@ -462,13 +479,14 @@ static void history(uint64_t seed, unsigned steps, bool wide, bool verbose, cons
 int main(int argc, char **argv)
 {
     uint64_t first = 1, count = 200, steps = 400;
-    bool verbose = false, wide = false;
+    bool verbose = false;
+    enum mode mode = MODE_PLAIN;
     const char *record = NULL;
     for (int i = 1; i < argc; i++) {
         uint64_t *to = strcmp(argv[i], "--seed") == 0 ? &first : strcmp(argv[i], "--histories") == 0 ? &count
                        : strcmp(argv[i], "--steps") == 0 ? &steps : NULL;
         verbose |= strcmp(argv[i], "--verbose") == 0;
-        wide |= strcmp(argv[i], "--wide") == 0;
+        mode = strcmp(argv[i], "--wide") == 0 ? MODE_WIDE : strcmp(argv[i], "--large") == 0 ? MODE_LARGE : mode;
         if (strcmp(argv[i], "--record") == 0 && i + 1 < argc)
             record = argv[i + 1]; /* of the last seed, when there are several */
         if (to != NULL && i + 1 < argc && str_to_u64(str_of(argv[i + 1]), to) && to == &first)
@@ -477,6 +495,6 @@ int main(int argc, char **argv)
     printf("seeds %llu to %llu, %llu steps each\n", (unsigned long long)first, (unsigned long long)(first + count - 1),
            (unsigned long long)steps);
     for (uint64_t seed = first; seed < first + count; seed++)
-        history(seed, (unsigned)steps, wide, verbose, record);
+        history(seed, (unsigned)steps, mode, verbose, record);
     return 0;
 }

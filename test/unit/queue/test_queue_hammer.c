@@ -20,7 +20,7 @@ static atomic_uint seen[ITEMS], consumed;
 static unsigned number_of(const struct queue_item *it)
 {
     unsigned n = 0;
-    for (size_t i = 0; i < it->bytes.n; i++)
+    for (size_t i = 0; i < it->bytes.n && it->bytes.p[i] != ' '; i++)
         n = n * 10 + (unsigned)(it->bytes.p[i] - '0');
     return n;
 }
@@ -226,7 +226,9 @@ static void child(struct rig *r, int to, unsigned first)
     }
 }
 
-static unsigned live_and_die(struct rig *r, unsigned char *told, unsigned first, unsigned words)
+typedef void life_fn(struct rig *r, int to, unsigned first);
+
+static unsigned live_and_die(struct rig *r, life_fn *life, unsigned char *told, unsigned first, unsigned words)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -234,7 +236,7 @@ static unsigned live_and_die(struct rig *r, unsigned char *told, unsigned first,
     assert_true(pid >= 0);
     if (pid == 0) {
         (void)close(ends[0]);
-        child(r, ends[1], first);
+        life(r, ends[1], first);
     }
     (void)close(ends[1]);
     struct word w;
@@ -260,7 +262,7 @@ static void a_killed_process_has_lost_nothing(void **state)
     (void)state;
     rig_prepare(&rig, 2);
     for (unsigned i = 0; i < KILLS; i++)
-        next = live_and_die(&rig, told, next, 40 + 37 * i);
+        next = live_and_die(&rig, child, told, next, 40 + 37 * i);
     rig_open(&rig);
     struct err_note note;
     struct queue *q;
@@ -288,10 +290,128 @@ static void a_killed_process_has_lost_nothing(void **state)
     free(found);
 }
 
+/* ---- killed, with large bodies that die ---- */
+
+enum { LARGE_KILLS = 5, LARGE_ITEMS = 8, LARGE_BODY = 1500000 };
+
+static const struct queue_info large_info = { .name = STR_INIT("large"), .partitions = 2,
+                                              .lease_timeout_ns = 2 * NS_PER_S, .max_attempts = 1,
+                                              .dead_queue = STR_INIT("dead") };
+
+static struct ask *produce_large(struct rig *r, struct queue *q, unsigned first)
+{
+    struct ask *a = ask_new();
+    for (unsigned n = 0; n < LARGE_ITEMS; n++) {
+        size_t size = 64 + (first + n) * 2654435761u % (n % 2 == 0 ? LARGE_BODY : 2000);
+        char *p = arena_calloc(&a->arena, 1, size);
+        if (p == NULL)
+            _exit(6);
+        (void)snprintf(p, size, "%u ", first + n);
+        a->items[n].bytes = (str){ .p = p, .n = size };
+    }
+    ask_produce(r, q, a, LARGE_ITEMS);
+    return a;
+}
+
+/* Completes every fourth item of a lease; the others die, and so may these. */
+static void complete_some(struct rig *r, struct queue *q, const struct ask *a, int to)
+{
+    for (unsigned i = 0; i < a->u.lease.items_count; i += 4) {
+        unsigned item = number_of(&a->u.lease.items[i]);
+        tell(to, item, COMPLETING);
+        if (rig_change(r, q, CHANGE_COMPLETE, a->u.lease.partition, &a->u.lease.items[i].id, 1, NULL) == ERR_OK)
+            tell(to, item, COMPLETED);
+    }
+}
+
+static void child_large(struct rig *r, int to, unsigned first)
+{
+    struct err_note note;
+    struct queue *q;
+    rig_open(r);
+    if (queues_find(r->queues, large_info.name, &q, &note) != ERR_OK) {
+        (void)rig_queue(r, "dead", 1);
+        q = rig_create(r, large_info);
+    }
+    for (unsigned n = first;; n += LARGE_ITEMS) {
+        for (unsigned i = 0; i < LARGE_ITEMS; i++)
+            tell(to, n + i, PRODUCING);
+        struct ask *a = produce_large(r, q, n);
+        if (ask_wait(a) != ERR_OK)
+            _exit(4);
+        ask_free(a);
+        for (unsigned i = 0; i < LARGE_ITEMS; i++)
+            tell(to, n + i, PRODUCED);
+        a = rig_lease_soon(r, q, 1 + n % 97);
+        complete_some(r, q, a, to);
+        ask_free(a);
+    }
+}
+
+static void find_all(struct queue *q, uint32_t partitions, unsigned char *found)
+{
+    for (uint32_t p = 0; p < partitions;) {
+        if (rig_stats(q, p).ready == 0) {
+            p++;
+            continue;
+        }
+        struct ask *a = rig_lease(&rig, q, 1000);
+        for (unsigned i = 0; i < a->u.lease.items_count; i++)
+            found[number_of(&a->u.lease.items[i])]++;
+        ask_free(a);
+    }
+}
+
+/* Whoever was leased is dead, and nothing is on its way any more. */
+static void all_died(struct queue *q, struct queue *dead)
+{
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    for (uint32_t p = 0; p < large_info.partitions;) {
+        rig_advance(&rig, NS_PER_MS); /* little: what is dead expires in a day */
+        const struct queue_part_stats s = rig_stats(q, p);
+        p += s.leased + s.moving + rig_stats(dead, 0).placing == 0;
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+    }
+}
+
+static void a_killed_process_has_lost_no_large_body_that_died(void **state)
+{
+    unsigned char *told = calloc(KILL_ITEMS, 1), *found = calloc(KILL_ITEMS, 1);
+    unsigned next = 0;
+    (void)state;
+    rig_prepare(&rig, 2);
+    for (unsigned i = 0; i < LARGE_KILLS; i++)
+        next = live_and_die(&rig, child_large, told, (next + LARGE_ITEMS) / LARGE_ITEMS * LARGE_ITEMS, 200 + 61 * i);
+    rig_open(&rig);
+    struct err_note note;
+    struct queue *q, *dead;
+    struct queue_info info = large_info;
+    info.lease_timeout_ns = 3600 * NS_PER_S;
+    assert_int_equal(queues_update(rig.queues, &info, &note), ERR_OK);
+    assert_int_equal(queues_find(rig.queues, large_info.name, &q, &note), ERR_OK);
+    assert_int_equal(queues_find(rig.queues, STR("dead"), &dead, &note), ERR_OK);
+    all_died(q, dead);
+    find_all(q, large_info.partitions, found);
+    find_all(dead, 1, found);
+    for (unsigned i = 0; i < next; i++) {
+        assert_true(found[i] <= 1);
+        if (told[i] == PRODUCED)
+            assert_int_equal(found[i], 1);
+        if (told[i] == COMPLETED)
+            assert_int_equal(found[i], 0);
+    }
+    queue_unref(&q);
+    queue_unref(&dead);
+    rig_fini(&rig);
+    free(told);
+    free(found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_process_has_lost_nothing), /* first: a fork wants one thread */
+        cmocka_unit_test(a_killed_process_has_lost_no_large_body_that_died),
         cmocka_unit_test(many_threads_lose_nothing_and_get_nothing_twice),
         cmocka_unit_test(order_keys_that_end_in_every_way_at_once_go_on),
     };
