@@ -1,4 +1,4 @@
-"""Goal: what docs/api.md shows is what the server answers.
+"""Goal: what docs/api.md shows is what the server answers, and the tests that docs/verification.md names are there.
 Method: each `$ ` line of docs/api.md is run in order on one server; what follows must be its output, with TID for
 uuids, INSTANT for times, DATE for HTTP dates, of queues ID, TOKEN, AGE and N for ids, tokens, ages and microseconds, and
 `...` for any lines. Commands share a folder."""
@@ -58,6 +58,21 @@ def every_example_of_the_api_is_true(binary):
             want = [line.rstrip() for line in want if line.strip()]
             if not matches(want, got):
                 raise SceneError(f'{command}\nwant:\n' + '\n'.join(want) + '\ngot:\n' + '\n'.join(got))
+
+
+@scene
+def tests_that_the_trials_name_are_there(_):
+    """docs/verification.md says of each finding which test holds it."""
+    text = (ROOT / 'docs/verification.md').read_text()
+    sources = [path for folder in ('test', 'tools', 'src') for path in sorted((ROOT / folder).rglob('*'))
+               if path.suffix in ('.c', '.h', '.py', '.pml', '.sh')]
+    files = {path.name for path in sources}
+    words = set(re.findall(r'\w+', ' '.join(path.read_text(errors='replace') for path in sources)))
+    named = {name for quoted in re.findall(r'`([^`]+)`', text) for name in re.findall(r'^[a-z]\w*(?:_\w+){2,}$', quoted)}
+    check(len(named) > 100, f'{len(named)} names of tests')
+    missing = sorted(name for name in named if name not in words and not name.startswith('palimpsest_'))
+    missing += sorted(name for name in re.findall(r'\b((?:test|scene|fuzz)_\w+\.(?:c|py))', text) if name not in files)
+    check(not missing, f'docs/verification.md names what is not there: {missing}')
 
 
 main()
