@@ -278,6 +278,8 @@ class Wiki:
         rev = int(got[1]['ETag'].removeprefix('W/').strip('"').split('/')[0]) if got[0] == 200 else 0
         if got[0] != 200 or rev not in self.revs[title] or f'text of {rev}.'.encode() not in got[2]:
             self.world.wrong(f'{title}: {got[0]} revision {rev} {got[2][-200:]!r}')
+        elif 'stale-error' in got[1]['Cache-Status']:
+            self.world.count('wiki pages that could not be made anew')   # said so: a server or Redis was going away
         elif fresh and rev != newest:
             self.world.wrong(f'{title}: {rev} with no-cache, the wiki has {newest}: {got[1]["Cache-Status"]}')
         self.world.count('renders made anew' if fresh else 'wiki pages read')
