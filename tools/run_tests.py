@@ -255,7 +255,7 @@ def step_wiki(counts):
 
 def step_fresh(counts):
     """What the README tells a newcomer, and the wiki, on a Debian with nothing on it."""
-    process = subprocess.Popen([ROOT / 'script' / 'fresh', ROOT / 'tools' / 'newcomer.sh'], cwd=ROOT, text=True, errors='replace',
+    process = subprocess.Popen([ROOT / 'script' / 'fresh', 'tools/newcomer.sh'], cwd=ROOT, text=True, errors='replace',
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     last = ''
     for line in process.stdout:
