@@ -4,16 +4,19 @@
 #include "../unit/http/wire.c"
 
 #include "http/head.h"
+#include "http/server.h"
 
 enum { LANE_HEAD_BYTES_MAX = 4096 };
 
 /* How many bytes of head are plain; 0: it is the library's. */
 static size_t plain(str bytes, bool *head_only)
 {
-    static struct http_exchange x = { .magic = EXCHANGE_MAGIC };
+    static struct http_server server = { .limits.arena_bytes_max = 1 << 20 };
+    static struct http_conn conn = { .server = &server };
+    static struct http_exchange x = { .magic = EXCHANGE_MAGIC, .conn = &conn };
     size_t n = 0;
     x.headers = x.headers_inline;
-    arena_init(&x.arena, 1 << 20);
+    arena_init(&x.arena, server.limits.arena_bytes_max);
     bool is = head_plain(&x, bytes, &n);
     if (is) {
         INVARIANT(n >= 4 && n <= bytes.n);
