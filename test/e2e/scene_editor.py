@@ -6,7 +6,7 @@ import re
 
 from rig import Wired
 from editor import Editor
-from harness import check, eq, main, scene
+from harness import check, eq, main, scene, wait_until
 from webdriver import Browser
 
 TEXT = ('Before  the   table. \n\n{{%s}}\n\n{| class="x"\n|odd||  spacing\n|}\n\n'
@@ -49,9 +49,12 @@ def a_superseded_render_is_saved_and_only_the_typed_word_changes(binary):
         first = loaded_at_once(wired, editor, 'Edited_in_a_browser')
         wiki.edit('Template:Seen', 'the second text')
         editor.type_behind('The last', ' typed')
-        another = wired.get('/page/html/Edited_in_a_browser?redirect=false&stash=true', {'Cache-Control': 'no-cache'})
-        eq(another.status, 200)
-        check(b'the second text' in another.body, 'another client gets the render with the new template')
+
+        def made_anew():
+            page = wired.get('/page/html/Edited_in_a_browser?redirect=false&stash=true', {'Cache-Control': 'no-cache'})
+            eq(page.status, 200)
+            return page if b'the second text' in page.body else None
+        another = wait_until(made_anew, 'another client gets the render with the new template', pause=0.2)
         second = TAG.fullmatch(another.headers['etag']).groups()
         check(second != first and second[0] == first[0] == str(rev), f'{second} behind {first}')
         wired.server.restart()
