@@ -19,8 +19,12 @@ void stop_watch(void)
     static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < COUNT_OF(numbers); i++)
-        INVARIANT(sigaction(numbers[i], &action, NULL) == 0);
+    struct sigaction was;
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        INVARIANT(sigaction(numbers[i], NULL, &was) == 0);
+        if (was.sa_handler != SIG_IGN)
+            INVARIANT(sigaction(numbers[i], &action, NULL) == 0);
+    }
 }
 
 bool stop_asked(void)

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Takes SIGINT, SIGTERM and SIGHUP from now on. */
+/* Takes SIGINT, SIGTERM and SIGHUP from now on, but those that whoever started us has ignored, as nohup does. */
 void stop_watch(void);
 bool stop_asked(void);
 /* Ends the process by the signal that came, so that a shell's loop ends with it; nothing when none came. */

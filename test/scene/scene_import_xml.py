@@ -235,6 +235,23 @@ def an_interrupted_import_counts_and_says_how_to_go_on(binary):
 
 
 @scene
+def an_import_under_nohup_outlives_its_terminal(binary):
+    body = export([('A', [(1, 'one')])])
+    with Server(binary) as server:
+        client = Client(binary, server)
+        with subprocess.Popen([client.binary, 'import', 'mediawiki-xml', '-'], env=client.env, cwd=client.folder,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
+            status = pathlib.Path(f'/proc/{process.pid}/status')
+            wait_until(lambda: int(re.search(r'SigCgt:\s*(\w+)', status.read_text()).group(1), 16) >> (signal.SIGTERM - 1) & 1,
+                       'it takes signals')
+            process.send_signal(signal.SIGHUP)
+            process.communicate(body, timeout=60)
+        eq(process.returncode, 0)
+        eq(client.ok('ls').split()[0], 'A')
+
+
+@scene
 def a_killed_import_goes_on_where_it_was(binary):
     pages = [(f'P{n % 50} {n // 500}', [(n + 1, f'{n} ' * 1500)]) for n in range(5000)]
     merged = {}
