@@ -163,7 +163,7 @@ static void asked(struct page_ask *a)
     if (a->why != RENDER_FINE) {
         bool of_page = a->why == RENDER_NO_PAGE || a->why == RENDER_NO_REVISION || a->why == RENDER_SUPPRESSED;
         bool starved = a->why == RENDER_LIMIT && arena_is_starved(&m->value->arena);
-        finish(m, starved ? ERR_LIMIT : app_err_of_render(a->why), !of_page);
+        finish(m, starved ? ERR_LIMIT : app_err_of_render(a->why), !of_page && !starved);
         return;
     }
     m->job = (struct loop_job){ .run = build_run, .done = build_done };

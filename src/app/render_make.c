@@ -145,9 +145,20 @@ static void tell_failed(struct make *m)
     *told = (struct render_told){ .at = now };
 }
 
+/* Others hold the memory: no fault of the origin's, and not to be remembered when they are done. */
+static void heed_starved(struct make *m)
+{
+    if (m->why == ERR_OK || m->why == ERR_SHUTDOWN || !arena_is_starved(&m->arena))
+        return;
+    m->why = ERR_LIMIT;
+    m->keep = false;
+    err_note_set(&m->note, "%s", APP_STARVED_TEXT);
+}
+
 /* Loop thread. m may be gone afterwards. */
 static void finish(struct make *m)
 {
+    heed_starved(m);
     if (m->why != ERR_OK && m->value != NULL) {
         struct flight_value *unused = &m->value->v;
         flight_value_unref(&unused);
@@ -354,10 +365,7 @@ static void asked(struct page_ask *a)
         finish(m);
         return;
     }
-    if (a->why == RENDER_LIMIT && arena_is_starved(&m->arena))
-        fail(m, ERR_LIMIT, APP_STARVED_TEXT);
-    else
-        fail(m, app_err_of_render(a->why), a->request.note.text);
+    fail(m, app_err_of_render(a->why), a->request.note.text);
     m->keep = a->why != RENDER_NO_PAGE && a->why != RENDER_NO_REVISION && a->why != RENDER_SUPPRESSED;
     finish(m);
 }

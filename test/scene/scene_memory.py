@@ -7,6 +7,7 @@ import re
 import socket
 
 from harness import REQUEST_TIMEOUT, Server, check, eq, main, scene, wait_until
+from origin import Origin
 
 MB = 1 << 20
 PAGE = '/localhost/v1/page/html'
@@ -173,6 +174,28 @@ def no_client_is_blamed_for_memory_that_others_hold(binary):
         eq(server.request('GET', KV + '/b/k').body, large)
         eq(server.request('PUT', '/localhost/v1/page/all/A/1', None, bundle).status, 201)
         eq(server.request('POST', '/v1/queue.produce', None, items).status, 200)
+
+
+
+@scene
+def a_render_that_found_no_memory_is_made_when_there_is_some(binary):
+    """It is no failure of the wiki, which is remembered for all who ask."""
+    limits = ('--set', 'http.bytes_max=18M', '--set', 'http.arena_bytes_max=18M', '--set', 'page.body_bytes_max=6M',
+              '--set', 'flight.error_base=60s', '--set', 'flight.error_max=60s')
+    with Origin() as origin:
+        origin.page('A', (7, 'word ' * 60000))
+        origin.page('B', (8, 'b'))
+        with Server(binary, *origin.options('localhost'), *limits, '--set', 'page.codec=identity', '--set', 'hot_bytes=0') as server:
+            eq(server.request('GET', PAGE + '/B').status, 200, 'the rules of titles are known')
+            big = b'x' * (6 * MB - 100)
+            eq(server.request('PUT', PAGE + '/Big/1', {'Content-Type': 'text/html'}, big).status, 201)
+            readers = [slow_reader(server, PAGE + '/Big') for _ in range(3)]
+            for target in (PAGE + '/A', '/localhost/v1/page/wikitext/A'):
+                eq(server.request('GET', target).status, 503, target)
+            end(peer for peer, _ in readers)
+            wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'all of it is given back')
+            for target in (PAGE + '/A', '/localhost/v1/page/wikitext/A'):
+                eq(server.request('GET', target).status, 200, target)
 
 
 main()
