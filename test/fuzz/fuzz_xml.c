@@ -16,10 +16,13 @@ static err count(void *ctx, const struct dump_revision *r, struct err_note *note
 {
     struct sum *s = ctx;
     (void)note;
-    INVARIANT(r->title.n > 0);
     INVARIANT(r->title.n <= DUMP_TITLE_BYTES_MAX);
     INVARIANT(r->text.n <= DUMP_TEXT_BYTES_MAX);
-    INVARIANT(r->id >= 1 && r->id <= INT64_MAX);
+    INVARIANT(r->id <= INT64_MAX);
+    if (r->unfit == NULL)
+        INVARIANT(r->title.n > 0 && r->id >= 1);
+    else
+        INVARIANT(r->unfit[0] != '\0');
     s->revisions++;
     s->bytes += r->title.n + r->text.n;
     return ERR_OK;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { SIZE_BYTES_MAX = 1 << 30 };
+
 struct echo {
     struct http_server *server;
     struct http_ready *ready;
@@ -79,11 +81,18 @@ static void get_rest(struct http_exchange *x, void *app)
     http_answer(x, 200, http_param(x, "rest"));
 }
 
+/* Room for {n} bytes; NULL: n is no number, or too large a one. */
+static char *read_size(struct http_exchange *x, uint64_t *n)
+{
+    bool fine = str_to_u64(http_param(x, "n"), n) && *n <= SIZE_BYTES_MAX;
+    return fine ? arena_alloc(http_arena(x), *n + 1) : NULL;
+}
+
 static void get_size(struct http_exchange *x, void *app)
 {
     (void)app;
     uint64_t n = 0;
-    char *body = str_to_u64(http_param(x, "n"), &n) ? arena_alloc(http_arena(x), n + 1) : NULL;
+    char *body = read_size(x, &n);
     if (body == NULL) {
         http_answer(x, 400, STR("n is no size\n"));
         return;
@@ -96,9 +105,11 @@ static void get_wide(struct http_exchange *x, void *app)
 {
     (void)app;
     uint64_t n = 0;
-    INVARIANT(str_to_u64(http_param(x, "n"), &n));
-    char *value = arena_alloc(http_arena(x), n + 1);
-    INVARIANT(value != NULL);
+    char *value = read_size(x, &n);
+    if (value == NULL) {
+        http_answer(x, 400, STR("n is no size\n"));
+        return;
+    }
     memset(value, 'w', n);
     http_reply_header(x, STR("X-Wide"), (str){ .p = value, .n = n });
     http_answer(x, 200, STR("wide\n"));
