@@ -5,6 +5,7 @@ Every step builds in build-test/STEP (or TEST_BUILDS/STEP). A cmocka program cou
 fails as one failure. Prints what failed as it goes, the end of each failure once more at the end, and
 `N passed, N failed` as its last line.
 """
+import base64
 import concurrent.futures
 import fcntl
 import json
@@ -24,10 +25,12 @@ import wiki                          # noqa: E402  pylint: disable=wrong-import-
 BUILDS = pathlib.Path(os.environ.get('TEST_BUILDS', ROOT / 'build-test')).resolve()
 FUZZ_SECONDS = int(os.environ.get('FUZZ_SECONDS', '10'))
 FUZZ_SEED = int(os.environ.get('FUZZ_SEED', '1'))      # 0: another each time, for runs that look for something new
+FUZZ_KEPT = re.compile(r'Test unit written to (\S+)')
+FUZZ_TOLD_BYTES = 2400
 SLOWER = {'asan': 12, 'tsan': 20}    # meson's limits of time are multiplied by this; a hang ends, a slow machine does not
 SLOWER_OTHERS = 6
 PROGRESS_S = 30
-REPEATED_LINES = 30                  # of each failure, at the end of the output
+TOLD_LINES, TOLD_COLUMNS = 30, 3600  # of each failure
 REPEATED_MAX = 20                    # failures; of more, their names
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'detect_leaks=1:strict_string_checks=1',
@@ -36,6 +39,19 @@ SANITIZER_ENV = {
 }
 RAN = re.compile(r'^\[==========\] .*?(\d+) test\(s\) run\.', re.M)
 FAILED = re.compile(r'^\[  FAILED  \] .*?(\d+) test\(s\), listed below', re.M)
+
+
+NOISE = re.compile(r'\[ +(OK|RUN) +\]|#\d+\s+(NEW|REDUCE|RELOAD|INITED|pulse)|ok |INFO: ')  # how lines begin that tell of no failure
+CAUSE = re.compile(r'ERROR: |WARNING: ThreadSanitizer|runtime error: |invariant|\[  FAILED  \]|\[   LINE   \]', re.I)
+
+
+def digest(output):
+    """The lines that tell why: from the first cause on, else the last ones."""
+    lines = [line[:TOLD_COLUMNS] for line in output.splitlines() if line and not NOISE.match(line)]
+    first = next((number for number, line in enumerate(lines) if CAUSE.search(line)), None)
+    if first is None:
+        return lines[-TOLD_LINES:]
+    return lines[max(first - 3, 0):][:TOLD_LINES]
 
 
 class Counts:
@@ -49,14 +65,14 @@ class Counts:
 
     def tell(self, name, output=''):
         """Says what failed now, and again at the end."""
-        say(f'FAILED {name}\n{output[-6000:]}'.rstrip())
+        say('\n'.join([f'FAILED {name}', *digest(output)]))
         self.failures.append((name, output))
 
     def repeat(self):
         for number, (name, output) in enumerate(self.failures):
             say(f'---- FAILED {name}')
             if number < REPEATED_MAX:
-                say('\n'.join(f'     {line[:400]}' for line in output.splitlines()[-REPEATED_LINES:]))
+                say('\n'.join(f'     {line}' for line in digest(output)))
 
 
 def say(text):
@@ -138,7 +154,7 @@ def meson_test(name, arguments, counts):
         passed, failed = count_program(test)
         counts.add(passed, failed)
         if failed:
-            output = (test.get('stdout') or '') + (test.get('stderr') or '')
+            output = (test.get('stderr') or '') + '\n' + (test.get('stdout') or '')
             counts.tell(f'{name} {test["name"]} ({test["result"]}, {test["duration"]:.0f} s)', output)
     if not tests:
         counts.tell(f'{name}: no tests ran', said)
@@ -182,6 +198,10 @@ def fuzz_one(program, artifacts):
         fine, output = run([program, f'-max_total_time={FUZZ_SECONDS}', f'-seed={FUZZ_SEED}', '-timeout=100', '-rss_limit_mb=2048',
                             f'-artifact_prefix={artifacts}/{name}-', found, *([seeds] if seeds.is_dir() else [])],
                            SANITIZER_ENV, timeout=FUZZ_SECONDS * 3 + 600)
+    kept = FUZZ_KEPT.search(output)
+    if not fine and kept:                                    # the machine that found it may be gone when somebody looks
+        found = base64.b64encode(pathlib.Path(kept.group(1)).read_bytes()[:FUZZ_TOLD_BYTES]).decode()
+        output = f'ERROR: the input in base64: {found}\n{output}'
     return name, fine, output
 
 
