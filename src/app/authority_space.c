@@ -35,10 +35,9 @@ err space_update_run(struct authority_call *c)
 err space_delete_run(struct authority_call *c)
 {
     const Wire__NamespacesDeleteRequest *r = c->m;
-    struct queue_info *infos;
-    unsigned count = 0;
-    err why = queues_list(c->app->queues, STR(""), wire_str(r->name), 1, c->arena, &infos, &count);
-    return why != ERR_OK ? why : auth_space_delete(c->auth, wire_str(r->name), count > 0, &c->note);
+    struct queues_page page = { .space = wire_str(r->name), .limit = 1 };
+    err why = queues_list(c->app->queues, &page, c->arena);
+    return why != ERR_OK ? why : auth_space_delete(c->auth, wire_str(r->name), page.count > 0, &c->note);
 }
 
 err space_list_check(const void *m, struct err_note *note)

@@ -169,33 +169,36 @@ void app_queues_update(struct http_exchange *x, void *app)
 
 struct list_call {
     struct queue_call call;
-    str pivot, space;
-    unsigned limit, count;
-    struct queue_info *found;
+    struct queues_page page;
 };
 
 static void list_run(struct queue_call *call)
 {
     struct list_call *c = CONTAINER_OF(call, struct list_call, call);
-    call->why = queues_list(call->app->queues, c->pivot, c->space, c->limit, http_arena(call->x), &c->found, &c->count);
+    call->why = queues_list(call->app->queues, &c->page, http_arena(call->x));
 }
 
 static void list_answer(struct queue_call *call)
 {
-    struct list_call *c = CONTAINER_OF(call, struct list_call, call);
+    const struct queues_page *page = &CONTAINER_OF(call, struct list_call, call)->page;
     struct arena *a = http_arena(call->x);
     Wire__QueuesListResponse reply = WIRE__QUEUES_LIST_RESPONSE__INIT;
-    Wire__QueueInfo *items = queue_call_memory(call, c->count, sizeof *items);
-    reply.items = items == NULL ? NULL : queue_call_memory(call, c->count, sizeof(Wire__QueueInfo *));
+    Wire__QueueInfo *items = queue_call_memory(call, page->count, sizeof *items);
+    reply.items = items == NULL ? NULL : queue_call_memory(call, page->count, sizeof(Wire__QueueInfo *));
     if (reply.items == NULL)
         return;
-    for (; reply.n_items < c->count; reply.n_items++) {
+    str next = page->next.n > 0 ? http_encode(a, page->next) : STR("");
+    bool fits = next.p != NULL;
+    for (; reply.n_items < page->count && fits; reply.n_items++) {
         reply.items[reply.n_items] = &items[reply.n_items];
-        if (!info_message(a, &c->found[reply.n_items], &items[reply.n_items])) {
-            queue_call_end(call, ERR_LIMIT, NULL);
-            return;
-        }
+        fits = info_message(a, &page->found[reply.n_items], &items[reply.n_items]);
     }
+    if (!fits) {
+        queue_call_end(call, ERR_LIMIT, NULL);
+        return;
+    }
+    if (next.n > 0) /* no member: Querator's clients refuse one that they do not know */
+        http_reply_header(call->x, STR("next-pivot"), next);
     queue_call_reply(call, &reply.base);
 }
 
@@ -205,12 +208,13 @@ void app_queues_list(struct http_exchange *x, void *app)
     const Wire__QueuesListRequest *m = c == NULL ? NULL : rpc_read(x, &wire__queues_list_request__descriptor);
     if (m == NULL)
         return;
-    c->pivot = wire_str(m->pivot);
-    c->space = m->namespace_.len == 0 ? STR(AUTH_SYSTEM) : wire_str(m->namespace_);
-    if (!app_may(x, "queue.list", c->space, app) || !queue_call_limit(&c->call, m->limit, &c->limit))
+    struct queues_page *page = &c->page;
+    page->pivot = wire_str(m->pivot);
+    page->space = m->namespace_.len == 0 ? STR(AUTH_SYSTEM) : wire_str(m->namespace_);
+    if (!app_may(x, "queue.list", page->space, app) || !queue_call_limit(&c->call, m->limit, &page->limit))
         return;
-    if (str_find(c->pivot, '~') < c->pivot.n)
-        queue_call_refuse(&c->call, "pivot is invalid; '%.*s' cannot contain '~' character", STR_ARG(c->pivot));
+    if (str_find(page->pivot, '~') < page->pivot.n)
+        queue_call_refuse(&c->call, "pivot is invalid; '%.*s' cannot contain '~' character", STR_ARG(page->pivot));
     else
         queue_call_job(&c->call, list_run, list_answer);
 }

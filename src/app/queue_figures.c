@@ -15,9 +15,8 @@ enum { QUEUES_MAX = 256, PARTITIONS_MAX = 2048, FIGURES_ARENA_BYTES = 64 << 20 }
 
 static void health_run(struct queue_call *c)
 {
-    struct queue_info *found;
-    unsigned count;
-    c->why = queues_list(c->app->queues, STR(""), STR(""), 1, http_arena(c->x), &found, &count);
+    struct queues_page page = { .limit = 1 };
+    c->why = queues_list(c->app->queues, &page, http_arena(c->x));
 }
 
 static void health_answer(struct queue_call *c)
@@ -170,15 +169,19 @@ void queue_figures_render(struct queues *queues, struct buf *out)
 {
     struct figures f = { .partitions = 0 };
     struct arena names;
-    struct queue_info *found = NULL;
-    unsigned count = 0;
+    struct queues_page page = { .limit = QUEUES_MAX };
     arena_init(&names, FIGURES_ARENA_BYTES);
     arena_init(&f.arena, FIGURES_ARENA_BYTES);
     for (unsigned i = 0; i < FIGURES; i++)
         buf_init(&f.out[i], out->bytes_max);
-    if (queues_list(queues, STR(""), STR(""), QUEUES_MAX, &names, &found, &count) == ERR_OK)
-        for (unsigned i = 0; i < count; i++)
-            put_queue(&f, queues, found[i].name);
+    do {
+        if (queues_list(queues, &page, &names) != ERR_OK)
+            break;
+        for (unsigned i = 0; i < page.count; i++)
+            put_queue(&f, queues, page.found[i].name);
+        page.limit -= page.count;
+        page.pivot = page.next;
+    } while (page.limit > 0 && page.next.n > 0);
     for (unsigned i = 0; i < FIGURES; i++) {
         buf_printf(out, "# TYPE palimpsest_queue_%s gauge\n", figure_names[i]);
         buf_put(out, buf_str(&f.out[i]));

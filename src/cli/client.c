@@ -184,6 +184,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     client_field_keep(line, STR("age:"), r->answer->age);
     client_field_keep(line, STR("list-version:"), r->answer->list_version);
     client_field_keep(line, STR("list-size:"), r->answer->list_size);
+    client_field_keep(line, STR("next-pivot:"), r->answer->next_pivot);
     return line.n;
 }
 

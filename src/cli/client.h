@@ -17,7 +17,7 @@ enum {
     CLIENT_ANSWER_BYTES_MAX = 128 << 20,  /* an answer kept in memory */
     CLIENT_CONNECT_TIMEOUT_S = 10,
     CLIENT_STALL_TIMEOUT_S = 300,         /* without a byte */
-    CLIENT_FIELD_BYTES_MAX = 512,         /* of a header kept */
+    CLIENT_FIELD_BYTES_MAX = 2048,        /* of a header kept */
     CLIENT_REDIRECTS_MAX = 3,
 };
 
@@ -67,7 +67,7 @@ struct client_answer {
     struct buf body;
     char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
     char cache_control[CLIENT_FIELD_BYTES_MAX], age[CLIENT_FIELD_BYTES_MAX];
-    char list_version[CLIENT_FIELD_BYTES_MAX], list_size[CLIENT_FIELD_BYTES_MAX];
+    char list_version[CLIENT_FIELD_BYTES_MAX], list_size[CLIENT_FIELD_BYTES_MAX], next_pivot[CLIENT_FIELD_BYTES_MAX];
 };
 /* ERR_OK for every answer that arrived whole, whatever its status. Owner: client_answer_fini, also after an
  * error. ERR_UNAVAILABLE, ERR_TIMEOUT, ERR_LIMIT, ERR_IO with a note. */

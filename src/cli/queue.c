@@ -4,6 +4,7 @@
 #include "cli/out.h"
 #include "codec/base64.h"
 #include "codec/goduration.h"
+#include "http/http.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include <unistr.h>
 
-enum { READ_BYTES = 64 << 10, PATH_BYTES = 64, AGE_ARENA_BYTES = 4096 };
+enum { READ_BYTES = 64 << 10, PATH_BYTES = 64, AGE_ARENA_BYTES = 4096, NEXT_ARENA_BYTES = 8192 };
 enum { STATUS_TRY_AGAIN = 453, STATUS_IN_VAIN = 454 }; /* Querator's own: it was not done, later it may be */
 
 /* ---- calls ---- */
@@ -56,9 +57,40 @@ json_t *queue_post(struct client *c, const char *name, json_t *body, const char 
     err e = client_send(c, &r, &a, &reply->note);
     reply->exit = cli_exit_of(e);
     json_t *doc = e == ERR_OK ? read_reply(c, &a, reply) : NULL;
+    memcpy(reply->next, a.next_pivot, sizeof reply->next);
     client_answer_fini(&a);
     free(text);
     return doc;
+}
+
+/* False: it is none, or does not lead on, so that pages would never end. */
+static bool read_next(const struct queue_reply *reply, char pivot[QUEUE_NAME_BYTES_MAX + 1])
+{
+    char before[QUEUE_NAME_BYTES_MAX + 1];
+    struct arena a;
+    str next;
+    memcpy(before, pivot, sizeof before);
+    arena_init(&a, 2 * CLIENT_FIELD_BYTES_MAX + NEXT_ARENA_BYTES);
+    bool fine = http_decode(&a, str_of(reply->next), false, &next) == ERR_OK &&
+                str_to_cstr(next, pivot, QUEUE_NAME_BYTES_MAX + 1) && (next.n == 0 || strcmp(pivot, before) > 0);
+    arena_fini(&a);
+    return fine;
+}
+
+json_t *queue_list_page(struct client *c, char pivot[QUEUE_NAME_BYTES_MAX + 1], int64_t limit,
+                        struct queue_reply *reply)
+{
+    json_t *body = json_object();
+    INVARIANT(json_object_set_new(body, "limit", json_integer(limit)) == 0);
+    queue_set(body, "pivot", pivot[0] != '\0' ? pivot : NULL);
+    queue_set(body, "namespace", cli_value(c->call, "namespace"));
+    json_t *page = queue_post(c, "queues.list", body, NULL, reply);
+    if (page == NULL || read_next(reply, pivot))
+        return page;
+    json_decref(page);
+    reply->exit = CLI_NO_SERVER;
+    err_note_set(&reply->note, "%s: Next-Pivot is not as a Palimpsest sends it", c->server);
+    return NULL;
 }
 
 enum cli_exit queue_fail(const struct cli_call *call, const char *before, const struct queue_reply *reply)

@@ -19,7 +19,12 @@ enum {
 };
 
 /* One call. body is taken over. The answer, or NULL with its status (0: none came) and why not in note. */
-struct queue_reply { long status; enum cli_exit exit; struct err_note note; };
+struct queue_reply {
+    long status;
+    enum cli_exit exit;
+    struct err_note note;
+    char next[CLIENT_FIELD_BYTES_MAX]; /* Next-Pivot as it came */
+};
 MUST_CHECK json_t *queue_post(struct client *c, const char *name, json_t *body, const char *const headers[2],
                               struct queue_reply *reply);
 /* Tells why, with what it was about before it ("queue lease: ") or "". Returns reply's code. */
@@ -27,6 +32,10 @@ enum cli_exit queue_fail(const struct cli_call *call, const char *before, const 
 /* The same, and prints what went wrong; its code is in c->failed. */
 MUST_CHECK json_t *queue_ask_with(struct client *c, const char *name, json_t *body, const char *const headers[2]);
 MUST_CHECK json_t *queue_ask(struct client *c, const char *name, json_t *body);
+/* A page of queues.list: at most limit queues of --namespace from pivot on, which becomes that of the next page, ""
+ * after the last. NULL: as queue_post. */
+MUST_CHECK json_t *queue_list_page(struct client *c, char pivot[QUEUE_NAME_BYTES_MAX + 1], int64_t limit,
+                                   struct queue_reply *reply);
 /* For calls whose answer says no more than that it was done. */
 bool queue_order(struct client *c, const char *name, json_t *body);
 /* {"queue_name": name} */

@@ -115,37 +115,38 @@ static void add_row(struct out_table *t, const json_t *q)
                                     or_dash(queue_text(q, "reference")) }, NULL);
 }
 
-static json_t *ask_page(struct client *c, const struct cli_call *call, const char *pivot)
+/* Those that begin so. */
+static void print_page(const struct client *c, struct out_table *t, const json_t *page, const char *prefix)
 {
-    json_t *body = json_object();
-    INVARIANT(json_object_set_new(body, "limit", json_integer(QUEUE_PAGE)) == 0);
-    queue_set(body, "pivot", pivot);
-    queue_set(body, "namespace", cli_value(call, "namespace"));
-    return queue_ask(c, "queues.list", body);
-}
-
-/* Prints a page without its first when that was the last of the page before. *next: the last name, copied; NULL: it
- * was the last page, or names of another beginning have begun. */
-static void print_page(const struct client *c, struct out_table *t, const json_t *page, const char *prefix, char **next)
-{
-    json_t *items = json_object_get(page, "items"), *q;
-    size_t i, count = json_array_size(items);
-    char *before = *next;
-    *next = NULL;
-    json_array_foreach(items, i, q) {
-        const char *name = queue_text(q, "queue_name");
-        if (before != NULL && strcmp(name, before) == 0)
-            continue;
-        if (!str_starts(str_of(name), str_of(prefix)))
+    json_t *q;
+    size_t i;
+    json_array_foreach(json_object_get(page, "items"), i, q) {
+        if (!str_starts(str_of(queue_text(q, "queue_name")), str_of(prefix)))
             break;
         if (c->json)
             out_json(stdout, q);
         else
             add_row(t, q);
-        if (i + 1 == count && count == QUEUE_PAGE)
-            *next = strdup(name);
     }
-    free(before);
+}
+
+/* Names come in order: behind the last with this beginning there are no more. */
+static bool print_pages(struct client *c, struct out_table *t, const char *prefix)
+{
+    char pivot[QUEUE_NAME_BYTES_MAX + 1];
+    struct queue_reply reply;
+    if (!str_to_cstr(str_of(prefix), pivot, sizeof pivot))
+        return true; /* no name is so long */
+    do {
+        json_t *page = queue_list_page(c, pivot, QUEUE_PAGE, &reply);
+        if (page == NULL) {
+            c->failed = queue_fail(c->call, "", &reply);
+            return false;
+        }
+        print_page(c, t, page, prefix);
+        json_decref(page);
+    } while (pivot[0] != '\0' && str_starts(str_of(pivot), str_of(prefix)));
+    return true;
 }
 
 enum cli_exit verb_queue_ls(struct cli_call *call)
@@ -160,17 +161,8 @@ enum cli_exit verb_queue_ls(struct cli_call *call)
         return code;
     const char *prefix = call->operands_count > 0 ? call->operands[0] : "";
     struct out_table *t = c.json ? NULL : out_table_new(stdout, columns, COUNT_OF(columns));
-    char *next = NULL;
-    do {
-        json_t *page = ask_page(&c, call, next != NULL ? next : prefix[0] != '\0' ? prefix : NULL);
-        if (page == NULL) {
-            code = c.failed;
-            break;
-        }
-        print_page(&c, t, page, prefix, &next);
-        json_decref(page);
-    } while (next != NULL);
-    free(next);
+    if (!print_pages(&c, t, prefix))
+        code = c.failed;
     if (t != NULL && code == CLI_OK)
         out_table_end(&t);
     else

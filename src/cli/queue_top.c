@@ -40,25 +40,31 @@ struct top {
 
 /* ---- looking ---- */
 
+/* False: reply says why. */
+static bool list_names(struct top *t, json_t *names)
+{
+    char pivot[QUEUE_NAME_BYTES_MAX + 1] = "";
+    do {
+        json_t *page = queue_list_page(&t->c, pivot, QUEUES_SHOWN_MAX - (int64_t)json_array_size(names), &t->reply), *q;
+        size_t i;
+        if (page == NULL)
+            return false;
+        json_array_foreach(json_object_get(page, "items"), i, q)
+            (void)json_array_append(names, json_object_get(q, "queue_name")); /* one without a name is none */
+        json_decref(page);
+    } while (pivot[0] != '\0' && json_array_size(names) < QUEUES_SHOWN_MAX);
+    return true;
+}
+
 static json_t *names_of(struct top *t)
 {
-    json_t *names = json_array(), *body = json_object(), *page, *q;
+    json_t *names = json_array();
     for (unsigned i = 0; i < t->call->operands_count; i++)
-        (void)json_array_append_new(names, json_string(t->call->operands[i])); /* dies with its document */
-    if (t->call->operands_count > 0) {
-        json_decref(body);
+        INVARIANT(json_array_append_new(names, json_string(t->call->operands[i])) == 0);
+    if (t->call->operands_count > 0 || list_names(t, names))
         return names;
-    }
-    INVARIANT(json_object_set_new(body, "limit", json_integer(QUEUES_SHOWN_MAX)) == 0);
-    queue_set(body, "namespace", cli_value(t->call, "namespace"));
-    page = queue_post(&t->c, "queues.list", body, NULL, &t->reply);
-    size_t i;
-    json_array_foreach(json_object_get(page, "items"), i, q)
-        (void)json_array_append(names, json_object_get(q, "queue_name")); /* as above */
-    if (page == NULL)
-        json_decref(names);
-    json_decref(page);
-    return page != NULL ? names : NULL;
+    json_decref(names);
+    return NULL;
 }
 
 static void add_counts(struct top_row *row, const json_t *state, const json_t *stats)

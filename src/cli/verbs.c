@@ -384,9 +384,9 @@ const struct cli_verb cli_verbs[] = {
       .prose = "Prints the last decisions on partitions, a JSON document a line: what was known and what was chosen.",
       .options = queue_why_options, .operands_min = 1, .operands_max = 1, .run = verb_queue_why },
     { .name = "queue top", .usage = "[QUEUE...]", .summary = "watch queues",
-      .prose = "Shows queues, all of a namespace or those named, anew each second: on a terminal as a table in place, "
-               "those in trouble and the fullest first, as many as fit, until q is pressed; else a line each time for "
-               "each queue.",
+      .prose = "Shows queues, those named or the first 1000 of a namespace, anew each second: on a terminal as a table "
+               "in place, those in trouble and the fullest first, as many as fit, until q is pressed; else a line "
+               "each time for each queue.",
       .options = queue_top_options, .operands_max = CLI_OPERANDS_MAX, .run = verb_queue_top },
     { .name = "flight ls", .usage = "[SERVER...]", .summary = "list what is being made now",
       .prose = "Says of each SERVER, the URL of its admin listener, whether Redis is there, and what it makes or waits "

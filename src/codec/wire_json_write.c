@@ -2,7 +2,7 @@
 #include "codec/wire_table.h"
 
 #include "base/utf8.h"
-#include "codec/querator.pb-c.h"
+#include "codec/wire.h"
 #include "codec/wire_base64.h"
 
 #include <stdio.h>
@@ -44,6 +44,13 @@ static void put_text(struct writer *w, str s)
     }
     put(w, str_skip(s, begin));
     put(w, STR("\""));
+}
+
+size_t wire_json_text_size(str s)
+{
+    struct writer w = { .p = NULL };
+    put_text(&w, s);
+    return w.n;
 }
 
 static void put_bytes(struct writer *w, str bytes)

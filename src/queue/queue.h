@@ -25,13 +25,10 @@
 #include "base/times.h"
 
 enum {
-    QUEUE_NAME_BYTES_MAX = 512,
-    QUEUE_REFERENCE_BYTES_MAX = 2000,
+    QUEUE_NAME_BYTES_MAX = 512, QUEUE_CLIENT_BYTES_MAX = 512, QUEUE_REFERENCE_BYTES_MAX = 2000,
     QUEUE_ATTEMPTS_MAX = 65536,
-    QUEUE_PRODUCE_ITEMS_MAX = 1000,
-    QUEUE_LEASE_ITEMS_MAX = 1000,
-    QUEUE_COMPLETE_IDS_MAX = 1000, QUEUE_RETRY_ITEMS_MAX = 1000,
-    QUEUE_CLIENT_BYTES_MAX = 512,
+    QUEUE_PRODUCE_ITEMS_MAX = 1000, QUEUE_LEASE_ITEMS_MAX = 1000, QUEUE_COMPLETE_IDS_MAX = 1000,
+    QUEUE_RETRY_ITEMS_MAX = 1000,
     QUEUE_FIELD_BYTES_MAX = 2000,      /* encoding, kind, reference of an item */
     QUEUE_QUEUES_MAX = 100000,
     QUEUE_PARTITIONS_MAX = 65535,      /* of one queue */
@@ -113,11 +110,15 @@ void queue_await_read(struct queue *q, uint32_t partition, mono deadline);
 /* The stores of a partition, or all: a bit for each, by its index; unread: those that the above would wait for. */
 uint64_t queue_stores(struct queue *q, uint32_t partition);
 uint64_t queue_stores_unread(struct queue *q);
-/* A copy in the arena. */
-MUST_CHECK err queue_info_get(struct queue *q, struct arena *a, struct queue_info *out);
-/* By name from pivot (inclusive, need not exist); space empty: all; out in the arena. */
-MUST_CHECK err queues_list(struct queues *qs, str pivot, str space, unsigned limit, struct arena *a,
-                           struct queue_info **out, unsigned *count);
+MUST_CHECK err queue_info_get(struct queue *q, struct arena *a, struct queue_info *out); /* a copy in the arena */
+/* By name from pivot (inclusive, need not exist), in the arena: ends at limit (0: none) and before reply_bytes_max,
+ * after at least one queue. */
+struct queues_page {
+    str pivot, space, next;      /* space empty: all; next, the pivot of the next page, empty: there is none */
+    struct queue_info *found;
+    unsigned limit, count;
+};
+MUST_CHECK err queues_list(struct queues *qs, struct queues_page *page, struct arena *a);
 
 /* ---- items ---- */
 struct queue_item_new {
@@ -151,8 +152,7 @@ struct queue_item {
     struct ksuid id;
     str encoding, kind, reference, bytes, source_id;
     uint32_t attempts, max_attempts;
-    store_time lease_deadline;   /* ZERO: not leased */
-    store_time expire_at, created_at, enqueue_at;
+    store_time lease_deadline, expire_at, created_at, enqueue_at; /* lease_deadline ZERO: not leased */
     uint64_t token;
 };
 struct queue_lease_request {

@@ -167,7 +167,7 @@ const struct option option_rows[] = {
     { "queue.idempotency_window", NULL, OPTION_NS, 0, 7 * DAY, .initial = "5m",
       .prose = "How long an Idempotency-Key of a produce is remembered", AT(queue.idempotency_window_ns) },
     { "queue.reply_bytes_max", NULL, OPTION_SIZE, 64 * KI, 32 * MI, .initial = "8M",
-      .prose = "Where replies with items stop, after at least one", AT(queue.reply_bytes_max) },
+      .prose = "Where replies with items, and lists of queues, stop after at least one", AT(queue.reply_bytes_max) },
     { "queue.partitions_max", NULL, OPTION_COUNT, 1, 4 * MI, .initial = "131072",
       .prose = "Partitions of all queues together: each takes about 2.5 kB of memory, 4 kB with items, the items apart;"
                " a store that holds more is opened all the same", AT(queue.partitions_max) },

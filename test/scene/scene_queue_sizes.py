@@ -2,9 +2,11 @@
 sizes; both encodings where they matter."""
 import subprocess
 import tempfile
+import urllib.parse
 
+from cli import Client
 from harness import check, eq, main, scene, wait_until
-from queue_help import BOTH, complete, create, fine, lease, produce, queue_server, refused, retry, stats
+from queue_help import BOTH, call, complete, create, fine, lease, produce, queue_server, refused, retry, stats
 
 
 def counts(server, name):
@@ -100,6 +102,46 @@ def a_dead_queue_that_takes_nothing_is_told(binary):
         fine(server, '/v1/partitions.resume', {'queue_name': 'dead'})
         wait_until(lambda: counts(server, 'dead') == (1, 0), 'it goes on by itself')
         eq((metric(server, 'moving', 'q'), counts(server, 'q')), (0, (0, 0)))
+
+
+def pages_of_queues(server, wire='json', **body):
+    """(names, how many of each page) by Next-Pivot, until it is not sent."""
+    names, counts, pivot = [], [], ''
+    while True:
+        got = call(server, '/v1/queues.list', {**body, 'pivot': pivot}, wire)
+        eq(got.status, 200, got.body)
+        eq(set(got.body), {'items'}, "Querator's clients know no other member")
+        names += [queue['queue_name'] for queue in got.body['items']]
+        counts.append(len(got.body['items']))
+        if got.headers['Next-Pivot'] is None:
+            return names, counts
+        pivot = urllib.parse.unquote(got.headers['Next-Pivot'])
+        check(pivot > names[-1], 'it leads on')
+
+
+@scene
+def lists_of_queues_with_long_texts_come_to_their_end(binary):
+    longest = '\x01' * 2000    # one byte of a text is six in JSON
+    names = [f'{i:03}{"é%" * 169}' for i in range(200)]
+    with queue_server(binary, '--set', 'http.arena_bytes_max=1M', '--set', 'page.body_bytes_max=300k') as server:
+        fine(server, '/v1/namespaces.create', {'name': 'other'})
+        for i, name in enumerate(names):
+            create(server, name, reference=longest)
+            if i % 50 == 0:
+                create(server, f'x{i}', namespace='other')
+        for wire in BOTH:
+            for limit in (0, 2, 65536):
+                got, counts = pages_of_queues(server, wire, limit=limit)
+                eq(got, names)
+                check(all(count > 1 for count in counts[:-1]), counts)
+                check(limit == 2 or 5 <= len(counts) <= 10, counts)
+            eq(pages_of_queues(server, wire, namespace='other'), (['x0', 'x100', 'x150', 'x50'], [4]))
+            eq(pages_of_queues(server, wire, limit=1, namespace='other')[1], [1, 1, 1, 1])
+        client = Client(binary, server)
+        eq([queue['queue_name'] for queue in client.json('queue', 'ls')], names)
+        eq([queue['queue_name'] for queue in client.json('queue', 'ls', '01')], names[10:20])
+        eq(client.json('queue', 'ls', 'y'), [])
+        eq([row['queue_name'] for row in client.json('queue', 'top', '--count', '1')], names)
 
 
 @scene

@@ -203,6 +203,86 @@ static void many_partitions_need_no_memory_of_an_answer(void **state)
     queue_unref(&q);
 }
 
+/* ---- lists of queues ---- */
+
+enum { NAMES = 300 };
+
+/* Queues "000..." and so on, each with texts as long as may be, of that byte; every second in space "odd". */
+static void queues_with_long_texts(char fill_with)
+{
+    static char name[QUEUE_NAME_BYTES_MAX], reference[QUEUE_REFERENCE_BYTES_MAX];
+    memset(reference, fill_with, sizeof reference);
+    for (unsigned i = 0; i < NAMES; i++) {
+        memset(name, fill_with, sizeof name);
+        char number[8];
+        assert_int_equal(snprintf(number, sizeof number, "%03u", i), 3);
+        memcpy(name, number, 3);
+        struct queue *q = rig_create(&rig, (struct queue_info){
+            .name = { .p = name, .n = sizeof name }, .reference = { .p = reference, .n = sizeof reference },
+            .space = i % 2 == 1 ? STR("odd") : STR_NONE, .partitions = 1 });
+        queue_unref(&q);
+    }
+}
+
+/* Goes on by the cursor until there is none; each page is at least one queue, and needs no more memory than given. */
+static unsigned pages_of_queues(str space, unsigned limit, size_t memory, unsigned step)
+{
+    char pivot[QUEUE_NAME_BYTES_MAX];
+    struct queues_page page = { .space = space, .limit = limit };
+    unsigned pages = 0, seen = step == 2;
+    do {
+        struct arena arena;
+        arena_init(&arena, memory);
+        assert_int_equal(queues_list(rig.queues, &page, &arena), ERR_OK);
+        assert_in_range(page.count, 1, limit);
+        for (unsigned i = 0; i < page.count; i++, seen += step) {
+            char number[8];
+            assert_int_equal(snprintf(number, sizeof number, "%03u", seen), 3);
+            assert_memory_equal(page.found[i].name.p, number, 3);
+        }
+        assert_true(page.next.n <= sizeof pivot);
+        if (page.next.n > 0)
+            memcpy(pivot, page.next.p, page.next.n);
+        page.pivot = (str){ .p = pivot, .n = page.next.n };
+        arena_fini(&arena);
+        pages++;
+    } while (page.pivot.n > 0);
+    assert_in_range(seen, NAMES, NAMES + 1);
+    return pages;
+}
+
+static void lists_of_queues_end_at_their_bytes_and_go_on(void **state)
+{
+    enum { REPLY = 64 << 10 };
+    (void)state;
+    rig_close(&rig);
+    rig.opts.reply_bytes_max = REPLY;
+    rig_open(&rig);
+    queues_with_long_texts('\1'); /* six bytes each in JSON: about four queues an answer */
+    unsigned pages = pages_of_queues(STR_NONE, 65536, 2 * REPLY, 1);
+    assert_in_range(pages, NAMES / 4, NAMES / 4);
+    assert_in_range(pages_of_queues(STR_NONE, 2, 2 * REPLY, 1), NAMES / 2, NAMES / 2);
+    assert_in_range(pages_of_queues(STR("odd"), 65536, 2 * REPLY, 2), NAMES / 8, NAMES / 8 + 1);
+}
+
+static void a_list_of_queues_that_has_no_room_gives_one(void **state)
+{
+    (void)state;
+    rig_close(&rig);
+    rig.opts.reply_bytes_max = 100;
+    rig_open(&rig);
+    queues_with_long_texts('x');
+    assert_int_equal(pages_of_queues(STR_NONE, 65536, 16 << 10, 1), NAMES);
+}
+
+static void a_list_of_queues_says_when_it_was_cut_by_number(void **state)
+{
+    (void)state;
+    queues_with_long_texts('x');
+    assert_int_equal(pages_of_queues(STR_NONE, NAMES, 8 << 20, 1), 1);
+    assert_int_equal(pages_of_queues(STR_NONE, NAMES - 1, 8 << 20, 1), 2);
+}
+
 /* ---- what changes meanwhile ---- */
 
 static struct {
@@ -284,6 +364,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(answers_end_at_their_bytes_whatever_the_limit, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(answers_of_small_items_end_too, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(many_partitions_need_no_memory_of_an_answer, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(lists_of_queues_end_at_their_bytes_and_go_on, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_list_of_queues_that_has_no_room_gives_one, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_list_of_queues_says_when_it_was_cut_by_number, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(what_is_consumed_meanwhile_is_left_out, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(looking_follows_a_partition_that_moves, rig_setup_two, rig_teardown),
     };
