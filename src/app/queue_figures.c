@@ -1,5 +1,6 @@
 /* GET /health as Querator has it, and what queues add to GET /metrics: counts and ages of partitions, of at most
- * QUEUES_MAX queues and PARTITIONS_MAX partitions, so that a scrape is bounded whatever clients create. */
+ * QUEUES_MAX queues, PARTITIONS_MAX partitions and FIGURES_BYTES_MAX of text, so that a scrape is bounded whatever
+ * clients create. palimpsest_queue_left_out says whether there are more. */
 #include "app/queue_figures.h"
 
 #include "app/headers.h"
@@ -9,7 +10,10 @@
 
 #include <string.h>
 
-enum { QUEUES_MAX = 256, PARTITIONS_MAX = 2048, FIGURES_ARENA_BYTES = 64 << 20 };
+enum {
+    QUEUES_MAX = 256, PARTITIONS_MAX = 2048, FIGURES_ARENA_BYTES = 64 << 20,
+    FIGURES_BYTES_MAX = 3 << 20,   /* of what a scrape may have (admin.c), with room for all other figures */
+};
 
 /* ---- health ---- */
 
@@ -74,8 +78,12 @@ enum {
 static const char *const figure_names[FIGURES] = { "items",   "failures", "damaged",     "oldest_age_ms",
                                                    "waiting", "moving",   "moves_failed" };
 
+enum { WAITING_LINES = 3, PARTITION_LINES = 9, LINE_BYTES = 128 /* beside the label */ };
+
 struct figures {
     struct buf out[FIGURES];     /* the lines of one figure stand together */
+    size_t left;                 /* bytes of all of them */
+    bool left_out;               /* there is more than is shown */
     struct arena arena;          /* of one queue */
     unsigned partitions;         /* so far */
 };
@@ -88,6 +96,16 @@ static void put_label(struct buf *b, str name)
             buf_put_c(b, '\\');
         buf_put_c(b, name.p[i] == '\n' ? ' ' : name.p[i]);
     }
+}
+
+/* Room for so many lines of a queue? Then it is taken, for a label of which every byte is escaped. */
+static bool figures_room(struct figures *f, str queue, unsigned lines)
+{
+    size_t bytes = lines * (2 * queue.n + LINE_BYTES);
+    bool fits = bytes <= f->left;
+    f->left -= fits ? bytes : 0;
+    f->left_out |= !fits;
+    return fits;
 }
 
 static void put_figure(struct figures *f, unsigned figure, str queue, uint32_t partition, const char *state,
@@ -130,12 +148,17 @@ static void put_queue(struct figures *f, struct queues *queues, str name)
     struct queue_stats stats;
     if (queues_find(queues, name, &q, NULL) != ERR_OK)
         return; /* deleted meanwhile */
-    if (queue_stats_get(q, &f->arena, &stats) == ERR_OK) {
+    if (queue_stats_get(q, &f->arena, &stats) == ERR_OK && figures_room(f, name, WAITING_LINES)) {
+        unsigned i = 0;
         put_waiting(f, name, "produce", stats.produce_waiting);
         put_waiting(f, name, "lease", stats.lease_waiting);
         put_waiting(f, name, "complete", stats.complete_waiting);
-        for (unsigned i = 0; i < stats.parts_count && f->partitions < PARTITIONS_MAX; i++, f->partitions++)
+        for (; i < stats.parts_count && f->partitions < PARTITIONS_MAX; i++, f->partitions++) {
+            if (!figures_room(f, name, PARTITION_LINES))
+                break;
             put_partition(f, name, &stats.parts[i]);
+        }
+        f->left_out |= i < stats.parts_count;
     }
     queue_unref(&q);
     arena_reset(&f->arena);
@@ -167,7 +190,7 @@ static void put_stores(struct queues *queues, struct buf *out)
 
 void queue_figures_render(struct queues *queues, struct buf *out)
 {
-    struct figures f = { .partitions = 0 };
+    struct figures f = { .left = FIGURES_BYTES_MAX };
     struct arena names;
     struct queues_page page = { .limit = QUEUES_MAX };
     arena_init(&names, FIGURES_ARENA_BYTES);
@@ -182,11 +205,13 @@ void queue_figures_render(struct queues *queues, struct buf *out)
         page.limit -= page.count;
         page.pivot = page.next;
     } while (page.limit > 0 && page.next.n > 0);
+    f.left_out |= page.next.n > 0;
     for (unsigned i = 0; i < FIGURES; i++) {
         buf_printf(out, "# TYPE palimpsest_queue_%s gauge\n", figure_names[i]);
         buf_put(out, buf_str(&f.out[i]));
         buf_fini(&f.out[i]);
     }
+    buf_printf(out, "# TYPE palimpsest_queue_left_out gauge\npalimpsest_queue_left_out %d\n", f.left_out);
     put_stores(queues, out);
     arena_fini(&f.arena);
     arena_fini(&names);

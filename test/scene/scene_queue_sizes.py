@@ -1,5 +1,6 @@
 """Goal: sizes that clients and operators choose stop no queue and lose no item. Method: bodies, fields and options of such
 sizes; both encodings where they matter."""
+import re
 import subprocess
 import tempfile
 import urllib.parse
@@ -142,6 +143,23 @@ def lists_of_queues_with_long_texts_come_to_their_end(binary):
         eq([queue['queue_name'] for queue in client.json('queue', 'ls', '01')], names[10:20])
         eq(client.json('queue', 'ls', 'y'), [])
         eq([row['queue_name'] for row in client.json('queue', 'top', '--count', '1')], names)
+
+
+@scene
+def metrics_of_many_queues_with_long_names_are_answered(binary):
+    with queue_server(binary) as server:
+        create(server, '"')
+        lines = server.request('GET', '/metrics').body.decode().splitlines()
+        check('palimpsest_queue_left_out 0' in lines, 'all is shown')
+        for i in range(256):
+            create(server, f'{i:03}{chr(34) * 509}', 8)
+        got = server.request('GET', '/metrics')
+        eq(got.status, 200, got.body)
+        lines = got.body.decode().splitlines()
+        check('palimpsest_queue_left_out 1' in lines, 'not all has room')
+        check(any(line.startswith('palimpsest_queue_store_state') for line in lines), 'what follows is there')
+        check(all(line.startswith('#') or re.fullmatch(r'\S+ \S+', line) for line in lines), 'no line is cut')
+        eq(len([line for line in lines if line.startswith('palimpsest_queue_items{queue="\\"",partition="0"')]), 4)
 
 
 @scene
