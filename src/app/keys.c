@@ -1,7 +1,7 @@
 /* keys.c - keys of the authority over HTTP, on admin listeners: made, listed, deleted.
  *
  *   POST   /v1/admin.tokens        {"name":, "roles":[...], "domain":, "tag":, "expires":"30d"}   201, the key once
- *   GET    /v1/admin.tokens        {"items":[...]}
+ *   GET    /v1/admin.tokens        {"items":[...], "next"}: as many as have room, from ?page= on
  *   DELETE /v1/admin.tokens/{id}   204
  *   POST   /v1/admin.door          {"open": bool}: does anonymous hold Admin?
  * The authority waits for the disk, so each runs on the pool. */
@@ -9,6 +9,7 @@
 
 #include "app/errors.h"
 #include "app/headers.h"
+#include "app/token.h"
 #include "auth/auth.h"
 #include "base/date.h"
 #include "base/units.h"
@@ -17,7 +18,11 @@
 
 #include <openssl/crypto.h>
 
-enum { KEYS_BODY_BYTES_MAX = 16384 };
+enum {
+    KEYS_BODY_BYTES_MAX = 16384,
+    KEYS_ANSWER_BYTES_MAX = 4 << 20, /* a list ends before the key that passes them, after at least one */
+    KEYS_MEMORY = 8,                 /* an answer may have so small a part of a request's memory */
+};
 
 /* One call on its way over the pool. Lives in the arena of its exchange. */
 struct key_call {
@@ -25,6 +30,7 @@ struct key_call {
     struct http_exchange *x;
     struct app *app;
     struct auth_key_new wanted; /* texts borrowed from body */
+    str from;                   /* of a list: the place of its first key */
     str giver;                  /* its */
     json_t *body;               /* or NULL */
     bool open;                  /* of the door */
@@ -87,6 +93,9 @@ static void create_run(struct loop_job *j)
 struct key_listing {
     struct arena *arena;
     struct buf text;
+    size_t bytes_max;
+    unsigned count;
+    str next;
 };
 
 static bool list_each(void *ctx, const struct auth_key *k)
@@ -97,7 +106,12 @@ static bool list_each(void *ctx, const struct auth_key *k)
         l->text.failed = true;
         return false;
     }
-    buf_printf(&l->text, "%s{%.*s}", l->text.n > sizeof "{\"items\":[" - 1 ? "," : "", STR_ARG(members));
+    if (l->count > 0 && l->text.n + members.n > l->bytes_max) {
+        l->next = token_base64url(l->arena, (str){ .p = (const char *)k->place, .n = AUTH_PLACE_BYTES });
+        l->text.failed = l->next.p == NULL;
+        return false;
+    }
+    buf_printf(&l->text, "%s{%.*s}", l->count++ > 0 ? "," : "", STR_ARG(members));
     return !l->text.failed;
 }
 
@@ -105,10 +119,15 @@ static void list_run(struct loop_job *j)
 {
     struct key_call *c = CONTAINER_OF(j, struct key_call, job);
     struct key_listing l = { .arena = http_arena(c->x) };
-    buf_init(&l.text, c->app->config->http.arena_bytes_max);
+    size_t memory = c->app->config->http.arena_bytes_max;
+    l.bytes_max = memory / KEYS_MEMORY < KEYS_ANSWER_BYTES_MAX ? memory / KEYS_MEMORY : KEYS_ANSWER_BYTES_MAX;
+    buf_init(&l.text, memory);
     buf_put(&l.text, STR("{\"items\":["));
-    c->why = auth_key_list(c->app->auth, list_each, &l);
-    buf_put(&l.text, STR("]}\n"));
+    c->why = auth_key_list(c->app->auth, c->from, list_each, &l);
+    buf_put(&l.text, STR("]"));
+    if (l.next.n > 0)
+        buf_printf(&l.text, ",\"next\":\"%.*s\"", STR_ARG(l.next));
+    buf_put(&l.text, STR("}\n"));
     if (c->why == ERR_OK)
         c->why = buf_status(&l.text);
     if (c->why == ERR_OK)
@@ -253,8 +272,17 @@ static void keys_create(struct http_exchange *x, void *app)
 static void keys_list(struct http_exchange *x, void *app)
 {
     struct key_call *c = call_new(x, app, list_run);
-    if (c != NULL)
+    str page;
+    if (c == NULL)
+        return;
+    bool fine = !http_query(x, "page", &page) ||
+                (page.n <= TOKEN_TEXT_BYTES_MAX && token_unbase64(http_arena(x), page, &c->from) == ERR_OK &&
+                 c->from.n == AUTH_PLACE_BYTES);
+    if (fine)
         call_start(c);
+    else
+        app_problem(x, 400, "bad_request#invalid_paging_token", NULL, STR("page is not a token that a listing gave."),
+                    STR_NONE);
 }
 
 static void keys_delete(struct http_exchange *x, void *app)

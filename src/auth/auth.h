@@ -47,6 +47,7 @@ enum {
     AUTH_PAGE_DEFAULT = 1000,      /* rows of a list without a limit */
     AUTH_PAGE_MAX = 65536,
     AUTH_PAGE_BYTES_MAX = 8 << 20, /* a list stops here, with at least one row */
+    AUTH_PLACE_BYTES = 8,          /* the first of a key's hash: no two keys share them but by a miracle */
     AUTH_CACHE_MAX = 4096,         /* keys whose rights are remembered */
 };
 #define AUTH_SYSTEM "_system"
@@ -125,6 +126,7 @@ struct auth_key {
     char space[AUTH_NAME_BYTES_MAX + 1];    /* `_system` when it has no scope */
     char roles[AUTH_NAME_BYTES_MAX + 1];    /* of its user in space: "read,purge", cut when longer */
     store_time created_at, expires_at;
+    unsigned char place[AUTH_PLACE_BYTES];  /* where it stands in a list */
 };
 /* Its words alone, but for roles that are not there: ERR_BAD. */
 MUST_CHECK err auth_key_check(const struct auth_key_new *n, struct err_note *note);
@@ -133,8 +135,8 @@ MUST_CHECK err auth_key_check(const struct auth_key_new *n, struct err_note *not
  * (user name taken), ERR_LIMIT, ERR_DENIED (the giver has not what the roles give in space). */
 MUST_CHECK err auth_key_create(struct auth *a, const struct auth_key_new *n, struct auth_key *out,
                                char secret[AUTH_KEY_BYTES_MAX + 1], struct err_note *note);
-/* Every key in order of its hash; until each returns false. */
-MUST_CHECK err auth_key_list(struct auth *a, bool (*each)(void *ctx, const struct auth_key *k), void *ctx);
+/* Every key in order of places, from one on (empty: all), until each returns false. */
+MUST_CHECK err auth_key_list(struct auth *a, str from, bool (*each)(void *ctx, const struct auth_key *k), void *ctx);
 /* Deletes the key with this id, and its user and bindings when that was the user's last key.
  * ERR_NOT_FOUND. From its return on the key opens nothing. */
 MUST_CHECK err auth_key_delete(struct auth *a, str id, struct err_note *note);

@@ -233,13 +233,15 @@ static err fill_key(struct engine_view *v, const struct engine_row *row, struct 
     return why != ERR_OK ? why : fill_roles(v, user_id, a, out);
 }
 
-err auth_key_list(struct auth *a, bool (*each)(void *ctx, const struct auth_key *k), void *ctx)
+err auth_key_list(struct auth *a, str place, bool (*each)(void *ctx, const struct auth_key *k), void *ctx)
 {
     MAGIC_CHECK(a, AUTH_MAGIC);
     struct rowkey from, until;
     row_key_of_all(&from, 'k');
+    size_t prefix = rowkey_str(&from).n;
     until = from;
     rowkey_prefix_end(&until);
+    rowkey_put_raw(&from, str_take(place, AUTH_PLACE_BYTES));
     struct engine_view *v = engine_view_begin(a->engine);
     struct engine_cursor *c = engine_cursor_open(
         v, &(struct engine_range){ .space = SPACE_AUTH, .from = rowkey_str(&from), .until = rowkey_str(&until) });
@@ -253,8 +255,10 @@ err auth_key_list(struct auth *a, bool (*each)(void *ctx, const struct auth_key 
         why = engine_cursor_next(c, &row);
         if (why == ERR_OK)
             why = fill_key(v, &row, &texts, &k);
-        if (why == ERR_OK)
+        if (why == ERR_OK) {
+            memcpy(k.place, row.key.p + prefix, AUTH_PLACE_BYTES);
             more = each(ctx, &k);
+        }
         arena_reset(&texts);
     }
     arena_fini(&texts);

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { PATH_BYTES_MAX = 4096 };
+
 /* An opened authority of a data directory. */
 struct token_store {
     struct offline offline;
@@ -227,7 +229,7 @@ static enum cli_exit list_offline(const struct cli_call *call, json_t **items)
     if (code != CLI_OK)
         return code;
     *items = json_array();
-    err why = auth_key_list(s.auth, list_each, *items);
+    err why = auth_key_list(s.auth, STR_NONE, list_each, *items);
     store_close(&s);
     if (why == ERR_OK)
         return CLI_OK;
@@ -240,12 +242,25 @@ static enum cli_exit list_online(const struct cli_call *call, json_t **items)
     enum cli_exit code = client_open(&c, call);
     if (code != CLI_OK)
         return code;
-    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = STR("/v1/admin.tokens") });
-    if (doc != NULL)
-        *items = json_incref(json_object_get(doc, "items"));
-    json_decref(doc);
+    const char *next = NULL;
+    json_t *page = NULL;
+    *items = json_array();
+    do {
+        struct buf path;
+        buf_init(&path, PATH_BYTES_MAX);
+        buf_put(&path, STR("/v1/admin.tokens"));
+        if (next != NULL)
+            buf_printf(&path, "?page=%s", next); /* base64url */
+        json_decref(page);
+        page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path) });
+        buf_fini(&path);
+        (void)json_array_extend(*items, json_object_get(page, "items")); /* without items there is nothing to list */
+        next = json_string_value(json_object_get(page, "next"));
+    } while (next != NULL);
+    code = page != NULL ? CLI_OK : c.failed;
+    json_decref(page);
     client_close(&c);
-    return *items != NULL ? CLI_OK : c.failed;
+    return code;
 }
 
 enum cli_exit verb_token_ls(struct cli_call *call)
@@ -280,7 +295,7 @@ static enum cli_exit remove_online(const struct cli_call *call, str id)
     if (code != CLI_OK)
         return code;
     struct buf path;
-    buf_init(&path, 4096);
+    buf_init(&path, PATH_BYTES_MAX);
     buf_put(&path, STR("/v1/admin.tokens"));
     client_path_segment(&path, id);
     if (buf_status(&path) != ERR_OK)

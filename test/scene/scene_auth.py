@@ -190,6 +190,29 @@ def the_door_opens_and_closes(binary):
 
 
 @scene
+def keys_are_listed_to_the_end_however_many(binary):
+    with Server(binary, *DOMAINS, '--set', 'http.arena_bytes_max=1M', '--set', 'page.body_bytes_max=300k') as server:
+        made = set()
+        for i in range(500):
+            got = server.request_again('POST', '/v1/admin.tokens', body={'roles': ['read'], 'name': f'{i:03}{chr(34) * 250}'})
+            eq(got.status, 201, got.body)
+            made.add(json.loads(got.body)['id'])
+        items, pages, path = [], 0, '/v1/admin.tokens'
+        while path:
+            got = server.json('GET', path)
+            eq(got.status, 200, str(got.body))
+            items += got.body['items']
+            pages += 1
+            path = f'/v1/admin.tokens?page={got.body["next"]}' if 'next' in got.body else None
+        eq((len(items), {item['id'] for item in items}), (500, made))
+        check(pages > 1, 'one answer has no room for all')
+        for page in ('', 'x', 'AAAA', 'A' * 2000):
+            eq(server.request('GET', f'/v1/admin.tokens?page={page}').status, 400, page)
+        listed = token(binary, 'ls', '--json', env={'PALIMPSEST_SERVER': server.url}).splitlines()
+        eq({json.loads(line)['id'] for line in listed}, made)
+
+
+@scene
 def bad_wishes_are_refused_in_words(binary):
     with Server(binary, *DOMAINS) as server:
         for body in ({}, {'roles': []}, {'roles': ['none']}, {'roles': ['read'], 'domain': '_x'}, {'roles': 'read'},

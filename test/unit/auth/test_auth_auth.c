@@ -167,10 +167,10 @@ static void a_listing_shows_no_secrets(void **state)
 {
     struct authtest *f = *state;
     struct listing l = { .count = 0 };
-    assert_int_equal(auth_key_list(f->auth, list_each, &l), ERR_OK);
+    assert_int_equal(auth_key_list(f->auth, STR_NONE, list_each, &l), ERR_OK);
     assert_int_equal(l.count, 0);
     struct authtest_made m = authtest_make(f, "purge", "en", (store_time){ .ns = f->clock.ns + 5 });
-    assert_int_equal(auth_key_list(f->auth, list_each, &l), ERR_OK);
+    assert_int_equal(auth_key_list(f->auth, STR_NONE, list_each, &l), ERR_OK);
     assert_int_equal(l.count, 1);
     assert_string_equal(l.last.id, m.key.id);
     assert_string_equal(l.last.user, m.key.user);
@@ -181,8 +181,13 @@ static void a_listing_shows_no_secrets(void **state)
     assert_int_equal(l.last.created_at.ns, f->clock.ns);
     (void)authtest_make(f, "purge", "en", STORE_TIME_NEVER);
     l.count = 0;
-    assert_int_equal(auth_key_list(f->auth, list_each, &l), ERR_OK);
+    assert_int_equal(auth_key_list(f->auth, STR_NONE, list_each, &l), ERR_OK);
     assert_int_equal(l.count, 2);
+    str last = { .p = (const char *)l.last.place, .n = AUTH_PLACE_BYTES };
+    struct listing rest = { .count = 0 };
+    assert_int_equal(auth_key_list(f->auth, last, list_each, &rest), ERR_OK);
+    assert_int_equal(rest.count, 1);
+    assert_string_equal(rest.last.id, l.last.id);
 }
 
 static void nothing_on_disk_holds_the_key(void **state)
