@@ -18,16 +18,22 @@ static const struct { const char *option, *words; } option_values[] = {
 
 enum value_kind { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_OPTION, VALUE_OTHER };
 
-static enum value_kind value_kind(const struct cli_option *o, const char **words)
+/* NULL: it may have any value. */
+static const char *value_words(const struct cli_option *o)
+{
+    for (size_t i = 0; i < COUNT_OF(option_values); i++)
+        if (strcmp(o->name, option_values[i].option) == 0)
+            return option_values[i].words;
+    return NULL;
+}
+
+static enum value_kind value_kind(const struct cli_option *o)
 {
     static const char *const files[] = { "FILE", "DIR" };
     if (o->value == NULL)
         return VALUE_NONE;
-    for (size_t i = 0; i < COUNT_OF(option_values); i++)
-        if (strcmp(o->name, option_values[i].option) == 0) {
-            *words = option_values[i].words;
-            return VALUE_WORDS;
-        }
+    if (value_words(o) != NULL)
+        return VALUE_WORDS;
     for (size_t i = 0; i < COUNT_OF(files); i++)
         if (strcmp(o->value, files[i]) == 0)
             return VALUE_FILE;
@@ -137,13 +143,12 @@ static bool option_seen(const struct cli_verb *until, const struct cli_option *r
 
 static void case_value(FILE *to, const struct cli_option *o)
 {
-    const char *words = NULL;
-    enum value_kind kind = value_kind(o, &words);
+    enum value_kind kind = value_kind(o);
     if (kind == VALUE_NONE)
         return;
     fprintf(to, "        --%s) words=\"", o->name);
     if (kind == VALUE_WORDS)
-        fputs(words, to);
+        fputs(value_words(o), to);
     else if (kind == VALUE_OPTION)
         option_names(to);
     else
@@ -237,15 +242,14 @@ static void fish_text(FILE *to, const char *text)
 
 static void fish_value(FILE *to, const struct cli_option *o)
 {
-    const char *words = NULL;
-    switch (value_kind(o, &words)) {
+    switch (value_kind(o)) {
     case VALUE_NONE:
         return;
     case VALUE_FILE:
         fputs(" -r -F", to);
         return;
     case VALUE_WORDS:
-        fprintf(to, " -x -a '%s'", words);
+        fprintf(to, " -x -a '%s'", value_words(o));
         return;
     case VALUE_OPTION:
         fputs(" -x -a '", to);
