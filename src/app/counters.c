@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "flight/flight.h"
 #include "http/http.h"
+#include "list/list.h"
 #include "loop/loop.h"
 #include "table/table.h"
 
@@ -41,6 +42,7 @@ struct figures {
     struct pages_stats pages;
     struct tables_stats tables;
     struct hot_stats hot;
+    struct lists_stats lists;
     uint64_t open_requests, loop_stalls;
     uint64_t budget_bytes, budget_bytes_max, budget_refused;
 };
@@ -90,6 +92,8 @@ static const struct figure figures[] = {
     LEVEL("hot_entries", "Ready answers kept.", hot.entries),
     LEVEL("hot_bytes", "Bytes of ready answers kept.", hot.bytes),
     TOTAL("hot_evicted", "Ready answers given up for room.", hot.evicted),
+    LEVEL("list_entries", "Lists kept by this server, those of displays among them.", lists.kept),
+    LEVEL("list_bytes", "Bytes of lists kept by this server.", lists.kept_bytes),
     LEVEL("http_open_requests", "Requests read and not yet answered.", open_requests),
     LEVEL("http_budget_bytes", "Memory of requests under way: bodies, what they allocate, answers not yet out.",
           budget_bytes),
@@ -244,6 +248,8 @@ void counters_render(const struct app *app, struct buf *out)
     pages_stats_get(app->pages, &now.pages);
     tables_stats_get(app->tables, &now.tables);
     hot_stats_get(app->hot, &now.hot);
+    if (app->lists != NULL)
+        lists_stats_get(app->lists, &now.lists);
     now.open_requests = app->http == NULL ? 0 : http_server_open_requests(app->http);
     now.loop_stalls = loop_stalls(app->loop);
     now.budget_bytes = budget_held(app->budget);

@@ -91,6 +91,7 @@ def a_display_of_too_many_loses_its_list_and_is_told(binary):
         eq((kept.headers['List-Version'], kept.headers['List-Pin']), (versions[2], 'kept'))
         eq((c.metric(1, 'list_pins_lost_total'), c.metric(1, 'list_pins_kept_total')), (1, 1))
         check(c.total('shared_unpinned_total') >= 1, 'the servers count')
+        check(c.metric(1, 'list_entries') >= 1 and c.metric(1, 'list_bytes') > 0, 'lists that are kept count')
         wait_until(lambda: 'list.pin_lost' in c.servers[1].stderr(), 'the log says so')
 
 

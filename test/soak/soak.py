@@ -37,6 +37,7 @@ DRAIN_TIMEOUT = 300             # until the queues are empty at the end
 REPORT_S = 60
 SAMPLE_S = 5
 MEMORY_FACTOR, MEMORY_MIB = 1.1, 16     # the last quarter's median may be that much above the second's
+CACHE_BYTES = '8M'              # of ready answers, and of lists: full before the second quarter, so that more is a leak
 FAULTS_MAX = 20
 TITLES, VALUES, ROWS = 40, 40, 20       # of each worker
 DOMAIN = '/localhost/v1'
@@ -514,6 +515,7 @@ def options(redis, generator, origin, database):
             '--set', f'redis.url=redis://127.0.0.1:{redis.port}',
             '--set', f'lists.related.generator={generator.url}', '--set', 'lists.related.params=user',
             '--set', 'lists.related.unique_by=link,image', '--set', 'lists.related.ttl=5s',
+            '--set', f'list.bytes={CACHE_BYTES}', '--set', f'hot_bytes={CACHE_BYTES}',
             '--set', f'queue.stores=a=q-a, b={database}', '--set', 'queue.write_timeout=3s', '--set', 'drain_timeout=20s',
             *origin.options('wiki.test')]
 
