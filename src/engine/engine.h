@@ -172,6 +172,7 @@ struct engine_opts {
     uint64_t free_bytes_min;   /* puts are refused when the disk has less left; 0: 64 MiB */
     uint32_t waiting_max;      /* updates waiting at once; 0: 65536 */
     uint32_t sync_interval_ms; /* of updates acknowledged unsynced; 0: 50 */
+    uint32_t rest_ms;          /* without a write, until the index gives spare blocks back to the disk; 0: 20 s */
     bool read_only;            /* for check and backup: changes nothing on disk, replays into memory */
     bool despite_damage;       /* with read_only, for check: a damaged log is opened as far as it can be; what is behind
                                   the damage and not in the index is left out, which the note then says */

@@ -20,7 +20,7 @@
 #define SEGMENT_BYTES_DEFAULT ((uint64_t)256 << 20)
 #define INDEX_BYTES_DEFAULT ((uint64_t)256 << 30)
 #define FREE_BYTES_DEFAULT ((uint64_t)64 << 20)
-enum { WAITING_DEFAULT = 65536, SYNC_INTERVAL_MS_DEFAULT = 50, SEGMENT_BYTES_MIN = 1 << 16 };
+enum { WAITING_DEFAULT = 65536, SYNC_INTERVAL_MS_DEFAULT = 50, REST_MS_DEFAULT = 20000, SEGMENT_BYTES_MIN = 1 << 16 };
 
 static void fail_default(void *ctx, const char *what)
 {
@@ -89,6 +89,7 @@ static struct engine *engine_new(const struct engine_opts *opts)
     e->free_bytes_min = opts->free_bytes_min == 0 ? FREE_BYTES_DEFAULT : opts->free_bytes_min;
     e->waiting_max = opts->waiting_max == 0 ? WAITING_DEFAULT : opts->waiting_max;
     e->sync_interval_ms = opts->sync_interval_ms == 0 ? SYNC_INTERVAL_MS_DEFAULT : opts->sync_interval_ms;
+    e->rest_ms = opts->rest_ms == 0 ? REST_MS_DEFAULT : (int)opts->rest_ms;
     e->dir_fd = e->log_fd = e->index_fd = e->lock_fd = e->data_fd = -1;
     e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     INVARIANT(e->wake_fd >= 0);

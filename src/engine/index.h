@@ -42,6 +42,10 @@ err index_segment_get(struct engine *e, MDB_txn *txn, uint32_t number, struct in
 int index_segment_put(struct engine *e, MDB_txn *txn, const struct index_segment *s);
 /* Adds a range and merges it with its neighbours. c: any cursor on the dead ranges. */
 int index_dead_add(struct engine *e, MDB_txn *txn, MDB_cursor *c, struct vlog_extent x);
+/* LMDB's free list, oldest transaction first, of those before oldest; each may end it with false. */
+int index_free_each(MDB_txn *txn, uint64_t oldest, bool (*each)(void *ctx, const size_t *pages, size_t count), void *ctx);
+/* Lowers *oldest to the transaction of the oldest reader. */
+int index_oldest_reader(struct engine *e, uint64_t *oldest);
 int index_position_put(struct engine *e, MDB_txn *txn, struct vlog_tail at, store_time greatest);
 
 #endif

@@ -1,4 +1,4 @@
-/* index_open.c - opening LMDB, its position in the log, and blocks ahead of its last page. */
+/* index_open.c - opening LMDB, and its position in the log. */
 #include "engine/index.h"
 #include "engine/lmdb_pages.h"
 #include "engine/map_guard.h"
@@ -14,59 +14,8 @@
 
 enum {
     READERS_MAX = 2048,
-    PAGES_PER_ROW = 6,        /* leaf, branches and free list touched by one row, at most */
-    PAGES_SPARE = 64,
-    PAGES_AHEAD_MIN = 1024,   /* 4 MiB */
-    PAGES_AHEAD_MAX = 4096,   /* 16 MiB */
     LEAVES_CHECKED_BYTES_MAX = 256 << 20, /* of a larger index the start reads branches only */
 };
-
-/* Pages an index commit may write: copies of the pages it touches, at most all there are, and new ones. */
-static uint64_t pages_needed(const struct overlay *o, uint64_t used)
-{
-    if (o == NULL)
-        return 0;
-    uint64_t touched = o->rows * PAGES_PER_ROW;
-    if (touched > used)
-        touched = used;
-    return touched + 2 * o->bytes / INDEX_PAGE_BYTES + PAGES_SPARE;
-}
-
-/* What to keep in reserve: a small index can touch no more pages than it has. */
-static uint64_t pages_ahead(uint64_t used)
-{
-    uint64_t ahead = 2 * used;
-    if (ahead < PAGES_AHEAD_MIN)
-        ahead = PAGES_AHEAD_MIN;
-    return ahead > PAGES_AHEAD_MAX ? PAGES_AHEAD_MAX : ahead;
-}
-
-err index_headroom(struct engine *e, const struct overlay *o)
-{
-    MDB_envinfo info;
-    if (mdb_env_info(e->env, &info) != 0)
-        return ERR_IO;
-    uint64_t used = (uint64_t)info.me_last_pgno + 1;
-    uint64_t map = info.me_mapsize / INDEX_PAGE_BYTES; /* nothing lies beyond; whether it has room: index_room.c */
-    uint64_t need = used + pages_needed(o, used);
-    uint64_t want = used + pages_ahead(used) > need ? used + pages_ahead(used) : need;
-    need = need > map ? map : need;
-    want = want > map ? map : want;
-    uint64_t base = e->index_pages > used ? e->index_pages : used;
-    bool full = false;
-    if (want <= base) { /* enough was reserved, or the map was made smaller than what is in it */
-        e->index_pages = base;
-    } else {
-        int why = file_reserve(e->faults, e->data_fd, base * INDEX_PAGE_BYTES, (want - base) * INDEX_PAGE_BYTES);
-        full = file_err(why) == ERR_FULL;
-        if (why != 0 && !full)
-            return ERR_IO;
-        if (why == 0)
-            e->index_pages = want;
-    }
-    atomic_store(&e->index_full, full);
-    return need <= e->index_pages || o == NULL ? ERR_OK : ERR_FULL;
-}
 
 /* ---- the position ---- */
 
@@ -266,6 +215,7 @@ err index_open(struct engine *e, uint64_t map_bytes, struct err_note *note)
         return why;
     if (file_sync(e->faults, e->index_fd) != 0)
         return ERR_IO;
+    index_find_holes(e);
     why = index_headroom(e, NULL);
     return why == ERR_OK ? index_measure(e) : why;
 }

@@ -96,8 +96,7 @@ static int reader_line(const char *line, void *ctx)
     return 0;
 }
 
-/* Pages in records of the free list of transactions before oldest; stops counting at enough. */
-static int count_free(MDB_txn *txn, uint64_t oldest, uint64_t enough, uint64_t *pages)
+int index_free_each(MDB_txn *txn, uint64_t oldest, bool (*each)(void *ctx, const size_t *pages, size_t count), void *ctx)
 {
     enum { FREE_LIST = 0 }; /* LMDB's own tree of that number; readable, as by its mdb_stat -f */
     MDB_cursor *c;
@@ -105,19 +104,30 @@ static int count_free(MDB_txn *txn, uint64_t oldest, uint64_t enough, uint64_t *
     int rc = mdb_cursor_open(txn, FREE_LIST, &c);
     if (rc != 0)
         return rc;
-    *pages = 0;
-    rc = mdb_cursor_get(c, &k, &v, MDB_FIRST);
-    while (rc == 0 && *pages < enough) {
-        size_t id, count;
+    for (rc = mdb_cursor_get(c, &k, &v, MDB_FIRST); rc == 0; rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) {
+        size_t id;
+        const size_t *list = v.mv_data; /* how many, then each */
         memcpy(&id, k.mv_data, sizeof(id));
-        memcpy(&count, v.mv_data, sizeof(count));
-        if (id >= oldest)
+        if (id >= oldest || !each(ctx, list + 1, list[0]))
             break;
-        *pages += count;
-        rc = mdb_cursor_get(c, &k, &v, MDB_NEXT);
     }
     mdb_cursor_close(c);
     return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+struct free_count { uint64_t pages, enough; };
+
+static bool count_free(void *ctx, const size_t *pages, size_t count)
+{
+    struct free_count *f = ctx;
+    (void)pages;
+    f->pages += count;
+    return f->pages < f->enough;
+}
+
+int index_oldest_reader(struct engine *e, uint64_t *oldest)
+{
+    return mdb_reader_list(e->env, reader_line, oldest) < 0 ? MDB_CORRUPTED : 0;
 }
 
 static int tree_measure(MDB_txn *txn, MDB_dbi dbi, struct index_tree *out, uint64_t *all)
@@ -155,13 +165,16 @@ static int room_measure(struct engine *e, MDB_txn *txn, struct index_room *r)
     *r = (struct index_room){ .txn = mdb_txn_id(txn), .oldest = mdb_txn_id(txn), .used = used };
     r->tail = map > used + 1 ? map - used - 1 : 0; /* LMDB leaves the last one */
     r->reserve = least(map / 4, RESERVE_PAGES_MAX);
-    if (mdb_reader_list(e->env, reader_line, &r->oldest) < 0)
-        return MDB_CORRUPTED;
-    rc = trees_measure(e, txn, r);
+    struct free_count free = { .enough = ROOM_ENOUGH };
+    rc = index_oldest_reader(e, &r->oldest);
+    if (rc == 0)
+        rc = trees_measure(e, txn, r);
     if (rc == 0 && e->room.txn == r->txn && e->room.oldest == r->oldest)
         r->free = e->room.free;
     else if (rc == 0 && r->tail < ROOM_ENOUGH)
-        rc = count_free(txn, r->oldest, ROOM_ENOUGH, &r->free);
+        rc = index_free_each(txn, r->oldest, count_free, &free);
+    if (free.pages > 0)
+        r->free = free.pages;
     r->pages = r->free + (r->tail > keep ? r->tail - keep : 0);
     return rc;
 }
@@ -191,8 +204,11 @@ static err step(struct engine *e)
     MDB_txn *txn;
     struct vlog_tail at;
     store_time greatest;
-    if (e->room.used + least(SPARE_PAGES, e->room.tail) > e->index_pages)
+    err why = index_fill(e);
+    if (why == ERR_FULL || e->room.used + least(SPARE_PAGES, e->room.tail) > e->index_pages)
         return ERR_OK; /* the disk is full too */
+    if (why != ERR_OK)
+        return why;
     if (mdb_txn_begin(e->env, NULL, 0, &txn) != 0)
         return ERR_IO;
     int rc = MDB_CORRUPTED;

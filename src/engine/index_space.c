@@ -184,11 +184,14 @@ err index_dead_at(struct engine *e, MDB_txn *txn, uint32_t segment, uint64_t off
 err index_segment_forget(struct engine *e, uint32_t number)
 {
     MDB_txn *txn;
+    err why = index_fill(e);
+    if (why != ERR_OK)
+        return why;
     if (mdb_txn_begin(e->env, NULL, 0, &txn) != 0)
         return ERR_IO;
     struct vlog_extent x;
     int rc = 0;
-    err why = index_dead_at(e, txn, number, 0, &x);
+    why = index_dead_at(e, txn, number, 0, &x);
     while (why == ERR_OK && rc == 0) {
         char key[12];
         dead_key(&x, key);

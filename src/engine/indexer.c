@@ -41,11 +41,23 @@ static bool has_rows(const struct engine *e)
 static int patience(struct engine *e)
 {
     if (!atomic_load(&e->index_full))
-        return -1;
+        return e->rest_ms;
+    pthread_mutex_lock(&e->space);
     err why = index_headroom(e, NULL);
+    pthread_mutex_unlock(&e->space);
     if (why != ERR_OK)
         engine_fail(e, "reserving blocks for the index", err_name(why));
-    return why == ERR_OK && atomic_load(&e->index_full) ? FULL_RETRY_MS : -1;
+    return why == ERR_OK && atomic_load(&e->index_full) ? FULL_RETRY_MS : e->rest_ms;
+}
+
+/* Nobody called for a while. Whoever calls now waits for one part of it. */
+static void rest(struct engine *e)
+{
+    while (index_rest(e))
+        if (wait_for_wake(e, 0)) {
+            indexer_wake(e); /* for whom it was */
+            return;
+        }
 }
 
 /* Is there too little, and a reader that keeps pages and was not waited for? */
@@ -91,6 +103,8 @@ static bool wait_for_work(struct engine *e)
             return true;
         pthread_mutex_unlock(&e->index);
         bool woken = wait_for_wake(e, rows ? INDEX_LAG_MS : patience(e));
+        if (!rows && !woken)
+            rest(e);
         pthread_mutex_lock(&e->index);
         if (rows && !woken)
             return true;

@@ -105,6 +105,7 @@ struct engine {
     bool read_only;
     uint64_t free_bytes_min;
     uint32_t waiting_max;
+    int rest_ms;
     char *dir;
     int dir_fd, log_fd, index_fd, lock_fd, data_fd;
     unsigned char id[RECORD_ID_BYTES];
@@ -117,7 +118,10 @@ struct engine {
     MDB_env *env;
     const void *mapped;       /* where; NULL: not (map_guard.h) */
     MDB_dbi rows, dead, segments, meta;
-    uint64_t index_pages;     /* the indexer's: blocks of data.mdb are there for so many pages */
+    uint64_t index_pages;     /* under space, the next three too: blocks of data.mdb are there for so many pages */
+    bool index_holed;         /* but for holes in pages that LMDB holds free */
+    uint64_t rested;          /* the transaction after which blocks were given back; 0: they were not */
+    uint64_t rested_to;       /* holes are made up to this page; 0: as many as there are to be */
     struct vlog_tail indexed; /* under index: where LMDB stands */
     struct index_room room;   /* read under index or space, written under both */
     uint64_t stepped;         /* the indexer's: the transaction index_refresh made last */
@@ -185,8 +189,17 @@ bool index_grows(struct engine *e, struct overlay *o);
 MUST_CHECK err index_position(struct engine *e, MDB_txn *txn, struct vlog_tail *at, store_time *greatest);
 /* Whether each segment is where and as long as the index says. Reads the sum of live bytes. */
 MUST_CHECK err index_check_segments(struct engine *e, struct err_note *note);
+
+/* ---- index_blocks.c; all of it under the space lock but index_rest ---- */
 /* Blocks for data.mdb ahead of its last page, enough for o (NULL: only the reserve). ERR_FULL; ERR_IO. */
 MUST_CHECK err index_headroom(struct engine *e, const struct overlay *o);
+/* Whether the file has holes; once, at the start. */
+void index_find_holes(struct engine *e);
+/* Fills the holes: before each write transaction that index_headroom does not precede. ERR_FULL; ERR_IO. */
+MUST_CHECK err index_fill(struct engine *e);
+/* Nothing was written for a while: gives blocks back where the disk has plenty, else takes them again. Bounded work;
+ * true: there is more to give. What cannot be given stays. */
+bool index_rest(struct engine *e);
 
 /* The dead range that begins at or before offset and reaches beyond it, else the next one of the same segment.
  * ERR_NOT_FOUND, ERR_CORRUPT. */
