@@ -96,7 +96,7 @@ static int reader_line(const char *line, void *ctx)
     return 0;
 }
 
-int index_free_each(MDB_txn *txn, uint64_t oldest, bool (*each)(void *ctx, const size_t *pages, size_t count), void *ctx)
+int index_free_each(MDB_txn *txn, uint64_t oldest, index_free_cb *each, void *ctx)
 {
     enum { FREE_LIST = 0 }; /* LMDB's own tree of that number; readable, as by its mdb_stat -f */
     MDB_cursor *c;

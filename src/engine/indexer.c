@@ -3,7 +3,7 @@
  * A thread of its own (ADR 0001): an LMDB commit waits for two syncs, and the committer must not.
  *
  *   active --freeze--> frozen --LMDB commit--> dropped; what died goes to space.c */
-#include "engine/parts.h"
+#include "engine/index.h"
 
 #include <poll.h>
 #include <unistd.h>

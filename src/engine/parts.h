@@ -190,17 +190,6 @@ MUST_CHECK err index_position(struct engine *e, MDB_txn *txn, struct vlog_tail *
 /* Whether each segment is where and as long as the index says. Reads the sum of live bytes. */
 MUST_CHECK err index_check_segments(struct engine *e, struct err_note *note);
 
-/* ---- index_blocks.c; all of it under the space lock but index_rest ---- */
-/* Blocks for data.mdb ahead of its last page, enough for o (NULL: only the reserve). ERR_FULL; ERR_IO. */
-MUST_CHECK err index_headroom(struct engine *e, const struct overlay *o);
-/* Whether the file has holes; once, at the start. */
-void index_find_holes(struct engine *e);
-/* Fills the holes: before each write transaction that index_headroom does not precede. ERR_FULL; ERR_IO. */
-MUST_CHECK err index_fill(struct engine *e);
-/* Nothing was written for a while: gives blocks back where the disk has plenty, else takes them again. Bounded work;
- * true: there is more to give. What cannot be given stays. */
-bool index_rest(struct engine *e);
-
 /* The dead range that begins at or before offset and reaches beyond it, else the next one of the same segment.
  * ERR_NOT_FOUND, ERR_CORRUPT. */
 MUST_CHECK err index_dead_at(struct engine *e, MDB_txn *txn, uint32_t segment, uint64_t offset,

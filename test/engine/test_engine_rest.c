@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 16000, KEPT_EVERY = 100, VALUE_BYTES = 900, REST_TIMEOUT_S = 60, REST_BYTES_MAX = 6 << 20, DISK_MIB_MIN = 256 };
+enum { ROWS = 16000, KEPT_EVERY = 100, VALUE_BYTES = 900, REST_TIMEOUT_S = 60, REST_BYTES_MAX = 6 << 20 };
+enum { DISK_MIB_MIN = 256 };
 
 static int setup(void **state)
 {
