@@ -25,6 +25,7 @@ struct pg {
 };
 #define PG_MAGIC 0x9c0117ecu
 #define DENIED_STATE "42501"
+#define PORT_DEFAULT "5432"
 enum { ADDRESS_BYTES_MAX = 64, OPTIONS_BYTES_MAX = 512, KEEPALIVE_S = 5, ENDED_LOOK_MS = 100 };
 
 /* ---- addresses ---- */
@@ -123,6 +124,61 @@ err pg_url_check(const char *url, struct err_note *note)
 
 /* ---- connecting ---- */
 
+/* One of the URL's addresses: libpq itself would wait for the first one as long as there is time. */
+struct address { char *host, *hostaddr, *port; };
+
+static unsigned list_count(const char *list)
+{
+    unsigned count = 1;
+    for (const char *p = list; p != NULL && *p != '\0'; p++)
+        count += *p == ',';
+    return count;
+}
+
+static unsigned address_count(const PQconninfoOption *options)
+{
+    const char *addresses = option_of(options, "hostaddr");
+    bool given = addresses != NULL && addresses[0] != '\0';
+    return list_count(given ? addresses : option_of(options, "host"));
+}
+
+/* Number i of a list; NULL: libpq's own. */
+static char *nth(const char *list, unsigned i)
+{
+    str rest = str_of(list == NULL ? "" : list), one = str_split(&rest, ',');
+    for (; i > 0 && rest.p != NULL; i--)
+        one = str_split(&rest, ',');
+    if (i > 0 || one.n == 0)
+        return NULL;
+    char *text = strndup(one.p, one.n);
+    INVARIANT(text != NULL);
+    return text;
+}
+
+/* Number i of count. One port is everybody's; with another number of ports libpq refuses. */
+static struct address address_at(const PQconninfoOption *options, unsigned i, unsigned count)
+{
+    const char *ports = option_of(options, "port");
+    unsigned ports_count = list_count(ports);
+    struct address a = { .host = nth(option_of(options, "host"), i),
+                         .hostaddr = nth(option_of(options, "hostaddr"), i) };
+    if (ports_count == 1 || ports_count == count)
+        a.port = nth(ports, ports_count == 1 ? 0 : i);
+    else
+        a.port = strdup(ports);
+    if (a.port == NULL)
+        a.port = strdup(PORT_DEFAULT);
+    INVARIANT(a.port != NULL);
+    return a;
+}
+
+static void address_free(struct address *a)
+{
+    free(a->host);
+    free(a->hostaddr);
+    free(a->port);
+}
+
 /* Waits for events until the deadline, or the end. ERR_TIMEOUT. */
 static err socket_wait(struct pg *c, short events, mono deadline)
 {
@@ -173,15 +229,43 @@ static void note_of_result(struct err_note *note, const PGresult *result, const 
                      sql);
 }
 
+/* Where "SQLSTATE: " stands in what is said of a connection, with PQERRORS_VERBOSE; text.n: nowhere. */
+static size_t state_at(str text)
+{
+    for (size_t i = 0; i + PG_STATE_BYTES + 1 <= text.n; i++) {
+        size_t n = 0;
+        while (n < PG_STATE_BYTES - 1 && ((text.p[i + n] >= '0' && text.p[i + n] <= '9') ||
+                                          (text.p[i + n] >= 'A' && text.p[i + n] <= 'Z')))
+            n++;
+        bool begins = i > 1 && text.p[i - 1] == ' ' && text.p[i - 2] == ' '; /* FATAL, before it, has one */
+        if (begins && n == PG_STATE_BYTES - 1 && str_starts(str_skip(text, i + n), STR(": ")))
+            return i;
+    }
+    return text.n;
+}
+
+/* Why there is no connection. Who used a password is denied for what the server says of it alone: there may be no
+ * connection left for them, or no primary. */
+static err refused(PGconn *conn, struct err_note *note)
+{
+    str text = str_of(PQerrorMessage(conn));
+    text = str_take(text, str_find_str(text, STR("\nLOCATION:"))); /* in the server's source */
+    size_t state = state_at(text);
+    str behind = str_skip(text, state == text.n ? text.n : state + PG_STATE_BYTES + 1);
+    struct err_note said;
+    err_note_set(&said, "%.*s%.*s", STR_ARG(str_take(text, state)), STR_ARG(behind));
+    note_of(note, "PostgreSQL refuses", said.text);
+    bool password = PQconnectionUsedPassword(conn) && str_starts(str_skip(text, state), STR("28"));
+    return password || PQconnectionNeedsPassword(conn) ? ERR_DENIED : ERR_UNAVAILABLE;
+}
+
 static err connect_wait(struct pg *c, mono deadline, struct err_note *note)
 {
     PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+    (void)PQsetErrorVerbosity(c->conn, PQERRORS_VERBOSE); /* with the SQLSTATE, which libpq keeps for itself */
     while (status != PGRES_POLLING_OK) {
-        if (status == PGRES_POLLING_FAILED || PQstatus(c->conn) == CONNECTION_BAD) {
-            bool needs = PQconnectionNeedsPassword(c->conn) || PQconnectionUsedPassword(c->conn);
-            note_of(note, "PostgreSQL refuses", PQerrorMessage(c->conn));
-            return needs ? ERR_DENIED : ERR_UNAVAILABLE;
-        }
+        if (status == PGRES_POLLING_FAILED || PQstatus(c->conn) == CONNECTION_BAD)
+            return refused(c->conn, note);
         err why = socket_wait(c, status == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline);
         if (why != ERR_OK) {
             err_note_set(note, "PostgreSQL does not answer");
@@ -189,10 +273,11 @@ static err connect_wait(struct pg *c, mono deadline, struct err_note *note)
         }
         status = PQconnectPoll(c->conn);
     }
+    (void)PQsetErrorVerbosity(c->conn, PQERRORS_DEFAULT);
     return ERR_OK;
 }
 
-static PGconn *connect_start(const struct pg_opts *opts)
+static PGconn *connect_start(const struct pg_opts *opts, const struct address *at)
 {
     char options[OPTIONS_BYTES_MAX], keepalive[16];
     long long ms = opts->statement_timeout_ms;
@@ -203,22 +288,21 @@ static PGconn *connect_start(const struct pg_opts *opts)
                    opts->settings == NULL ? "" : opts->settings);
     (void)snprintf(keepalive, sizeof(keepalive), "%d", KEEPALIVE_S);
     const char *keys[] = { "dbname", "options", "application_name", "keepalives_idle", "keepalives_interval",
-                           "client_encoding", NULL };
-    const char *values[] = { opts->url, options, opts->application, keepalive, keepalive, "UTF8", NULL };
+                           "client_encoding", "host", "hostaddr", "port", NULL };
+    const char *values[] = { opts->url, options, opts->application, keepalive, keepalive, "UTF8", at->host,
+                             at->hostaddr, at->port, NULL };
     return PQconnectStartParams(keys, values, 1); /* the URL is taken apart where dbname stands */
 }
 
-err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct err_note *note)
+static err open_at(const struct pg_opts *opts, const struct address *at, mono deadline, struct pg **out,
+                   struct err_note *note)
 {
-    err why = pg_url_check(opts->url, note);
-    if (why != ERR_OK)
-        return why;
     struct pg *c = calloc(1, sizeof(*c));
     INVARIANT(c != NULL);
-    *c = (struct pg){ .magic = PG_MAGIC, .conn = connect_start(opts), .clock = opts->clock,
+    *c = (struct pg){ .magic = PG_MAGIC, .conn = connect_start(opts, at), .clock = opts->clock,
                       .ended = opts->ended };
     INVARIANT(c->conn != NULL);
-    why = connect_wait(c, deadline, note);
+    err why = connect_wait(c, deadline, note);
     if (why == ERR_OK && (PQsetnonblocking(c->conn, 1) != 0 || PQenterPipelineMode(c->conn) != 1)) {
         note_of(note, "PostgreSQL", PQerrorMessage(c->conn));
         why = ERR_UNAVAILABLE;
@@ -229,6 +313,42 @@ err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct e
     }
     *out = c;
     return ERR_OK;
+}
+
+/* Tries them in turn, from that of the last connection on; as libpq, none behind one that denies. */
+static err open_any(const struct pg_opts *opts, const PQconninfoOption *options, mono deadline, struct pg **out,
+                    struct err_note *note)
+{
+    unsigned count = address_count(options), first = opts->address == NULL ? 0 : atomic_load(opts->address);
+    struct err_note said = { .text = "" };
+    err why = ERR_UNAVAILABLE;
+    for (unsigned i = 0; i < count && why != ERR_OK && why != ERR_DENIED; i++) {
+        struct err_note before = said;
+        unsigned index = (first + i) % count;
+        struct address at = address_at(options, index, count);
+        int64_t now_ns = clock_mono(opts->clock).ns;
+        why = open_at(opts, &at, (mono){ .ns = now_ns + (deadline.ns - now_ns) / (count - i) }, out, &said);
+        address_free(&at);
+        if (why == ERR_OK && opts->address != NULL)
+            atomic_store(opts->address, index);
+        if (why != ERR_OK && before.text[0] != '\0')
+            err_note_set(&said, "%s; %s", before.text, said.text);
+    }
+    if (why != ERR_OK)
+        err_note_set(note, "%s", said.text);
+    return why;
+}
+
+err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct err_note *note)
+{
+    err why = pg_url_check(opts->url, note);
+    if (why != ERR_OK)
+        return why;
+    PQconninfoOption *options = PQconninfoParse(opts->url, NULL);
+    INVARIANT(options != NULL); /* it was read before */
+    why = open_any(opts, options, deadline, out, note);
+    PQconninfoFree(options);
+    return why;
 }
 
 void pg_close(struct pg **cp)

@@ -25,10 +25,12 @@ struct pg_opts {
     const char *application;      /* shown in pg_stat_activity */
     const char *settings;         /* more of the session's, as "-c name=value ..."; NULL: none */
     struct clock *clock;
+    atomic_uint *address;         /* which of the URL's took the last connection, for the next; NULL: the first one */
     const atomic_bool *ended;     /* outlives the connection; once set every wait is over, soon; NULL: never */
     int64_t statement_timeout_ms; /* the server gives a statement up, and a lock */
 };
-/* Owner: caller, pg_close. ERR_BAD, ERR_TIMEOUT, ERR_DENIED (user or password), ERR_UNAVAILABLE. */
+/* Of several addresses each has its share of the time, so that one that never answers hides no other.
+ * Owner: caller, pg_close. ERR_BAD, ERR_TIMEOUT, ERR_DENIED (user or password), ERR_UNAVAILABLE. */
 MUST_CHECK err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct err_note *note);
 void pg_close(struct pg **cp);
 

@@ -33,6 +33,7 @@ err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
         .application = s->name,
         .settings = SETTINGS,
         .clock = s->clock,
+        .address = &s->address,
         .ended = &s->ended,
         .statement_timeout_ms = s->timeout_ms,
     };

@@ -52,6 +52,7 @@ struct store_pg {
     struct clock *clock;
     int64_t timeout_ms;
     int64_t owner;
+    atomic_uint address;           /* of the URL's, the one that took the last connection */
     struct pg_reader readers[PG_READERS];
 
     pthread_mutex_t lock;          /* what follows */

@@ -5,6 +5,7 @@ Method: servers on one cluster, and SQL of an administrator beside them.
 import pathlib
 import re
 import signal
+import subprocess
 import sys
 
 from harness import Server, check, eq, main, scene, wait_until
@@ -182,6 +183,55 @@ def a_password_that_changed_and_a_database_that_is_read_only_are_told(binary):
             told(server, 'in a read-only transaction')
             cluster.sql('ALTER ROLE modest SET default_transaction_read_only = off')
             eq(try_produce(server, '100s').status, 200)
+
+
+@scene
+def a_cluster_without_a_connection_left_ends_no_start(binary):
+    """Who has the right password and no connection is not denied: the store comes when there is one."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        cluster.sql("CREATE ROLE modest LOGIN PASSWORD 'one' CONNECTION LIMIT 0")
+        cluster.sql('CREATE DATABASE modest OWNER modest')
+        hba = cluster.folder / 'data' / 'pg_hba.conf'
+        hba.write_text('host all owner all trust\nhost all modest all scram-sha-256\n')
+        cluster.sql('SELECT pg_reload_conf()')
+        url = cluster.url.replace('owner@', 'modest:one@').replace('/postgres', '/modest')
+        with Server(binary, '--set', f'queue.stores=b={url}') as server:
+            told(server, 'queue.store store=b state=error why="PostgreSQL refuses: .*too many connections for role')
+            check('LOCATION' not in server.stderr() and '53300' not in server.stderr(), server.stderr())
+            create(server, 'q')
+            cluster.sql('ALTER ROLE modest CONNECTION LIMIT -1')
+            eq(try_produce(server, '100s').status, 200)
+            wrong = url.replace(':one@', ':two@')
+            done = subprocess.run([binary, 'serve', '--data', f'{server.folder}/other', '--set', f'queue.stores=b={wrong}'],
+                                  capture_output=True, text=True, timeout=WAIT, check=False)
+            eq(done.returncode, 1, done.stderr)
+            check('password authentication failed for user "modest"' in done.stderr, done.stderr)
+
+
+@scene
+def a_standby_is_promoted_while_the_old_primary_hangs(binary):
+    """Nobody refuses: the old one is stopped, as one behind a net that is cut."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        standby = cluster.standby()
+        try:
+            url = (f'postgresql://owner@/postgres?host=127.0.0.1%2C127.0.0.1&port={cluster.port}%2C{standby.port}'
+                   '&target_session_attrs=read-write')
+            cluster.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            cluster.sql('SELECT pg_reload_conf()')
+            wait_until(lambda: cluster.sql('SHOW synchronous_standby_names') == '*', 'what is committed is there too', WAIT)
+            with Server(binary, '--set', f'queue.stores=b={url}', '--set', 'queue.write_timeout=2s') as server:
+                create(server, 'q', lease_timeout='1h')
+                produce(server, 'q', 'kept')
+                cluster.pause()
+                eq(try_produce(server).status, 454)
+                standby.sql("ALTER SYSTEM SET synchronous_standby_names = ''")
+                standby.sql('SELECT pg_reload_conf()')
+                standby.sql('SELECT pg_promote()')
+                eq(try_produce(server, '60s').status, 200)
+                eq([item['bytes'] for item in lease(server, 'q', 10)[1]], [b'kept', b'x'])
+        finally:
+            cluster.pause(False)
+            standby.end()
 
 
 main()

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { LONG_MS = 60000, SHORT_MS = 300, STATEMENT_MS = 2000 };
+enum { LONG_MS = 60000, HOSTS_MS = 6000, SHORT_MS = 300, STATEMENT_MS = 2000 };
 enum { ARENA_BYTES = 64 << 20, BIG_BYTES = 12 << 20, MUTATIONS = 400 };
 
 struct fixture {
@@ -336,6 +336,56 @@ static void a_server_without_a_word_is_given_up_at_the_deadline(void **state)
     fake_pg_fini(&fake);
 }
 
+/* The one before it was cut off from its net, or is stopped: nobody refuses. */
+static void a_host_that_never_answers_hides_no_other(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_pg fake;
+    char url[PG_SERVER_URL_BYTES + 64];
+    atomic_uint address = 0;
+    unsigned port = 0;
+    fake_pg_init(&fake);
+    fake.holds = true;
+    assert_int_equal(sscanf(strrchr(fake.url, ':'), ":%u", &port), 1);
+    (void)snprintf(url, sizeof(url), "postgresql://postgres@/postgres?host=127.0.0.1,127.0.0.1&port=%u,%u", port,
+                   f->server.port);
+    fake_pg_serve(&fake);
+    for (int i = 0; i < 2; i++) {
+        struct pg *c = NULL;
+        struct err_note note = { .text = "" };
+        struct pg_opts opts = { .url = url, .application = "test", .clock = f->clock,
+                                .statement_timeout_ms = LONG_MS, .address = &address };
+        if (pg_open(&opts, within(f, HOSTS_MS), &c, &note) != ERR_OK) /* the second time at once: the fake takes one */
+            fail_msg("%s", note.text);
+        run_sql(f, c, "SELECT 1");
+        assert_int_equal(atomic_load(&address), 1);
+        pg_close(&c);
+    }
+    fake_pg_fini(&fake);
+}
+
+static void lists_of_hosts_and_ports_are_read_as_libpq_reads_them(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const urls[] = {
+        "postgresql://postgres@127.0.0.9:1,127.0.0.1:%u/postgres",
+        "postgresql://postgres@127.0.0.1:1,127.0.0.1:1,127.0.0.1:%u/postgres",
+        "postgresql://postgres@/postgres?host=127.0.0.1,127.0.0.1&port=,%u",
+        "postgresql://postgres@/postgres?hostaddr=127.0.0.9,127.0.0.1&port=%u",
+        "postgresql://postgres@/postgres?host=one,two&hostaddr=127.0.0.9,127.0.0.1&port=%u",
+    };
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
+        char url[PG_SERVER_URL_BYTES + 64];
+        struct pg *c = NULL;
+        struct err_note note = { .text = "" };
+        str rest = str_of(urls[i]), before = str_split(&rest, '%');
+        (void)snprintf(url, sizeof(url), "%.*s%u%.*s", STR_ARG(before), f->server.port, STR_ARG(str_skip(rest, 1)));
+        if (open_at(f, url, LONG_MS, LONG_MS, &c, &note) != ERR_OK)
+            fail_msg("%s: %s", url, note.text);
+        pg_close(&c);
+    }
+}
+
 static void what_is_no_postgres_is_no_connection(void **state)
 {
     struct fixture *f = *state;
@@ -490,6 +540,8 @@ int main(void)
         cmocka_unit_test(copying_is_refused),
         cmocka_unit_test(a_refused_connection_says_why),
         cmocka_unit_test(a_server_without_a_word_is_given_up_at_the_deadline),
+        cmocka_unit_test(a_host_that_never_answers_hides_no_other),
+        cmocka_unit_test(lists_of_hosts_and_ports_are_read_as_libpq_reads_them),
         cmocka_unit_test(what_is_no_postgres_is_no_connection),
         cmocka_unit_test(whole_answers_are_taken),
         cmocka_unit_test(an_answer_cut_anywhere_is_unknown),
