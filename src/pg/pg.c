@@ -125,7 +125,10 @@ err pg_url_check(const char *url, struct err_note *note)
 /* ---- connecting ---- */
 
 /* One of the URL's addresses: libpq itself would wait for the first one as long as there is time. */
-struct address { char *host, *hostaddr, *port; };
+struct address {
+    char *host, *hostaddr, *port;
+    const char *session;         /* NULL: as the URL has it */
+};
 
 static unsigned list_count(const char *list)
 {
@@ -155,13 +158,16 @@ static char *nth(const char *list, unsigned i)
     return text;
 }
 
-/* Number i of count. One port is everybody's; with another number of ports libpq refuses. */
+/* Number i of count. One port is everybody's; with another number of ports libpq refuses. Of several servers one is
+ * the primary: the others take connections too, and show what it was a moment ago. */
 static struct address address_at(const PQconninfoOption *options, unsigned i, unsigned count)
 {
     const char *ports = option_of(options, "port");
     unsigned ports_count = list_count(ports);
     struct address a = { .host = nth(option_of(options, "host"), i),
                          .hostaddr = nth(option_of(options, "hostaddr"), i) };
+    if (count > 1 && option_of(options, "target_session_attrs") == NULL)
+        a.session = "primary";
     if (ports_count == 1 || ports_count == count)
         a.port = nth(ports, ports_count == 1 ? 0 : i);
     else
@@ -288,9 +294,9 @@ static PGconn *connect_start(const struct pg_opts *opts, const struct address *a
                    opts->settings == NULL ? "" : opts->settings);
     (void)snprintf(keepalive, sizeof(keepalive), "%d", KEEPALIVE_S);
     const char *keys[] = { "dbname", "options", "application_name", "keepalives_idle", "keepalives_interval",
-                           "client_encoding", "host", "hostaddr", "port", NULL };
+                           "client_encoding", "host", "hostaddr", "port", "target_session_attrs", NULL };
     const char *values[] = { opts->url, options, opts->application, keepalive, keepalive, "UTF8", at->host,
-                             at->hostaddr, at->port, NULL };
+                             at->hostaddr, at->port, at->session, NULL };
     return PQconnectStartParams(keys, values, 1); /* the URL is taken apart where dbname stands */
 }
 

@@ -29,7 +29,8 @@ struct pg_opts {
     const atomic_bool *ended;     /* outlives the connection; once set every wait is over, soon; NULL: never */
     int64_t statement_timeout_ms; /* the server gives a statement up, and a lock */
 };
-/* Of several addresses each has its share of the time, so that one that never answers hides no other.
+/* Of several addresses each has its share of the time, so that one that never answers hides no other, and only a
+ * primary is taken, unless the URL has target_session_attrs.
  * Owner: caller, pg_close. ERR_BAD, ERR_TIMEOUT, ERR_DENIED (user or password), ERR_UNAVAILABLE. */
 MUST_CHECK err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct err_note *note);
 void pg_close(struct pg **cp);

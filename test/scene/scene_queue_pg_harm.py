@@ -209,6 +209,20 @@ def a_cluster_without_a_connection_left_ends_no_start(binary):
 
 
 @scene
+def the_one_that_may_be_written_is_taken_without_a_word_in_the_url(binary):
+    """A standby takes connections too, and shows what the primary was a moment ago."""
+    with Cluster(options=('fsync=off',)) as cluster:
+        standby = cluster.standby()
+        try:
+            url = f'postgresql://owner@/postgres?host=127.0.0.1%2C127.0.0.1&port={standby.port}%2C{cluster.port}'
+            with Server(binary, '--set', f'queue.stores=b={url}') as server:
+                create(server, 'q')
+                eq(try_produce(server, '20s').status, 200)
+        finally:
+            standby.end()
+
+
+@scene
 def a_standby_is_promoted_while_the_old_primary_hangs(binary):
     """Nobody refuses: the old one is stopped, as one behind a net that is cut."""
     with Cluster(options=('fsync=off',)) as cluster:
