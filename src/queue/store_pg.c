@@ -26,6 +26,10 @@ mono store_pg_deadline(const struct store_pg *s)
 /* By key alone, whatever the tables' statistics say: they count what lives, not what a held snapshot keeps. */
 static const char SETTINGS[] = "-c enable_seqscan=off -c enable_mergejoin=off -c enable_hashjoin=off";
 
+/* What is acknowledged is committed as durably as the cluster can. Any other setting of a role or database stands. */
+static const char SYNCED_SQL[] = "SELECT set_config('synchronous_commit', 'on', false)"
+                                 " WHERE current_setting('synchronous_commit') = 'off'";
+
 err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
 {
     struct pg_opts opts = {
@@ -37,7 +41,20 @@ err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
         .ended = &s->ended,
         .statement_timeout_ms = s->timeout_ms,
     };
-    return pg_open(&opts, store_pg_deadline(s), out, note);
+    struct pg *c = NULL;
+    struct pg_outcome o;
+    mono deadline = store_pg_deadline(s);
+    err why = pg_open(&opts, deadline, &c, note);
+    if (why != ERR_OK)
+        return why;
+    pg_run_one(c, SYNCED_SQL, NULL, deadline, NULL, &o);
+    if (o.why != ERR_OK) {
+        err_note_set(note, "%s", o.note.text);
+        pg_close(&c);
+        return ERR_UNAVAILABLE;
+    }
+    *out = c;
+    return ERR_OK;
 }
 
 static uint64_t missed(struct store_pg *s, unsigned more)

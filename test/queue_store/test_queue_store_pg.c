@@ -635,6 +635,28 @@ static void what_postgresql_says_is_one_clean_line(void **state)
 }
 
 /* One that takes the connection and says nothing. */
+/* What is acknowledged is as durable as the cluster makes it, whatever stands for a role or a database. */
+static void writes_are_synced_where_the_database_says_off(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_part p = { .queue = 900, .partition = 0 };
+    struct pg *c = connect_apart(f);
+    run_sql(f, c, "ALTER DATABASE postgres SET synchronous_commit = off", NULL);
+    struct queue_store *s = store_new(f);
+    struct queue_part_record owned;
+    assert_int_equal(own_one(s, p, &owned), ERR_OK);
+    run_sql(f, c, "CREATE FUNCTION synced() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN"
+            " IF current_setting('synchronous_commit') = 'off' THEN RAISE 'not synced'; END IF; RETURN NEW; END $f$",
+            NULL);
+    run_sql(f, c, "CREATE TRIGGER synced BEFORE INSERT ON queue_900_0_r FOR EACH ROW EXECUTE FUNCTION synced()", NULL);
+    assert_int_equal(write_nothing(s, p, owned.epoch), ERR_OK);
+    struct queue_write lazy = { .parts = { { .part = p, .epoch = owned.epoch } }, .parts_count = 1, .unsynced = true };
+    assert_int_not_equal(model_write_run(s, &lazy), ERR_OK); /* the trigger sees it */
+    s->ops->close(&s);
+    run_sql(f, c, "ALTER DATABASE postgres RESET synchronous_commit", NULL);
+    pg_close(&c);
+}
+
 static void a_first_connection_that_is_not_over_is_given_up_by_close(void **state)
 {
     struct fixture *f = *state;
@@ -696,6 +718,7 @@ int main(void)
         cmocka_unit_test(rows_that_a_write_needs_are_missed),
         cmocka_unit_test(a_right_that_is_missing_is_named),
         cmocka_unit_test(what_postgresql_says_is_one_clean_line),
+        cmocka_unit_test(writes_are_synced_where_the_database_says_off),
         cmocka_unit_test(a_killed_server_leaves_writes_whole),
         cmocka_unit_test(a_stopped_server_is_given_up_in_time),
         cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),
