@@ -354,8 +354,9 @@ static err one_key(const struct walk_call *w, const struct pager *p, bool *more)
 
 static err one_supersede(const struct walk_call *w, const struct pager *p, bool *more)
 {
-    struct queue_supersede x = { .partition = (uint32_t)pg_i64(p->rows, p->at, 2) };
-    if (!pg_id(p->rows, p->at, 1, &x.first))
+    int64_t partition = pg_i64(p->rows, p->at, 2);
+    struct queue_supersede x = { .partition = (uint32_t)partition };
+    if (!pg_id(p->rows, p->at, 1, &x.first) || partition < 0 || partition >= QUEUE_PARTITIONS_MAX)
         return ERR_CORRUPT;
     *more = w->each.supersede(w->ctx, &x);
     return ERR_OK;

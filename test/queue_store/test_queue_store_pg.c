@@ -657,6 +657,30 @@ static void writes_are_synced_where_the_database_says_off(void **state)
     pg_close(&c);
 }
 
+static bool supersede_any(void *ctx, const struct queue_supersede *x)
+{
+    (void)ctx, (void)x;
+    return true;
+}
+
+static void a_supersede_of_no_partition_is_damage(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_part p = { .queue = 901, .partition = 0 };
+    struct queue_store *s = store_new(f);
+    struct queue_part_record owned;
+    struct pg *c = connect_apart(f);
+    assert_int_equal(own_one(s, p, &owned), ERR_OK);
+    run_sql(f, c, "INSERT INTO queue_901_0_k VALUES (8, '\\x01', decode(repeat('01', 20), 'hex'), 65534, 0)", NULL);
+    assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        run_sql(f, c, i == 0 ? "UPDATE queue_901_0_k SET count = 70000" : "UPDATE queue_901_0_k SET count = -1", NULL);
+        assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_CORRUPT);
+    }
+    s->ops->close(&s);
+    pg_close(&c);
+}
+
 static void a_first_connection_that_is_not_over_is_given_up_by_close(void **state)
 {
     struct fixture *f = *state;
@@ -719,6 +743,7 @@ int main(void)
         cmocka_unit_test(a_right_that_is_missing_is_named),
         cmocka_unit_test(what_postgresql_says_is_one_clean_line),
         cmocka_unit_test(writes_are_synced_where_the_database_says_off),
+        cmocka_unit_test(a_supersede_of_no_partition_is_damage),
         cmocka_unit_test(a_killed_server_leaves_writes_whole),
         cmocka_unit_test(a_stopped_server_is_given_up_in_time),
         cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),
