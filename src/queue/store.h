@@ -202,6 +202,9 @@ struct queue_store_ops {
     /* Writes a record of its own, on the way that writes take, and syncs it: is it alive, and how fast? Outcomes as
      * of a write; ERR_IO: it needs recover; ERR_CORRUPT: the record is gone. Blocks. */
     err (*heartbeat)(struct queue_store *s, mono deadline);
+    /* Gives freed space back to the disk, a bounded part at a time; *more: there is more to give now. NULL: somebody
+     * else does it for this store. ERR_UNAVAILABLE, ERR_IO. Blocks. */
+    err (*reclaim)(struct queue_store *s, bool *more);
     /* What the store said of its last failure, for the log; empty: nothing. NULL: it never says a word. Blocks not. */
     void (*said)(struct queue_store *s, struct err_note *note);
     void (*close)(struct queue_store **sp); /* answers what was written first */

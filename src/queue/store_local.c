@@ -119,6 +119,23 @@ static err local_heartbeat(struct queue_store *s, mono deadline)
     return why;
 }
 
+/* ---- space ---- */
+
+static err local_reclaim(struct queue_store *s, bool *more)
+{
+    struct local *l = local_of(s);
+    struct engine *e = NULL;
+    *more = false;
+    if (l->opts.engine != NULL)
+        return ERR_OK; /* whose it is looks after it */
+    err why = local_enter(l, &e);
+    if (why != ERR_OK)
+        return why;
+    why = engine_reclaim(e, more);
+    local_leave(l);
+    return why;
+}
+
 /* ---- opening, failing, opening again ---- */
 
 static void engine_failed(void *ctx, const char *what)
@@ -205,6 +222,7 @@ static const struct queue_store_ops local_ops = {
     .drop = local_drop,
     .recover = local_recover,
     .heartbeat = local_heartbeat,
+    .reclaim = local_reclaim,
     .close = local_close,
 };
 

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OPENING_POLL_MS = 5 };
+enum { OPENING_POLL_MS = 5, STORE_UPKEEP_THREADS = 1 /* a disk that does not answer holds it */ };
 
 /* A local store that cannot write is of no more use; the others go on (DESIGN 5). */
 static void store_failed(void *ctx, const char *store, const char *what)
@@ -107,7 +107,7 @@ unsigned server_pool_threads(const struct config *c)
     unsigned stores = c->queue.stores_count == 0 ? 1 : c->queue.stores_count;
     unsigned threads = c->pool_threads + app_queue_threads(stores);
     for (unsigned i = 0; i < c->queue.stores_count; i++)
-        threads += c->queue.stores[i].url == NULL ? 0 : QUEUE_PG_THREADS;
+        threads += c->queue.stores[i].url == NULL ? STORE_UPKEEP_THREADS : QUEUE_PG_THREADS;
     return threads;
 }
 
@@ -272,6 +272,8 @@ err server_open_queues(struct server *s, enum server_exit *status, struct err_no
         read_boot(opts.boot);
         why = queues_new(&opts, &s->app.queues, note);
     }
+    for (unsigned i = 0; i < s->stores_count && why == ERR_OK; i++)
+        upkeep_store(s->upkeep, s->stores[i]);
     *status = why == ERR_SHUTDOWN ? SERVER_FINE : server_exit_of(why);
     return why;
 }

@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "loop/loop.h"
+#include "queue/store_open.h"
 #include "table/table.h"
 
 #include <malloc.h>
@@ -21,15 +22,27 @@ struct part {
     store_time next;
 };
 
+/* Space of one store. Each has jobs of its own: one whose disk does not answer holds up no other. */
+struct reclaim {
+    struct upkeep *upkeep;
+    struct queue_store *store;           /* NULL: the main store */
+    struct loop_timer *timer;
+    struct loop_job job;
+    bool busy;
+    bool more;                           /* the job's result */
+    struct reclaim *next;
+};
+
 struct upkeep {
     uint32_t magic;
     struct app *app;
     pthread_mutex_t lock;                /* of one round, and of the parts */
     struct part pages, tables;
-    struct loop_timer *cull_timer, *reclaim_timer;
-    struct loop_job cull, reclaim;
-    bool cull_busy, reclaim_busy, stopped;
-    bool cull_more, reclaim_more;        /* the job's result */
+    struct loop_timer *cull_timer;
+    struct loop_job cull;
+    bool cull_busy, stopped;
+    bool cull_more;                      /* the job's result */
+    struct reclaim *reclaims;            /* the main store's is the last */
     store_time cull_next;
     struct metric *failures, *batches;
 };
@@ -116,35 +129,43 @@ static void cull_done(struct loop_job *j, bool canceled)
         loop_timer_start(u->cull_timer, cull_wait_ms(u), 0);
 }
 
+/* What a big body was taken apart into lies scattered over the workers' heaps: free() alone keeps all of it. So it does
+ * with what large answers were. */
+static void trim(struct app *app)
+{
+    if (budget_fallen(app->budget) >= UPKEEP_FALLEN_BYTES)
+        atomic_store(&app->trims, APP_TRIMS);
+    unsigned trims = atomic_load(&app->trims);
+    if (trims == 0)
+        return;
+    (void)malloc_trim(0); /* says only whether there was any */
+    /* Another body meanwhile: its rounds are all to come. */
+    (void)atomic_compare_exchange_strong(&app->trims, &trims, trims - 1);
+}
+
 static void reclaim_run(struct loop_job *j)
 {
-    struct upkeep *u = CONTAINER_OF(j, struct upkeep, reclaim);
-    u->reclaim_more = false;
-    /* What a big body was taken apart into lies scattered over the workers' heaps: free() alone keeps all of it. So it
-     * does with what large answers were. */
-    if (budget_fallen(u->app->budget) >= UPKEEP_FALLEN_BYTES)
-        atomic_store(&u->app->trims, APP_TRIMS);
-    unsigned trims = atomic_load(&u->app->trims);
-    if (trims > 0) {
-        (void)malloc_trim(0); /* says only whether there was any */
-        /* Another body meanwhile: its rounds are all to come. */
-        (void)atomic_compare_exchange_strong(&u->app->trims, &trims, trims - 1);
-    }
-    err why = engine_reclaim(u->app->engine, &u->reclaim_more);
-    if (why == ERR_OK || why == ERR_SHUTDOWN)
-        return;
-    u->reclaim_more = false;
+    struct reclaim *r = CONTAINER_OF(j, struct reclaim, job);
+    struct upkeep *u = r->upkeep;
+    r->more = false;
+    if (r->store == NULL)
+        trim(u->app);
+    err why = r->store == NULL ? engine_reclaim(u->app->engine, &r->more) : r->store->ops->reclaim(r->store, &r->more);
+    if (why == ERR_OK || why == ERR_SHUTDOWN || (r->store != NULL && why == ERR_UNAVAILABLE))
+        return; /* of a store that is away the queues tell */
+    r->more = false;
     metric_add(u->failures, 1);
-    log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", "space"), LOG_CSTR("why", err_name(why)),
+    log_event(u->app->log, LOG_WARN, "upkeep.failed", LOG_CSTR("part", "space"),
+              LOG_CSTR("store", r->store == NULL ? "main" : r->store->name), LOG_CSTR("why", err_name(why)),
               LOG_CSTR("what", "freed space was not given back; it is tried again"));
 }
 
 static void reclaim_done(struct loop_job *j, bool canceled)
 {
-    struct upkeep *u = CONTAINER_OF(j, struct upkeep, reclaim);
-    u->reclaim_busy = false;
-    if (!u->stopped && !canceled)
-        loop_timer_start(u->reclaim_timer, u->reclaim_more ? 10 : RECLAIM_PERIOD_MS, 0);
+    struct reclaim *r = CONTAINER_OF(j, struct reclaim, job);
+    r->busy = false;
+    if (!r->upkeep->stopped && !canceled)
+        loop_timer_start(r->timer, r->more ? RECLAIM_MORE_MS : RECLAIM_PERIOD_MS, 0);
 }
 
 static void cull_fired(void *ctx)
@@ -158,11 +179,28 @@ static void cull_fired(void *ctx)
 
 static void reclaim_fired(void *ctx)
 {
-    struct upkeep *u = ctx;
+    struct reclaim *r = ctx;
+    MAGIC_CHECK(r->upkeep, UPKEEP_MAGIC);
+    INVARIANT(!r->busy);
+    r->busy = true;
+    loop_job_start(r->upkeep->app->loop, &r->job);
+}
+
+static void reclaim_add(struct upkeep *u, struct queue_store *store)
+{
+    struct reclaim *r = calloc(1, sizeof *r);
+    INVARIANT(r != NULL);
+    *r = (struct reclaim){ .upkeep = u, .store = store, .next = u->reclaims };
+    r->job = (struct loop_job){ .run = reclaim_run, .done = reclaim_done };
+    r->timer = loop_timer_new(u->app->loop, reclaim_fired, r);
+    u->reclaims = r;
+}
+
+void upkeep_store(struct upkeep *u, struct queue_store *store)
+{
     MAGIC_CHECK(u, UPKEEP_MAGIC);
-    INVARIANT(!u->reclaim_busy);
-    u->reclaim_busy = true;
-    loop_job_start(u->app->loop, &u->reclaim);
+    if (store->ops->reclaim != NULL)
+        reclaim_add(u, store);
 }
 
 struct upkeep *upkeep_new(struct app *app)
@@ -175,9 +213,8 @@ struct upkeep *upkeep_new(struct app *app)
     u->pages = (struct part){ .name = "pages", .next = STORE_TIME_NEVER };
     u->tables = (struct part){ .name = "tables", .next = STORE_TIME_NEVER };
     u->cull = (struct loop_job){ .run = cull_run, .done = cull_done };
-    u->reclaim = (struct loop_job){ .run = reclaim_run, .done = reclaim_done };
     u->cull_timer = loop_timer_new(app->loop, cull_fired, u);
-    u->reclaim_timer = loop_timer_new(app->loop, reclaim_fired, u);
+    reclaim_add(u, NULL);
     u->batches = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "upkeep_batches_total",
                                          "Batches of culling and forgetting.", NULL), NULL);
     u->failures = metric_of(metrics_family(app->metrics, METRIC_COUNTER, "upkeep_failures_total",
@@ -188,7 +225,8 @@ struct upkeep *upkeep_new(struct app *app)
 void upkeep_begin(struct upkeep *u)
 {
     loop_timer_start(u->cull_timer, 0, 0);
-    loop_timer_start(u->reclaim_timer, RECLAIM_PERIOD_MS, 0);
+    for (struct reclaim *r = u->reclaims; r != NULL; r = r->next)
+        loop_timer_start(r->timer, RECLAIM_PERIOD_MS, 0);
 }
 
 void upkeep_stop(struct upkeep *u)
@@ -196,12 +234,16 @@ void upkeep_stop(struct upkeep *u)
     MAGIC_CHECK(u, UPKEEP_MAGIC);
     u->stopped = true;
     loop_timer_stop(u->cull_timer);
-    loop_timer_stop(u->reclaim_timer);
+    for (struct reclaim *r = u->reclaims; r != NULL; r = r->next)
+        loop_timer_stop(r->timer);
 }
 
 bool upkeep_busy(const struct upkeep *u)
 {
-    return u->cull_busy || u->reclaim_busy;
+    bool busy = u->cull_busy;
+    for (const struct reclaim *r = u->reclaims; r != NULL; r = r->next)
+        busy = busy || r->busy;
+    return busy;
 }
 
 void upkeep_free(struct upkeep **up)
@@ -212,7 +254,12 @@ void upkeep_free(struct upkeep **up)
     MAGIC_CHECK(u, UPKEEP_MAGIC);
     INVARIANT(!upkeep_busy(u));
     loop_timer_free(&u->cull_timer);
-    loop_timer_free(&u->reclaim_timer);
+    while (u->reclaims != NULL) {
+        struct reclaim *r = u->reclaims;
+        u->reclaims = r->next;
+        loop_timer_free(&r->timer);
+        free(r);
+    }
     INVARIANT(pthread_mutex_destroy(&u->lock) == 0);
     u->magic = 0;
     free(u);

@@ -4,8 +4,8 @@
  * is more to do, up to a time. The next round is when the next row falls due, and at least every
  * UPKEEP_PERIOD_MS of real time, because a put may bring an earlier due time; so a due row goes about a second
  * late at most while the disk keeps up. Pages or tables that fail wait that period and hold up only
- * themselves. Reclaiming space is a job of its own: copying segments must
- * not hold up culls. Both run one at a time. Thread: as said. */
+ * themselves. Reclaiming space is a job of its own, one for each store: copying segments must
+ * not hold up culls. Each runs one at a time. Thread: as said. */
 #ifndef SERVER_UPKEEP_H
 #define SERVER_UPKEEP_H
 
@@ -15,12 +15,16 @@ enum {
     UPKEEP_PERIOD_MS = 500,
     UPKEEP_ROUND_MS_MAX = 100,
     RECLAIM_PERIOD_MS = 5000,
+    RECLAIM_MORE_MS = 10,
     UPKEEP_FALLEN_BYTES = 8 << 20 /* so much less held by requests than lately, and memory is given back */
 };
 
 struct upkeep;
 /* Owner: caller. Stands still until upkeep_begin. Thread: loop (or before loop_run). */
 struct upkeep *upkeep_new(struct app *app);
+/* Gives back the space of a queue store, too. Before upkeep_begin; the store is there until upkeep_free. */
+struct queue_store;
+void upkeep_store(struct upkeep *u, struct queue_store *store);
 void upkeep_begin(struct upkeep *u);
 /* No new rounds. Thread: loop. */
 void upkeep_stop(struct upkeep *u);

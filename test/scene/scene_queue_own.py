@@ -3,6 +3,7 @@ partitions that come, drain, move and rest, and the record of decisions. Method:
 import base64
 import collections
 import json
+import os
 import re
 
 from harness import SceneError, check, eq, main, scene, wait_until
@@ -395,6 +396,24 @@ def decisions_are_recorded(binary):
             got = [json.loads(line) for line in fine(server, '/v1/queue.why', {'queue_name': 'q', 'limit': 10}, wire)['decisions']]
             check(len(got) >= 2, got)
             eq(len(fine(server, '/v1/queue.why', {'queue_name': 'q', 'limit': 1}, wire)['decisions']), 1)
+
+
+def _disk_bytes(folder):
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob('*') if path.is_file())
+
+
+@scene
+def each_store_gives_back_what_was_completed(binary):
+    with queue_server(binary, '--set', 'queue.stores=a=q-a, b=q-b') as server:
+        create(server, 'q', 2)
+        for _ in range(25):
+            for _ in range(2):
+                produce(server, 'q', *[os.urandom(850000)] * 4)
+            for _ in range(2):
+                partition, items = lease(server, 'q', 4)
+                complete(server, 'q', items, partition)
+        for store in ('q-a', 'q-b'):
+            wait_until(lambda folder=server.data / store: _disk_bytes(folder) < 48 << 20, f'{store} holds no completed bodies', 60)
 
 
 main()

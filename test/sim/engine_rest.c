@@ -17,3 +17,10 @@ void engine_on_failure(struct engine *e, void (*failed)(void *ctx, const char *w
 {
     (void)e, (void)failed, (void)ctx;
 }
+
+err engine_reclaim(struct engine *e, bool *more)
+{
+    (void)e;
+    *more = false;
+    return ERR_OK;
+}
