@@ -74,6 +74,7 @@ struct same_value {
     str headers;               /* to be written */
     char *kept;                /* a copy of the stored headers, then of the stored etag */
     size_t headers_bytes, etag_bytes;
+    err why;                   /* what kept it from being found out */
 };
 enum { SAME_KEPT_BYTES_MAX = 2 * PAGE_HEADERS_BYTES_MAX };
 
@@ -86,16 +87,30 @@ static bool same_type(const struct same_value *s, str stored)
     return str_eq(is, was);
 }
 
+/* By the bytes that both hold: each may have been sent in a coding of its own. */
+static bool same_value(struct same_value *s, const struct table_row *stored)
+{
+    str value = table_row_value(stored, STR("value")), coding = table_row_value(stored, STR("coding"));
+    bool same = str_eq(value, s->r->body) && str_eq(coding, s->r->row.coding);
+    if (!same && coding.n == 0)
+        same = str_eq(value, s->r->raw);
+    else if (!same)
+        s->why = frame_gzip_holds(value, s->r->raw, &same);
+    return same;
+}
+
 /* In the update that decides. */
 static bool is_other(void *ctx, const struct table_row *stored)
 {
     struct same_value *s = ctx;
     s->headers_bytes = s->etag_bytes = 0;
+    s->why = ERR_OK;
     if (stored == NULL)
         return true;
     str headers = table_row_value(stored, STR("headers")), etag = table_row_value(stored, STR("etag"));
-    bool same = str_eq(table_row_value(stored, STR("value")), s->r->body) &&
-                str_eq(table_row_value(stored, STR("coding")), s->r->row.coding) && same_type(s, headers);
+    bool same = same_type(s, headers) && same_value(s, stored);
+    if (s->why != ERR_OK)
+        return false; /* nothing is written */
     if (!same || headers.n + etag.n > SAME_KEPT_BYTES_MAX)
         return !same;
     if (headers.n > 0)
@@ -122,10 +137,13 @@ static void answer_same(const struct value_request *r, const struct same_value *
 
 static void put_written(struct value_request *r, err why)
 {
+    const struct same_value *same = r->write.allow_ctx; /* NULL: there was no condition */
+    if (why == ERR_OK && same != NULL)
+        why = same->why;
     if (why != ERR_OK)
         value_fail(r, why);
     else if (!r->change.update.applied)
-        answer_same(r, r->write.allow_ctx);
+        answer_same(r, same);
     else
         http_answer(r->x, 201, STR_NONE);
 }

@@ -236,6 +236,7 @@ bool value_take_body(struct value_request *r, enum headers_rule rule)
         return false;
     bool as_it_came = body.coding == FRAME_GZIP;
     r->coding = as_it_came ? str_of(frame_coding_name(FRAME_GZIP)) : STR_NONE;
+    r->raw = body.raw;
     r->body = as_it_came ? http_body(r->x) : body.raw;
     if (r->body.p == NULL)
         r->body = STR("");

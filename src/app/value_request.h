@@ -49,7 +49,7 @@ struct value_request {
     void (*read_done)(struct value_request *r, err why);
     struct loop_job job;
     /* writing */
-    str body, coding;          /* value_take_body */
+    str body, coding, raw;     /* value_take_body; raw: what body holds */
     void (*there)(struct value_request *r);
     void (*write_done)(struct value_request *r, err why);
     struct table_change change;
@@ -87,7 +87,7 @@ void value_read(struct value_request *r, bool with_body, void (*done)(struct val
 /* The predicates of the path, in r; their count, or 0 when the arena is full. */
 unsigned value_predicates(struct value_request *r);
 
-/* The body of a PUT, into r->body and r->coding as they will be stored. HTTP worker: it may take milliseconds. False:
+/* The body of a PUT, into r->body and r->coding as they will be stored, and r->raw. HTTP worker: it may take milliseconds. False:
  * answered. */
 MUST_CHECK bool value_take_body(struct value_request *r, enum headers_rule rule);
 /* Headers and coding of the request, to keep. False: answered. */

@@ -3,6 +3,7 @@
  * Sources: RFC 1952 (gzip), RFC 8878 (zstd), RFC 9659 (its window over HTTP). */
 #include "codec/frame.h"
 
+#include <libdeflate.h>
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -13,6 +14,8 @@ enum {
     GZIP_TIME_AT = 4,
     GZIP_TIME_BYTES = 4,
     GZIP_FLAGS_AT = 3,
+    GZIP_TAIL_BYTES = 8,      /* CRC-32, then the size */
+    GZIP_STEP_BYTES = 32 << 10,
     DEFLATE_RATIO_MAX = 1032, /* 258 bytes for two bits */
     ZSTD_MAGIC_BYTES = 4,
     ZSTD_HEAD_BYTES_MIN = 6,  /* with the byte after its descriptor */
@@ -30,13 +33,18 @@ static bool is_gzip(str frame)
     return frame.n >= GZIP_MEMBER_BYTES_MIN && memcmp(frame.p, start, sizeof start) == 0;
 }
 
+static uint32_t get_le32(const char *at)
+{
+    const unsigned char *b = (const unsigned char *)at;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
 /* Its last four bytes, modulo 2^32: what holds more will not fit into what they say. */
 static err gzip_measure(str frame, size_t raw_max, size_t *raw_bytes)
 {
     if (!is_gzip(frame))
         return ERR_BAD;
-    const unsigned char *end = (const unsigned char *)frame.p + frame.n - 4;
-    size_t said = (size_t)end[0] | (size_t)end[1] << 8 | (size_t)end[2] << 16 | (size_t)end[3] << 24;
+    size_t said = get_le32(frame.p + frame.n - 4);
     if (said / DEFLATE_RATIO_MAX > frame.n)
         return ERR_BAD;
     if (said > raw_max)
@@ -145,6 +153,40 @@ err frame_unpack(struct frame_codec *f, enum frame_coding coding, str frame, siz
     if (coding == FRAME_GZIP)
         return gzip_unpack(frame, raw_bytes, a, out);
     return frame_decompress(f, coding, frame, raw_bytes, a, out);
+}
+
+/* Piece by piece, up to the first difference. */
+static err gzip_compare(z_stream *z, str raw, bool *holds)
+{
+    char room[GZIP_STEP_BYTES];
+    int said = Z_OK;
+    while (said == Z_OK) {
+        z->next_out = (Bytef *)room;
+        z->avail_out = sizeof room;
+        said = inflate(z, Z_NO_FLUSH); /* Z_BUF_ERROR: it wants more, and there is none */
+        size_t n = sizeof room - z->avail_out;
+        if (!str_eq(str_take(raw, n), (str){ .p = room, .n = n }))
+            return ERR_OK;
+        raw = str_skip(raw, n);
+    }
+    *holds = said == Z_STREAM_END && z->avail_in == 0 && raw.n == 0;
+    return said == Z_MEM_ERROR ? ERR_UNAVAILABLE : ERR_OK;
+}
+
+err frame_gzip_holds(str frame, str raw, bool *holds)
+{
+    *holds = false;
+    if (!is_gzip(frame) || frame.n > UINT32_MAX || raw.n > UINT32_MAX)
+        return ERR_OK;
+    const char *tail = frame.p + frame.n - GZIP_TAIL_BYTES;
+    if (get_le32(tail + 4) != raw.n || get_le32(tail) != libdeflate_crc32(0, raw.n == 0 ? "" : raw.p, raw.n))
+        return ERR_OK;
+    z_stream z = { .next_in = (z_const Bytef *)(uintptr_t)frame.p, .avail_in = (uInt)frame.n };
+    if (inflateInit2(&z, ZLIB_GZIP_BITS) != Z_OK)
+        return ERR_UNAVAILABLE;
+    err why = gzip_compare(&z, raw, holds);
+    (void)inflateEnd(&z); /* says whether all was read, which holds says */
+    return why;
 }
 
 bool frame_is_plain(enum frame_coding coding, str frame)

@@ -71,6 +71,18 @@ def problem(answer, status, kind, **members):
     return value
 
 
+ZSTD_BUCKET = ('--set', 'buckets.coded.kind=page', '--set', 'buckets.coded.codec=zstd')
+
+
+def zstd_of(server, raw):
+    """A frame of zstd of raw, made by the server: a bucket that stores zstd gives it as it lies there."""
+    eq(server.request('PUT', '/localhost/v1/coded/html/Z/1', None, raw).status, 201)
+    got = server.request('GET', '/localhost/v1/coded/html/Z', {'Accept-Encoding': 'zstd'})
+    eq(got.headers['content-encoding'], 'zstd')
+    eq(server.request('DELETE', '/localhost/v1/coded/all/Z').status, 204)
+    return got.body
+
+
 def history(server, title, query='', bucket='page'):
     got = server.json('GET', path('history', title, bucket=bucket) + query)
     eq(got.status, 200, f'history of {title}: {got.body}')

@@ -5,7 +5,7 @@ import io
 import json
 
 from harness import check, eq, main, scene
-from page_help import explain, get, history, http_date, instant, page_server, path, problem, put, tid
+from page_help import ZSTD_BUCKET, explain, get, history, http_date, instant, page_server, path, problem, put, tid, zstd_of
 
 
 @scene
@@ -212,21 +212,9 @@ def bad_bundles_are_400_and_store_nothing(binary):
         problem(server.request('GET', path('html', 'A')), 404, 'not_found')
 
 
-def zstd_of(server, raw):
-    """A frame of zstd of raw, made by the server: a bucket that stores zstd gives it as it lies there."""
-    eq(server.request('PUT', '/localhost/v1/coded/html/Z/1', None, raw).status, 201)
-    got = server.request('GET', '/localhost/v1/coded/html/Z', {'Accept-Encoding': 'zstd'})
-    eq(got.headers['content-encoding'], 'zstd')
-    eq(server.request('DELETE', '/localhost/v1/coded/all/Z').status, 204)
-    return got.body
-
-
 def zstd_zeros(count):
     """A frame of zstd by hand: one segment, one block that says a zero again and again (RFC 8878, 3.1.1)."""
     return b'\x28\xb5\x2f\xfd\xa0' + count.to_bytes(4, 'little') + (count << 3 | 3).to_bytes(3, 'little') + b'\0'
-
-
-ZSTD_BUCKET = ('--set', 'buckets.coded.kind=page', '--set', 'buckets.coded.codec=zstd')
 
 
 @scene

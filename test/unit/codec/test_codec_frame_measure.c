@@ -224,6 +224,39 @@ static void what_is_stored_as_it_came_names_nobody(void **state)
     arena_reset(&memory);
 }
 
+static bool holds(str frame, str raw)
+{
+    bool it_does = true;
+    assert_int_equal(frame_gzip_holds(frame, raw, &it_does), ERR_OK);
+    return it_does;
+}
+
+static void a_member_holds_its_own_bytes_alone(void **state)
+{
+    static const size_t sizes[] = { 0, 1, 100, 32 << 10, (32 << 10) + 1, 70000, MAX };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        str raw = text_of(sizes[i]), frame = gzip_made(raw, i % 2 == 0 ? NULL : "a-name");
+        assert_true(holds(frame, raw));
+        assert_false(holds(frame, text_of(sizes[i] + 1)));
+        assert_false(holds(both(frame, STR("x")), raw));
+        assert_false(holds(raw, raw));
+        for (size_t n = 0; n < frame.n; n += 1 + frame.n / 50)
+            assert_false(holds(str_take(frame, n), raw));
+        if (raw.n > 0) { /* also where the tail lies: sum and size of what it does not hold */
+            str other = both(str_take(raw, raw.n - 1), STR("!")), liar = gzip_made(other, NULL);
+            assert_false(holds(frame, other));
+            memcpy((char *)(uintptr_t)liar.p + liar.n - 8, frame.p + frame.n - 8, 8);
+            assert_false(holds(liar, raw));
+        }
+        arena_reset(&memory);
+    }
+    str bomb = gzip_made(text_of(MAX), NULL);
+    memcpy((char *)(uintptr_t)bomb.p + bomb.n - 8, "\0\0\0\0\0\0\0\0", 8); /* of no bytes */
+    assert_false(holds(bomb, STR("")));
+    arena_reset(&memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +269,7 @@ int main(void)
         cmocka_unit_test(codes_that_stand_for_nothing_are_refused),
         cmocka_unit_test(windows_of_zstd_end_at_8_mib),
         cmocka_unit_test(what_is_stored_as_it_came_names_nobody),
+        cmocka_unit_test(a_member_holds_its_own_bytes_alone),
     };
     arena_init(&memory, (size_t)256 * MAX);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

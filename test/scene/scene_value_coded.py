@@ -1,0 +1,55 @@
+"""Goal: a value is the bytes it holds, whatever the coding that it was sent, stored or asked for in.
+Method: each value is put and got in every pair of codings, against a real server."""
+import concurrent.futures
+import gzip
+
+from harness import eq, main, scene
+from page_help import ZSTD_BUCKET, page_server, zstd_of
+
+KV = '/localhost/v1/key_value'
+HTML = {'Content-Type': 'text/html'}
+
+
+def codings_of(server, raw):
+    """Ways to send raw: header fields and body by a name."""
+    return {'identity': ({}, raw), 'named-identity': ({'Content-Encoding': 'identity'}, raw),
+            'gzip': ({'Content-Encoding': 'gzip'}, gzip.compress(raw, 1)),
+            'other-gzip': ({'Content-Encoding': 'x-gzip'}, gzip.compress(raw, 9, mtime=7)),
+            'stored-gzip': ({'x-store-content-encoding': 'gzip'}, gzip.compress(raw, 6)),
+            'zstd': ({'Content-Encoding': 'zstd'}, zstd_of(server, raw)),
+            'stored-zstd': ({'x-store-content-encoding': 'zstd'}, zstd_of(server, raw))}
+
+
+@scene
+def an_equal_value_is_equal_in_every_coding(binary):
+    with page_server(binary, *ZSTD_BUCKET) as server:
+        eq(server.request('PUT', KV + '/b').status, 201)
+        put = lambda key, way, fields: server.request('PUT', f'{KV}/b/{key}', {**HTML, **way[0], **fields}, way[1])
+        for raw in (b'{"a": 1}' * 40, bytes(range(256)) * 40, b'<p>large</p>' * 90000):
+            same, other = codings_of(server, raw), codings_of(server, raw[:-1] + b'!')
+            for first in same:
+                eq(put(first, same[first], {'x-store-etag': f'"{first}"'}).status, 201)
+                for then in same:
+                    got = put(first, same[then], {'If-None-Hash-Match': '*', 'x-store-etag': '"again"'})
+                    eq((got.status, got.headers['etag']), (412, f'"{first}"'), f'{first}, then {then}, {len(raw)} bytes')
+                eq(server.request('GET', f'{KV}/b/{first}').body, raw)
+                for then in other:
+                    eq(put(first, same[first], {}).status, 201)
+                    got = put(first, other[then], {'If-None-Hash-Match': '*'})
+                    eq(got.status, 201, f'{first}, then another in {then}')
+
+
+@scene
+def of_equal_puts_in_many_codings_at_once_one_is_stored(binary):
+    with page_server(binary, *ZSTD_BUCKET) as server:
+        eq(server.request('PUT', KV + '/b').status, 201)
+        ways = list(codings_of(server, b'one and the same' * 5000).values()) * 3
+        for key in range(5):
+            def put_equal(way):
+                return server.request('PUT', f'{KV}/b/{key}', {**HTML, **way[0], 'If-None-Hash-Match': '*'}, way[1])
+            with concurrent.futures.ThreadPoolExecutor(len(ways)) as pool:
+                got = list(pool.map(put_equal, ways))
+            eq(sorted(answer.status for answer in got), [201] + [412] * (len(ways) - 1))
+
+
+main()
