@@ -365,6 +365,14 @@ static bool body_for(struct value_request *r, str *body, bool *coded)
     return false;
 }
 
+/* The gzip of a value is another representation than its bytes: no strong tag is of both (RFC 9110 8.8.3). */
+static str tag_of_coded(const struct value_request *r, str etag)
+{
+    if (r->app->config->compat_etag == ETAG_STRONG || !str_starts(etag, STR("\"")))
+        return etag;
+    return arena_printf(http_arena(r->x), "W/%.*s", STR_ARG(etag));
+}
+
 void value_answer(struct value_request *r, str etag)
 {
     struct answer w = { .status = 200 };
@@ -382,7 +390,7 @@ void value_answer(struct value_request *r, str etag)
     }
     answer_add_kept(&w, r->row.headers, r->kind == BUCKET_PLAIN ? HEADERS_VALUE : HEADERS_ALL);
     if (etag.n > 0)
-        answer_add(&w, STR("etag"), etag);
+        answer_add(&w, STR("etag"), coded ? tag_of_coded(r, etag) : etag);
     if (r->row.coding.n > 0)
         answer_add_vary(&w, http_arena(r->x), STR("Accept-Encoding"));
     if (coded && w.status == 200)

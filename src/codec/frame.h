@@ -42,8 +42,8 @@ MUST_CHECK err frame_measure(enum frame_coding coding, str frame, size_t raw_max
  * ERR_UNAVAILABLE too (no memory). */
 MUST_CHECK err frame_unpack(struct frame_codec *f, enum frame_coding coding, str frame, size_t raw_bytes,
                             struct arena *a, str *out);
-/* Does a member of gzip that frame_unpack took hold raw? Looks into it only when its tail says so; needs no memory of raw's
- * size. False too for what is no such member. Fails: ERR_UNAVAILABLE (no memory). Thread: any. */
+/* Does a member of gzip that frame_unpack took hold raw? It is looked into only when its tail says so, without memory
+ * for what it holds. False too for what is no such member. Fails: ERR_UNAVAILABLE (no memory). Thread: any. */
 MUST_CHECK err frame_gzip_holds(str frame, str raw, bool *holds);
 /* May a frame of a stranger's be stored as it came? It says nothing of its writer but for the bytes. */
 bool frame_is_plain(enum frame_coding coding, str frame);

@@ -54,7 +54,8 @@ const struct option option_rows[] = {
       .prose = "Where clients reach a domain's API, as https://{domain}/api/rest_v1; Content-Location and Link name it",
       AT(public_url) },
     { "compat.etag", NULL, OPTION_CHOICE, .choices = etags, .initial = "weak",
-      .prose = "ETag of answers in a content coding: weak as RFC 9110 wants, or strong as RESTBase's",
+      .prose = "ETag of answers in a content coding, of pages and values: weak as RFC 9110 wants, or strong as "
+               "RESTBase's",
       AT(compat_etag) },
     { "compat.hidden", NULL, OPTION_CHOICE, .choices = hiddens, .initial = "410",
       .prose = "Status of a render whose text is hidden: 410, or 403 as RESTBase's", AT(compat_hidden) },

@@ -4,7 +4,7 @@ import concurrent.futures
 import gzip
 
 from harness import eq, main, scene
-from page_help import ZSTD_BUCKET, page_server, zstd_of
+from page_help import ZSTD_BUCKET, page_server, path, put, zstd_of
 
 KV = '/localhost/v1/key_value'
 HTML = {'Content-Type': 'text/html'}
@@ -50,6 +50,44 @@ def of_equal_puts_in_many_codings_at_once_one_is_stored(binary):
             with concurrent.futures.ThreadPoolExecutor(len(ways)) as pool:
                 got = list(pool.map(put_equal, ways))
             eq(sorted(answer.status for answer in got), [201] + [412] * (len(ways) - 1))
+
+
+def tags_by_coding(server, where, fields=None):
+    """The entity tags of the identity and the gzip answer; 304 and HEAD have the same."""
+    tags = []
+    for coding in ('identity', 'gzip'):
+        asked = {'Accept-Encoding': coding, **(fields or {})}
+        got = server.request('GET', where, asked)
+        eq((got.status, got.headers['content-encoding']), (200, None if coding == 'identity' else coding))
+        eq(server.request('HEAD', where, asked).headers['etag'], got.headers['etag'])
+        tags.append(got.headers['etag'])
+    for coding, tag in zip(('identity', 'gzip'), tags):
+        for known in tags:
+            got = server.request('GET', where, {'Accept-Encoding': coding, 'If-None-Match': known, **(fields or {})})
+            eq((got.status, got.headers['etag']), (304, tag), f'{known}, asked in {coding}')
+    return tags
+
+
+@scene
+def a_strong_entity_tag_names_one_coding(binary):
+    """RFC 9110 8.8.3: what differs in its bytes has no strong tag in common."""
+    member, rev_value = gzip.compress(b'x' * 500), '/localhost/v1/key_rev_value'
+    for strong in (False, True):
+        with page_server(binary, *(('--set', 'compat.etag=strong') if strong else ())) as server:
+            weak = '' if strong else 'W/'
+            eq([server.request('PUT', kind + '/b').status for kind in (KV, rev_value)], [201] * 2)
+            for given, in_gzip in (('"7/x"', weak + '"7/x"'), ('W/"7/x"', 'W/"7/x"')):
+                fields = {'Content-Encoding': 'gzip', 'x-store-etag': given}
+                eq(server.request('PUT', KV + '/b/k', fields, member).status, 201)
+                eq(tags_by_coding(server, KV + '/b/k'), [given, in_gzip])
+            got = server.request('PUT', rev_value + '/b/k/7', {'Content-Encoding': 'gzip'}, member)
+            eq(tags_by_coding(server, rev_value + '/b/k'), [got.headers['etag'], weak + got.headers['etag']])
+            eq(server.request('PUT', KV + '/b/raw', {'x-store-etag': '"r"'}, b'x' * 500).status, 201)
+            got = server.request('GET', KV + '/b/raw', {'Accept-Encoding': 'gzip'})
+            eq((got.headers['etag'], got.headers['content-encoding']), ('"r"', None))
+            put(server, 'A', 1, b'<p>' * 500)
+            strong_tag, in_gzip = tags_by_coding(server, path('html', 'A'))
+            eq(in_gzip, weak + strong_tag)
 
 
 main()
