@@ -116,6 +116,7 @@ void part_look(struct part *p, struct queue_change *c); /* asks the store for id
 struct batch *part_batch_of(struct part *p, const struct queue_batch *row);
 struct qitem *looked_item(struct part *p, const struct looked *l);
 void part_read(struct part *p);                  /* starts what has to be read, if anything */
+bool part_reads_on(const struct part *p);        /* more of the window has to be read */
 void part_refuse(struct part *p);                /* what it stores cannot be read: read it all anew */
 void part_failed(struct part *p);                /* an unknown outcome, damage: memory is worth nothing */
 

@@ -678,6 +678,12 @@ static void start_firsts(struct part *p)
     job_start(j);
 }
 
+bool part_reads_on(const struct part *p)
+{
+    bool refill = !p->whole && !p->refilling && p->ready_items < PART_REFILL_ITEMS;
+    return refill && (p->behind_items < PART_BEHIND_ITEMS || p->firsts_away);
+}
+
 void part_read(struct part *p)
 {
     if (p->queue->draining || p->queue->deleted || p->queue->fresh || p->closed)
@@ -695,12 +701,11 @@ void part_read(struct part *p)
         }
         return;
     }
-    bool refill = !p->whole && !p->refilling && p->ready_items < PART_REFILL_ITEMS;
-    if (refill && p->behind_items < PART_BEHIND_ITEMS) {
+    if (part_reads_on(p) && p->behind_items < PART_BEHIND_ITEMS) {
         p->refilling = true;
         p->tail_over = false;
         start(p, JOB_READY);
-    } else if (refill && p->firsts_away) {
+    } else if (part_reads_on(p)) {
         start_firsts(p);
     }
     if (!p->whole_due && !p->refilling_due && p->scheduled_items < PART_SCHEDULED_ITEMS / 4) {

@@ -26,7 +26,7 @@ enum {
 
 /* ---- gathering: under the lock of the source ---- */
 
-static struct move *move_new(struct part *p, struct queue_change *c, str to)
+struct move *move_new(struct part *p, struct queue_change *c, str to)
 {
     struct queue *q = p->queue;
     struct move *m = calloc(1, sizeof *m);
@@ -49,7 +49,7 @@ static struct move *move_new(struct part *p, struct queue_change *c, str to)
     return m;
 }
 
-static void move_add(struct move *m, struct qitem *it)
+void move_add(struct move *m, struct qitem *it)
 {
     struct part *p = m->part;
     if (it->due.place != 0)
@@ -79,54 +79,6 @@ void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_cha
     if (m == NULL || !move_takes(m, c, to))
         m = move_new(p, c, to);
     move_add(m, it);
-}
-
-/* At most count ready items of a partition on their way to queue to; how many. */
-static unsigned requeue_part(struct part *p, str to, unsigned count, struct waiter *w)
-{
-    struct move *m = NULL;
-    unsigned n = 0;
-    for (struct qitem *it; part_usable(p) && n < count && n < MOVE_ITEMS_MAX && (it = part_head(p)) != NULL; n++) {
-        if (m == NULL)
-            m = move_new(p, NULL, to);
-        move_add(m, it);
-    }
-    if (m != NULL) {
-        m->waiter = w;
-        m->keeps = true;
-        waiter_expect(w);
-    }
-    move_begin(p);
-    return n;
-}
-
-err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved, struct err_note *note)
-{
-    struct waiter w;
-    unsigned asked = 0;
-    err why = ERR_OK;
-    if (dead == to) {
-        err_note_set(note, "queue is invalid; items cannot be moved to the queue they are in");
-        return ERR_BAD;
-    }
-    waiter_init(&w);
-    for (bool more = true; more && asked < count && why == ERR_OK;) {
-        more = false;
-        queue_enter(dead);
-        for (uint32_t i = 0; i < dead->parts_count && asked < count; i++) {
-            unsigned n = requeue_part(dead->parts[i], to->info.name, count - asked, &w);
-            asked += n;
-            more |= n > 0;
-        }
-        queue_leave(dead);
-        why = waiter_wait(&w);
-    }
-    *moved = w.good;
-    waiter_fini(&w);
-    if (why != ERR_OK)
-        err_note_set(note, "queue '%.*s' does not take the items; %u were moved, try again",
-                     STR_ARG(str_take(to->info.name, 150)), *moved);
-    return why == ERR_OK ? ERR_OK : ERR_UNAVAILABLE;
 }
 
 /* ---- rounds ---- */

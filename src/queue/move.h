@@ -50,6 +50,11 @@ struct move {
     err why;
 };
 
+/* One that waits to be begun (move_begin), for queue to; c: the order of a client that waits for it, or NULL. Its items
+ * are added then, MOVE_ITEMS_MAX at most. Under the lock of the queue of p. */
+struct move *move_new(struct part *p, struct queue_change *c, str to);
+void move_add(struct move *m, struct qitem *it);
+
 /* The next round: which items, their bodies, a place for them in the target. Blocks: pool thread. */
 MUST_CHECK err move_prepare(struct move *m);
 /* The target's side of a write. */

@@ -1,0 +1,170 @@
+/* Goal: an order to move all items of a dead queue moves all of them, or its answer says how many were moved and why
+ * no more. Method: queues over local stores; one store whose leases cannot be read, or are read late; more items than
+ * memory holds. */
+#include "rig.h"
+
+#include "queue/machine.h"
+
+#include <stdatomic.h>
+
+enum { ITEMS = 5, LATE_MS = 300 };
+
+static struct queue *dead, *to;
+
+static const struct queue_store_ops *real;
+static struct queue_store_ops bent;
+static atomic_bool silent, entered, answered;
+
+static err bent_leases(struct queue_store *s, struct queue_part p,
+                       bool (*each)(void *ctx, const struct queue_lease *l), void *ctx)
+{
+    const mono until = mono_add_ms(clock_mono(rig.clock), LATE_MS);
+    if (atomic_load(&silent))
+        return ERR_UNAVAILABLE;
+    atomic_store(&entered, true);
+    while (!atomic_load(&answered) && clock_mono(rig.clock).ns < until.ns)
+        queue_rest();
+    return real->leases(s, p, each, ctx);
+}
+
+/* The last store, in which dead has its last partition. */
+static void bend(bool is_silent)
+{
+    struct queue_store *s = rig.stores[rig.stores_count - 1];
+    atomic_store(&silent, is_silent);
+    atomic_store(&entered, false);
+    atomic_store(&answered, false);
+    real = s->ops;
+    bent = *real;
+    bent.leases = bent_leases;
+    s->ops = &bent;
+}
+
+static void straighten(void)
+{
+    rig.stores[rig.stores_count - 1]->ops = real;
+}
+
+static void make_queues(void)
+{
+    dead = rig_queue(&rig, "dead", rig.stores_count);
+    to = rig_queue(&rig, "to", 1);
+    for (uint32_t i = 0; i < rig.stores_count; i++)
+        (void)rig_produce(&rig, dead, "x", ITEMS);
+    for (uint32_t i = 0; i < rig.stores_count; i++)
+        assert_int_equal(rig_stats(dead, i).ready, ITEMS);
+}
+
+static void let_queues_go(void)
+{
+    queue_unref(&dead);
+    queue_unref(&to);
+}
+
+static void a_partition_that_is_away_is_told_with_what_was_moved(void **state)
+{
+    struct err_note note = { "" };
+    unsigned moved = 0;
+    (void)state;
+    make_queues();
+    bend(true);
+    assert_int_equal(queue_reload(dead, &note), ERR_OK);
+    assert_int_equal(queue_requeue(dead, to, 1000, &moved, &note), ERR_UNAVAILABLE);
+    assert_string_equal(note.text, "partition not available; partition '1' is failing; 5 were moved, try again");
+    assert_int_equal(moved, ITEMS);
+    straighten();
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    while (queue_requeue(dead, to, 1000, &moved, &note) != ERR_OK) { /* until its store was probed */
+        assert_int_equal(moved, 0);
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+    }
+    assert_int_equal(moved, ITEMS);
+    assert_int_equal(rig_stats(to, 0).ready, 2 * ITEMS);
+    let_queues_go();
+}
+
+static void as_many_as_are_wanted_need_no_partition_that_is_away(void **state)
+{
+    struct err_note note = { "" };
+    unsigned moved = 0;
+    (void)state;
+    make_queues();
+    bend(true);
+    assert_int_equal(queue_reload(dead, &note), ERR_OK);
+    assert_int_equal(queue_requeue(dead, to, ITEMS, &moved, &note), ERR_OK);
+    assert_int_equal(moved, ITEMS);
+    straighten();
+    let_queues_go();
+}
+
+static void *reload(void *ctx)
+{
+    struct err_note note;
+    (void)ctx;
+    assert_int_equal(queue_reload(dead, &note), ERR_OK);
+    return NULL;
+}
+
+static void a_partition_that_is_being_read_is_waited_for(void **state)
+{
+    struct err_note note;
+    unsigned moved = 0;
+    pthread_t thread;
+    (void)state;
+    make_queues();
+    bend(false);
+    assert_int_equal(pthread_create(&thread, NULL, reload, NULL), 0);
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    while (!atomic_load(&entered))
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+    err why = queue_requeue(dead, to, 1000, &moved, &note);
+    atomic_store(&answered, true);
+    (void)pthread_join(thread, NULL);
+    straighten();
+    assert_int_equal(why, ERR_OK);
+    assert_int_equal(moved, 2 * ITEMS);
+    let_queues_go();
+}
+
+static void more_items_than_memory_holds_are_all_moved(void **state)
+{
+    enum { MANY = 12000 };
+    struct err_note note;
+    unsigned moved = 0;
+    (void)state;
+    dead = rig_queue(&rig, "dead", 1);
+    to = rig_queue(&rig, "to", 1);
+    for (unsigned i = 0; i < MANY; i += QUEUE_PRODUCE_ITEMS_MAX)
+        (void)rig_produce(&rig, dead, "x", QUEUE_PRODUCE_ITEMS_MAX);
+    assert_int_equal(queue_requeue(dead, to, MANY + 1, &moved, &note), ERR_OK);
+    assert_int_equal(moved, MANY);
+    assert_int_equal(rig_stats(dead, 0).ready, 0);
+    let_queues_go();
+}
+
+static void a_queue_that_was_deleted_is_told(void **state)
+{
+    struct err_note note = { "" };
+    unsigned moved = 0;
+    (void)state;
+    make_queues();
+    assert_int_equal(queues_delete(rig.queues, STR("dead"), true, &note), ERR_OK);
+    assert_int_equal(queue_requeue(dead, to, 1000, &moved, &note), ERR_NOT_FOUND);
+    assert_string_equal(note.text, "queue does not exist; no such queue named 'dead'; 0 were moved");
+    assert_int_equal(moved, 0);
+    let_queues_go();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_partition_that_is_away_is_told_with_what_was_moved, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(as_many_as_are_wanted_need_no_partition_that_is_away, rig_setup_two,
+                                        rig_teardown),
+        cmocka_unit_test_setup_teardown(a_partition_that_is_being_read_is_waited_for, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(more_items_than_memory_holds_are_all_moved, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_queue_that_was_deleted_is_told, rig_setup, rig_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
