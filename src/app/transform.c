@@ -366,7 +366,8 @@ static void settled(struct title_wait *w)
         return;
     }
     if (has == TRANSFORMS_UNKNOWN) { /* without a title nobody asked for the rules */
-        t->wait.siteinfo = (struct siteinfo_waiter){ .deadline = t->deadline, .got = transforms_told };
+        t->wait.siteinfo = (struct siteinfo_waiter){ .deadline = t->deadline, .transforms = true,
+                                                      .got = transforms_told };
         origin_siteinfo_wait(origin, &t->wait.siteinfo);
         return;
     }

@@ -199,17 +199,17 @@ static void check_render(struct check *c)
     start_request(c, WANT_RENDER, str_of(c->title), 0, rendered);
 }
 
+/* All of both requests is over, or the time of three. */
 static void site_known(struct siteinfo_waiter *w, enum render_why why, const struct err_note *note)
 {
     struct check *c = w->ctx;
-    struct siteinfo *s = why == RENDER_FINE ? origin_siteinfo(c->origin) : NULL;
-    if (s != NULL) {
+    struct siteinfo *s = origin_siteinfo(c->origin);
+    if (s != NULL)
         tell_fine(c, "siteinfo", "%.*s, language %.*s", STR_ARG(str_take(siteinfo_server(s), 200)),
                   STR_ARG(str_take(siteinfo_language(s), CHECK_NAME_BYTES)));
-        siteinfo_unref(&s);
-    } else {
-        tell_failure(c, "siteinfo", why, note);
-    }
+    if (why != RENDER_FINE)
+        tell_failure(c, s != NULL ? "transforms" : "siteinfo", why, note);
+    siteinfo_unref(&s);
     check_render(c);
 }
 
@@ -221,7 +221,8 @@ static void check_site(void *ctx)
         return;
     }
     begin(c);
-    c->site = (struct siteinfo_waiter){ .deadline = deadline(c), .got = site_known, .ctx = c };
+    mono late = mono_add_ms(c->began, 3 * origin_opts_of(c->origin)->timeout_ms);
+    c->site = (struct siteinfo_waiter){ .deadline = late, .transforms = true, .got = site_known, .ctx = c };
     origin_siteinfo_wait(c->origin, &c->site);
 }
 

@@ -208,6 +208,13 @@ void origin_measure(struct origin *o, struct origin_metrics *all, str domain)
     gate_measure(o->gate, o->meter);
 }
 
+void origin_log(struct origin *o, struct log *log, str domain)
+{
+    MAGIC_CHECK(o, ORIGIN_MAGIC);
+    o->log = log;
+    o->log_domain = domain;
+}
+
 void origin_count_remembered(struct origin *o)
 {
     MAGIC_CHECK(o, ORIGIN_MAGIC);

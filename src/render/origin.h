@@ -23,6 +23,8 @@ struct origin {
     struct gate *transforms;     /* half as many, at least one */
     struct gate *metas;          /* as many as of those; metadata and wikitext that are asked for alone */
     struct meter *meter;         /* NULL: nobody measures */
+    struct log *log;             /* NULL: nobody is told */
+    str log_domain;              /* borrowed */
     _Atomic uint64_t requests, retries;
     struct site *site;           /* NULL without api */
 };

@@ -22,6 +22,7 @@
 #include "http/http.h"
 
 struct http_client;
+struct log;
 struct loop;
 struct metrics;
 struct origin;   /* of one domain */
@@ -61,6 +62,8 @@ struct origin_metrics *origin_metrics_new(struct metrics *m);
 void origin_metrics_free(struct origin_metrics **mp);
 /* From here on; before it is asked anything. */
 void origin_measure(struct origin *o, struct origin_metrics *all, str domain);
+/* Failed questions for siteinfo are told there, from here on; before it is asked anything. Both outlive the origin. */
+void origin_log(struct origin *o, struct log *log, str domain);
 /* Somebody was told a remembered failure instead of asking. Thread: any. */
 void origin_count_remembered(struct origin *o);
 /* Has api.php: siteinfo, metadata. A template without api has not; its titles are keys as the store has them. */
@@ -183,11 +186,12 @@ MUST_CHECK err pagebundle_html(str json, struct arena *a, struct render_content 
 /* ---- titles; pure once siteinfo is there ---- */
 struct siteinfo;               /* counted, read only */
 /* A reference, or NULL: not known yet (and being asked for). One older than siteinfo_ttl is still given while it is
- * asked for again. Thread: any. */
+ * asked for again, and while the wiki does not answer. Thread: any. */
 struct siteinfo *origin_siteinfo(struct origin *o);
 void siteinfo_unref(struct siteinfo **sp);
 struct siteinfo_waiter {
     mono deadline;
+    bool transforms;                             /* waits until origin_transforms is not UNKNOWN, too */
     void (*got)(struct siteinfo_waiter *w, enum render_why why, const struct err_note *note);
     void *ctx;
     struct siteinfo_waiter *next;                /* the module's */

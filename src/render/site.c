@@ -1,25 +1,37 @@
 /* The rules of one wiki's titles, asked for once for all who wait, and again after siteinfo_ttl. A wiki of kind rest is
  * then asked whether it has core's transforms: a GET of a route that takes POST alone is 405 there, 404 elsewhere.
+ * These are two questions, and each keeps its last good answer: no failure takes an answer away. A failed question is
+ * asked again after a pause of its own.
  *
  * Invariants: fetching from the moment a fetch is decided until its outcome is kept; waiters stand in the list only
  * while fetching. Fields are under the lock; fetch, job, arena and timer are the loop's (the job's while it runs). */
 #include "render/site.h"
 
+#include "base/log.h"
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/siteinfo.h"
 
 #include <stdlib.h>
 
+enum { QUESTION_RULES, QUESTION_TRANSFORMS, QUESTIONS };
+struct question {
+    unsigned failures;           /* in a row */
+    mono again_at;               /* not asked before */
+    enum render_why why;         /* of the last failure */
+    struct err_note note;
+    mono told_at;                /* the last line in the log; 0: none */
+    unsigned told_count;         /* failures since */
+};
+
 struct site {
     struct origin *origin;
     pthread_mutex_t lock;
     struct siteinfo *info;
-    mono had_at, again_at;       /* of info; after a failure */
-    unsigned failures;           /* in a row */
-    bool fetching;
-    enum render_why why;         /* of the last failure */
-    struct err_note note;
+    mono had_at;                 /* of info */
+    enum origin_transforms transforms; /* of kind rest: the wiki's last word */
+    struct question questions[QUESTIONS];
+    bool fetching, probe_first;  /* probe_first: the rules are not asked for */
     struct siteinfo_waiter *waiters;
     /* the loop's */
     struct fetch fetch;
@@ -45,7 +57,9 @@ struct site *site_new(struct origin *o)
     struct site *s = calloc(1, sizeof *s);
     INVARIANT(s != NULL);
     s->origin = o;
-    s->again_at = (mono){ .ns = INT64_MIN };
+    s->transforms = TRANSFORMS_UNKNOWN;
+    for (size_t i = 0; i < QUESTIONS; i++)
+        s->questions[i].again_at = (mono){ .ns = INT64_MIN };
     INVARIANT(pthread_mutex_init(&s->lock, NULL) == 0);
     arena_init(&s->arena, (size_t)4 * ORIGIN_API_REPLY_BYTES_MAX);
     return s;
@@ -102,7 +116,7 @@ static void tell(struct siteinfo_waiter *list, enum render_why why, const struct
 
 static void on_deadline(void *ctx)
 {
-    static const struct err_note why = { .text = "the wiki did not say its titles' rules in time" };
+    static const struct err_note why = { .text = "the wiki did not say its rules in time" };
     struct site *s = ctx;
     struct siteinfo_waiter *late = NULL, **late_end = &late;
     mono now = clock_mono(s->origin->clock);
@@ -123,35 +137,81 @@ static void on_deadline(void *ctx)
     tell(late, RENDER_TIMEOUT, &why);
 }
 
-/* ---- asking; loop thread ---- */
+/* ---- outcomes; loop thread ---- */
 
-static void keep(struct site *s, enum render_why why)
+/* Under the lock. */
+static bool lacks_transforms(const struct site *s, const struct siteinfo_waiter *w)
 {
-    lock(s);
-    mono now = clock_mono(s->origin->clock);
-    struct siteinfo *old = NULL;
-    if (why == RENDER_FINE) {
-        old = s->info;
-        s->info = s->parsed;
-        s->had_at = now;
-        s->failures = 0;
-    } else {
-        int64_t ms = s->failures < 6 ? (int64_t)SITE_AGAIN_MS_MIN << s->failures : SITE_AGAIN_MS_MAX;
-        s->again_at = mono_add_ms(now, ms);
-        s->failures++;
-        s->why = why;
+    return w->transforms && s->origin->opts.kind == ORIGIN_REST && s->transforms == TRANSFORMS_UNKNOWN;
+}
+
+/* Takes out who has all that is wanted by now, or all who wait. Under the lock. */
+static struct siteinfo_waiter *take_waiters(struct site *s, bool all)
+{
+    struct siteinfo_waiter *taken = NULL, **end = &taken;
+    for (struct siteinfo_waiter **at = &s->waiters; *at != NULL;) {
+        struct siteinfo_waiter *w = *at;
+        if (!all && lacks_transforms(s, w)) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        w->next = NULL;
+        *end = w;
+        end = &w->next;
     }
-    struct siteinfo_waiter *waiters = s->waiters;
-    struct err_note note = s->note;
-    s->waiters = NULL;
+    return taken;
+}
+
+/* Under the lock. */
+static struct siteinfo_waiter *end_fetching(struct site *s)
+{
     s->fetching = false;
-    unlock(s);
-    s->parsed = NULL;
+    return take_waiters(s, true);
+}
+
+/* The waiters of a fetch that is over are told. */
+static void rest(struct site *s, struct siteinfo_waiter *waiters, enum render_why why, const struct err_note *note)
+{
     arena_reset(&s->arena);
     loop_timer_stop(s->timer);
-    siteinfo_unref(&old);
-    tell(waiters, why, &note);
+    tell(waiters, why, note);
 }
+
+/* One line a minute, and none for what a server that ends gave up. */
+static void log_failure(struct site *s, struct question *q, bool known)
+{
+    mono now = clock_mono(s->origin->clock);
+    q->told_count++;
+    if (q->why == RENDER_CANCELED || (q->told_at.ns != 0 && mono_add_ms(q->told_at, SITE_TELL_MS).ns > now.ns))
+        return;
+    log_event(s->origin->log, LOG_WARN, "siteinfo.failed", LOG_STR("domain", s->origin->log_domain),
+              LOG_CSTR("what", q == &s->questions[QUESTION_RULES] ? "rules" : "transforms"),
+              LOG_CSTR("why", render_why_name(q->why)), LOG_CSTR("note", q->note.text),
+              LOG_CSTR("goes_on_with", known ? "what_was_known" : "nothing"), LOG_INT("count", q->told_count));
+    q->told_at = now;
+    q->told_count = 0;
+}
+
+static void fail(struct site *s, unsigned question, enum render_why why)
+{
+    struct question *q = &s->questions[question];
+    struct err_note note = s->fetch.note;
+    lock(s);
+    int64_t ms = q->failures < 6 ? (int64_t)SITE_AGAIN_MS_MIN << q->failures : SITE_AGAIN_MS_MAX;
+    q->again_at = mono_add_ms(clock_mono(s->origin->clock), ms);
+    q->failures++;
+    q->why = why;
+    q->note = note;
+    bool known = question == QUESTION_RULES ? s->info != NULL : s->transforms != TRANSFORMS_UNKNOWN;
+    struct siteinfo_waiter *waiters = end_fetching(s);
+    unlock(s);
+    log_failure(s, q, known);
+    siteinfo_unref(&s->parsed);
+    rest(s, waiters, why, &note);
+}
+
+/* ---- asking; loop thread ---- */
 
 static void parse_run(struct loop_job *j)
 {
@@ -166,14 +226,16 @@ static void probed(struct fetch *f, enum render_why why)
 {
     struct site *s = f->ctx;
     bool told = why == RENDER_REFUSED || why == RENDER_NO_REVISION || why == RENDER_DENIED || why == RENDER_FINE;
-    s->parsed->transforms = f->call.status == 405;
     if (!told) {
-        lock(s);
-        s->note = f->note;
-        unlock(s);
-        siteinfo_unref(&s->parsed);
+        fail(s, QUESTION_TRANSFORMS, why);
+        return;
     }
-    keep(s, told ? RENDER_FINE : why);
+    lock(s);
+    s->transforms = f->call.status == 405 ? TRANSFORMS_HAD : TRANSFORMS_NONE;
+    s->questions[QUESTION_TRANSFORMS].failures = 0;
+    struct siteinfo_waiter *waiters = end_fetching(s);
+    unlock(s);
+    rest(s, waiters, RENDER_FINE, NULL);
 }
 
 static void probe(struct site *s)
@@ -192,30 +254,53 @@ static void probe(struct site *s)
     fetch_start(&s->fetch);
 }
 
+/* Under the lock. A failed probe is repeated when its pause is over; one that was answered goes with the rules. */
+static bool transforms_due(const struct site *s, mono now)
+{
+    const struct question *q = &s->questions[QUESTION_TRANSFORMS];
+    return s->origin->opts.kind == ORIGIN_REST && now.ns >= q->again_at.ns;
+}
+
+/* Who waits for titles alone does not wait for the probe. */
+static void keep_rules(struct site *s)
+{
+    mono now = clock_mono(s->origin->clock);
+    lock(s);
+    struct siteinfo *old = s->info;
+    s->info = s->parsed;
+    s->had_at = now;
+    s->questions[QUESTION_RULES].failures = 0;
+    struct siteinfo_waiter *waiters = take_waiters(s, false);
+    bool probes = s->waiters != NULL || transforms_due(s, now);
+    s->fetching = probes;
+    unlock(s);
+    s->parsed = NULL;
+    siteinfo_unref(&old);
+    if (!probes) {
+        rest(s, waiters, RENDER_FINE, NULL);
+        return;
+    }
+    arm(s);
+    tell(waiters, RENDER_FINE, NULL);
+    probe(s);
+}
+
 static void parse_done(struct loop_job *j, bool canceled)
 {
     struct site *s = CONTAINER_OF(j, struct site, job);
-    lock(s);
-    s->note = s->fetch.note;
-    unlock(s);
     enum render_why why = canceled ? RENDER_CANCELED : s->parsed_why;
-    if (canceled)
-        siteinfo_unref(&s->parsed);
     fetch_count(&s->fetch, why);
-    if (why == RENDER_FINE && s->origin->opts.kind == ORIGIN_REST)
-        probe(s);
+    if (why == RENDER_FINE)
+        keep_rules(s);
     else
-        keep(s, why);
+        fail(s, QUESTION_RULES, why);
 }
 
 static void fetched(struct fetch *f, enum render_why why)
 {
     struct site *s = f->ctx;
-    lock(s);
-    s->note = f->note;
-    unlock(s);
     if (why != RENDER_FINE) {
-        keep(s, why);
+        fail(s, QUESTION_RULES, why);
         return;
     }
     s->job = (struct loop_job){ .run = parse_run, .done = parse_done };
@@ -228,6 +313,14 @@ static void begin(void *ctx)
     struct origin *o = s->origin;
     if (s->timer == NULL)
         s->timer = loop_timer_new(o->loop, on_deadline, s);
+    lock(s);
+    bool probe_first = s->probe_first;
+    unlock(s);
+    if (probe_first) {
+        arm(s);
+        probe(s);
+        return;
+    }
     s->fetch = (struct fetch){ .origin = o,
                                .kind = FETCH_SITEINFO,
                                .url = origin_api_url(o, &s->arena, STR("meta=siteinfo&siprop=general%7Cnamespaces%7C"
@@ -256,9 +349,12 @@ static void arm_post(void *ctx)
 static bool decide(struct site *s, mono now)
 {
     bool old = s->info == NULL || now.ns > mono_add_ms(s->had_at, s->origin->opts.siteinfo_ttl_ms).ns;
-    if (s->fetching || !old || now.ns < s->again_at.ns)
+    bool rules = old && now.ns >= s->questions[QUESTION_RULES].again_at.ns;
+    bool again = s->info != NULL && s->questions[QUESTION_TRANSFORMS].failures > 0 && transforms_due(s, now);
+    if (s->fetching || !(rules || again))
         return false;
     s->fetching = true;
+    s->probe_first = !rules;
     return true;
 }
 
@@ -278,10 +374,10 @@ enum origin_transforms origin_transforms(struct origin *o)
     if (o->opts.kind != ORIGIN_REST)
         return o->opts.kind == ORIGIN_PARSOID ? TRANSFORMS_HAD : TRANSFORMS_NONE;
     struct siteinfo *info = origin_siteinfo(o); /* asks again when it is old */
-    enum origin_transforms has = TRANSFORMS_UNKNOWN;
-    if (info != NULL)
-        has = info->transforms ? TRANSFORMS_HAD : TRANSFORMS_NONE;
     siteinfo_unref(&info);
+    lock(o->site);
+    enum origin_transforms has = o->site->transforms;
+    unlock(o->site);
     return has;
 }
 
@@ -301,6 +397,14 @@ struct siteinfo *origin_siteinfo(struct origin *o)
     return info;
 }
 
+/* What keeps w from being told; NULL: nothing. Under the lock. */
+static const struct question *lacks(const struct site *s, const struct siteinfo_waiter *w)
+{
+    if (s->info == NULL)
+        return &s->questions[QUESTION_RULES];
+    return lacks_transforms(s, w) ? &s->questions[QUESTION_TRANSFORMS] : NULL;
+}
+
 static void tell_now(void *ctx)
 {
     struct siteinfo_waiter *w = ctx;
@@ -310,7 +414,9 @@ static void tell_now(void *ctx)
         meter_remembered(w->origin->meter);
     if (s != NULL) {
         lock(s);
-        note = s->note;
+        const struct question *q = lacks(s, w);
+        note = q != NULL ? q->note : note;
+        w->why = q == NULL ? RENDER_FINE : w->why;
         unlock(s);
     }
     w->next = NULL;
@@ -328,8 +434,9 @@ void origin_siteinfo_wait(struct origin *o, struct siteinfo_waiter *w)
     if (s != NULL) {
         lock(s);
         ask = decide(s, now);
-        wait = s->info == NULL && s->fetching;
-        w->why = s->info != NULL ? RENDER_FINE : s->why;
+        const struct question *q = lacks(s, w);
+        wait = q != NULL && s->fetching;
+        w->why = q == NULL ? RENDER_FINE : q->why;
         w->next = s->waiters;
         if (wait)
             s->waiters = w;

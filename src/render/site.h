@@ -5,6 +5,7 @@
 #include "render/render.h"
 
 enum { SITE_AGAIN_MS_MIN = 500, SITE_AGAIN_MS_MAX = 30000 }; /* after failures in a row, doubling */
+enum { SITE_TELL_MS = 60000 };                               /* between lines in the log about failures of a kind */
 
 struct site;
 struct site *site_new(struct origin *o);

@@ -28,7 +28,6 @@ struct siteinfo {
     struct map *by_name;             /* folded -> struct site_namespace */
     struct map *interwikis;          /* folded -> anything */
     bool legal[256];                 /* bytes a title may hold */
-    bool transforms;                 /* the wiki has core's transforms; set by site.c */
     bool dotted_i;                   /* Turkic: the capital of i has its dot */
     str server, language;
 };

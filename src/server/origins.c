@@ -125,6 +125,7 @@ err origins_open(struct app *app, struct app_domain *domains, struct err_note *n
             return e;
         }
         origin_measure(d->origin, app->origin_metrics, d->name);
+        origin_log(d->origin, app->log, d->name);
         d->busy_until_ns = calloc(1, sizeof *d->busy_until_ns);
         INVARIANT(d->busy_until_ns != NULL);
         d->told = calloc(ERR_CODES, sizeof *d->told);

@@ -138,6 +138,7 @@ class Origin:
         self.pages = {}
         self.stamp = ''             # of every render: what a template would bring
         self.spelled = {}           # a title as asked for -> as the wiki has it, beyond the rules it tells
+        self.aliases = {}           # of namespaces: alias -> number
         self.core_transforms = False    # has core's routes /v1/transform/...
         self.cache = {}             # what core's routes answer with: rev -> html
         self.users = {}             # Cookie -> the id of its user
@@ -343,8 +344,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                            'canonical': name.replace('_', ' ')} for n, name in NAMESPACES.items()}
         general = {'lang': 'en', 'case': 'first-letter', 'server': f'http://{self.wiki.domain}', 'mainpage': 'Main Page',
                    'legaltitlechars': ' %!"$&\'()*,\\-.\\/0-9:;=?@A-Z\\\\^_`a-z~\\x80-\\xFF+'}
-        return {'batchcomplete': True, 'query': {'general': general, 'namespaces': spaces, 'namespacealiases': [],
-                                                 'interwikimap': []}}
+        return {'batchcomplete': True, 'query': {'general': general, 'namespaces': spaces, 'interwikimap': [],
+                                                 'namespacealiases': [{'id': n, 'alias': alias}
+                                                                      for alias, n in self.wiki.aliases.items()]}}
 
     def user(self):
         number = self.wiki.users.get(self.headers.get('Cookie'), 0)

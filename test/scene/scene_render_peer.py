@@ -354,8 +354,8 @@ def a_wiki_that_says_nowhere_where_its_answers_end_is_believed_when_they_are_who
             for kind in kinds:
                 origin.fault(kind, half_until_close)
             origin.page('B', (9, 'another text'))
-            for content in ('html', 'title', 'wikitext', 'lint'):
-                for fault in ('meta', content):
+            for content, kind in (('html', 'render'), ('title', 'meta'), ('wikitext', 'wikitext'), ('lint', 'lint')):
+                for fault in ('meta', kind):
                     origin.fault(fault, half_until_close)
                     problem(get(server, 'B', content=content, status=502), 502, 'origin_failed')
                     origin.fault('meta', None)

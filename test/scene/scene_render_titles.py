@@ -2,10 +2,10 @@
 server in front of a scripted origin."""
 import json
 
-from harness import check, eq, main, scene
-from origin import SPECS, Origin
+from harness import check, eq, main, scene, wait_until
+from origin import SPECS, Origin, cut, hang, status_of
 from page_help import DAY, explain, get, history, http_date, instant, page_server, path, problem, tid
-from render_help import FORGETFUL, NO_CACHE, name_of, origin_server
+from render_help import FORGETFUL, NO_CACHE, ask_transform, name_of, origin_server
 
 ELSEWHERE = {'Origin': 'https://elsewhere.test'}
 
@@ -85,6 +85,63 @@ def who_names_a_render_or_an_instant_is_sent_on_too(binary):
             server.restart()
             eq(name_of(get(server, 'A_b', *name)), name)        # what is stored needs no rules
             problem(server.request('GET', path('html', 'a%20b', *name)), 502, 'origin_failed')   # not "no such render"
+
+
+FAILURES = (status_of(503), status_of(302, location='http://127.0.0.1/'), status_of(429, retry_after='9'), status_of(500), cut)
+
+
+def told(server, what):
+    """The lines of the log about a wiki that does not say what it is asked about itself."""
+    return [line for line in server.stderr().splitlines() if ' siteinfo.failed ' in line and f'what={what} ' in line]
+
+
+@scene
+def a_wiki_that_fails_keeps_the_rules_it_told(binary):
+    with Origin() as origin:
+        origin.aliases = {'WP': 4}
+        origin.page('Project:A', (7, 'text'))
+        options = origin.options('localhost', siteinfo_ttl='1s', retries=0)
+        with page_server(binary, *options, *FORGETFUL) as server:
+            def leads(alias, to):
+                eq(get(server, f'{alias}%3Aa', status=301).headers['Location'], to)
+            leads('wp', 'Project%3AA')
+            for fault in FAILURES:
+                origin.fault('siteinfo', fault)
+                asked = origin.count('siteinfo')
+                # Each look asks, once the last pause is over.
+                wait_until(lambda: leads('wp', 'Project%3AA') or origin.count('siteinfo') > asked, 'the wiki is asked')
+            [line] = wait_until(lambda: told(server, 'rules'), 'a line in the log')     # a minute, however many failures
+            check('domain=localhost' in line and 'goes_on_with=what_was_known' in line and 'answered 503' in line, line)
+            origin.fault('siteinfo', None)
+            origin.aliases['NEW'] = 4
+            wait_until(lambda: server.request('GET', path('html', 'new%3Aa')).status == 301, 'the rules are asked for again')
+            leads('wp', 'Project%3AA')
+
+
+@scene
+def a_wiki_that_hides_its_transforms_tells_its_rules_all_the_same(binary):
+    for fault in (*FAILURES, hang):
+        with Origin() as origin:
+            origin.aliases, origin.core_transforms = {'WP': 4}, True
+            origin.page('Project:A', (7, 'text'))
+            origin.fault('probe', fault)
+            timeout = '1s' if fault is hang else '4m'
+            options = origin.options('localhost', kind='rest', retries=0, siteinfo_ttl='1s', timeout=timeout)
+            with page_server(binary, *options, *FORGETFUL) as server:
+                eq(get(server, 'wp%3Aa', status=301).headers['Location'], 'Project%3AA')
+                eq(get(server, 'Project%3AA').status, 200)
+                refused = ask_transform(server)
+                check(refused.status in (502, 503, 504), f'{refused.status} {refused.body}')
+                [line] = wait_until(lambda: told(server, 'transforms'), 'a line in the log')
+                check('goes_on_with=nothing' in line, line)
+                origin.fault('probe', None)
+                wait_until(lambda: ask_transform(server).status == 200, 'the wiki is asked again')
+                origin.fault('probe', fault)
+                probes = origin.count('probe')
+                # Its last word holds.
+                wait_until(lambda: eq(ask_transform(server).status, 200) or origin.count('probe') > probes, 'another probe')
+                eq(ask_transform(server).status, 200)
+                eq(told(server, 'rules'), [])
 
 
 @scene
