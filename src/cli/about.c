@@ -3,7 +3,9 @@
 #include "cli/help.h"
 #include "cli/out.h"
 #include "cli/render.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
+#include "cli/whole.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -44,17 +46,19 @@ static bool write_page(const struct cli_call *call, const char *dir, const struc
     for (char *p = path + strlen(dir) + 1; *p != '\0'; p++)
         if (*p == ' ')
             *p = '-';
-    FILE *to = fopen(path, "we");
-    if (to != NULL && verb == NULL)
-        help_man_overview(to);
-    else if (to != NULL)
-        help_man_verb(to, verb);
-    bool whole = to != NULL && !ferror(to);
-    if (to != NULL && fclose(to) != 0)
-        whole = false;
-    if (!whole)
-        (void)cli_fail(call, CLI_FAILED, "man: cannot write %s: %s", path, strerror(errno));
-    return whole;
+    struct whole w;
+    struct err_note note;
+    err e = whole_begin(&w, path, &note);
+    if (e == ERR_OK && verb == NULL)
+        help_man_overview(w.to);
+    else if (e == ERR_OK)
+        help_man_verb(w.to, verb);
+    if (e == ERR_OK)
+        e = whole_end(&w, !stop_asked(), &note);
+    stop_end();
+    if (e != ERR_OK)
+        (void)cli_fail(call, CLI_FAILED, "man: %s", note.text);
+    return e == ERR_OK;
 }
 
 /* The folder, and those above it that are missing. */

@@ -5,6 +5,7 @@
 #include "cli/out.h"
 #include "cli/store.h"
 #include "cli/verbs.h"
+#include "cli/whole.h"
 #include "engine/engine.h"
 
 #include <dirent.h>
@@ -185,6 +186,8 @@ static enum cli_exit restore_to(const struct cli_call *call, const char *backup,
         copy_remove(part);
         return code;
     }
+    if (whole_sync_name(dir, &note) != ERR_OK)
+        return cli_fail(call, CLI_FAILED, "restore: %s is restored, but may be gone after a power cut: %s", dir, note.text);
     char size[OUT_SIZE_BYTES];
     out_size(bytes, size);
     if (cli_flag(call, "json"))

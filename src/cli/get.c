@@ -1,6 +1,7 @@
 /* get.c - palimpsest get: one content of a render. */
 #include "cli/client.h"
 #include "cli/out.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "cli/whole.h"
 
@@ -106,5 +107,6 @@ enum cli_exit verb_get(struct cli_call *call)
         ok = ask_into(&c, buf_str(&path), stdout, "standard output");
     buf_fini(&path);
     client_close(&c);
+    stop_end();
     return ok ? CLI_OK : c.failed;
 }

@@ -2,12 +2,14 @@
 Method: devices, FIFOs, links and terminals of the scene's own."""
 import os
 import pty
+import signal
+import socket
 import stat
 import subprocess
 import threading
 
 from cli import Client
-from harness import Server, check, eq, main, scene
+from harness import Server, check, eq, main, scene, wait_until
 
 
 def _left(client, *known):
@@ -67,6 +69,38 @@ def get_replaces_what_a_link_leads_to_and_keeps_link_and_mode(binary):
         eq(client('get', 'nothing', '-o', 'link').returncode, 5)
         eq(target.read_bytes(), b'old', 'a get that failed replaces nothing')
         eq(_left(client, 'there', 'link', 'dangling', 'out.part', 'out'), [])
+
+
+
+@scene
+def get_writes_into_what_a_shell_names_for_a_pipe(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        client.ok('put', 'T', '1', '-', stdin=b'<p>x')
+        eq(client.ok('get', 'T', '-o', '/dev/stdout'), '<p>x')
+        done = subprocess.run(['bash', '-c', f'{client.binary} get T -o >(cat >&2) | cat'], env=client.env, cwd=client.folder,
+                              capture_output=True, timeout=60, check=False)
+        eq((done.stdout, done.stderr), (b'', b'<p>x'))
+
+
+@scene
+def a_get_that_is_interrupted_leaves_nothing(binary):
+    with Server(binary) as server, socket.create_server(('127.0.0.1', 0)) as slow:
+        client = Client(binary, server)
+        (client.folder / 'out').write_bytes(b'old')
+        slow.settimeout(60)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen([client.binary, 'get', 'T', '-o', 'out', '--server', f'http://127.0.0.1:{slow.getsockname()[1]}'],
+                                  env=client.env, cwd=client.folder, stderr=subprocess.PIPE) as process:
+                connection = slow.accept()[0]
+                connection.recv(4096)
+                connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf')
+                wait_until(lambda: _left(client, 'out'), 'a part of it')
+                process.send_signal(number)
+                said = process.communicate(timeout=60)[1]
+                connection.close()
+            eq((process.returncode, said), (-number, b'palimpsest: interrupted\n'))
+            eq(((client.folder / 'out').read_bytes(), _left(client, 'out')), (b'old', []))
 
 
 @scene
