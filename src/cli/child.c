@@ -1,4 +1,5 @@
 #include "cli/child.h"
+#include "cli/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 extern char **environ;
+
+enum { PAUSE_MS_MAX = 64 };
 
 static err spawn(struct child *c, const char *const *argv, int in, int out, struct err_note *note)
 {
@@ -65,11 +68,28 @@ err child_start(struct child *c, const char *const *argv, int stdin_fd, struct e
             close(in[1]);
         return e;
     }
-    c->from = fdopen(out[0], "rb");
+    c->from = stop_stream(out[0]);
     c->to = stdin_fd < 0 ? fdopen(in[1], "wb") : NULL;
-    INVARIANT(c->from != NULL);
     INVARIANT(stdin_fd >= 0 || c->to != NULL);
     return ERR_OK;
+}
+
+/* Waits for its end. A signal that asks for ours ends it at once: it only reads, and need not agree. */
+static pid_t reap(const struct child *c, int *status)
+{
+    pid_t got = 0;
+    for (int pause_ms = 1; got == 0; pause_ms = pause_ms < PAUSE_MS_MAX ? 2 * pause_ms : pause_ms) {
+        got = waitpid(c->pid, status, WNOHANG);
+        if (got == 0)
+            (void)stop_wait(-1, pause_ms); /* whether it has ended is asked next */
+        if (got == 0 && stop_asked())
+            break;
+    }
+    if (got == 0)
+        (void)kill(c->pid, SIGKILL); /* it is ours, and not waited for yet */
+    while (got == 0 || (got < 0 && errno == EINTR))
+        got = waitpid(c->pid, status, 0);
+    return got;
 }
 
 err child_end(struct child *c, struct err_note *note)
@@ -81,10 +101,7 @@ err child_end(struct child *c, struct err_note *note)
     if (c->pid <= 0) /* it was never started */
         return ERR_OK;
     int status = 0;
-    pid_t got;
-    do {
-        got = waitpid(c->pid, &status, 0);
-    } while (got < 0 && errno == EINTR);
+    pid_t got = reap(c, &status);
     if (got != c->pid || (WIFEXITED(status) && WEXITSTATUS(status) != 0)) {
         err_note_set(note, "%s exited with %d", c->name, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
         return ERR_IO;

@@ -65,6 +65,7 @@ static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
 void client_setup(const struct client *c, CURL *curl, const struct curl_slist *headers)
 {
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* a name server that hangs is not waited for at the end */
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
@@ -197,6 +198,10 @@ static bool is_other_program(CURLcode code)
 
 err client_explain_curl(const struct client *c, CURLcode code, struct err_note *note)
 {
+    if (code == CURLE_ABORTED_BY_CALLBACK && stop_asked()) {
+        err_note_set(note, "interrupted");
+        return ERR_SHUTDOWN;
+    }
     bool absent = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
     err_note_set(note, "%s: %s%s", c->server, curl_easy_strerror(code),
                  absent ? " (is it running? --server or $PALIMPSEST_SERVER names it; see palimpsest help serve)"

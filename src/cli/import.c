@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static bool on_stop(void *ctx)
-{
-    (void)ctx; /* signals are the process's */
-    return stop_asked();
-}
-
 static void on_refused(void *ctx, str title, uint64_t rev, const char *why)
 {
     import_skipped(ctx, title, rev, why);
@@ -48,7 +42,27 @@ void import_absolute(const char *path, struct buf *out)
     free(real);
 }
 
-enum cli_exit import_open(struct import *im, const struct cli_call *call, str what)
+/* What is kept of how far it came must be of this import. */
+static enum cli_exit open_resume(struct import *im, str input, str selection)
+{
+    struct buf of;
+    buf_init(&of, RESUME_OF_BYTES);
+    buf_printf(&of, "%s%s%.*s --domain %s --bucket %s", im->call->verb->name, selection.n > 0 ? " " : "",
+               STR_ARG(selection), im->client.domain, im->client.bucket);
+    struct err_note note = { .text = "its options are too long" };
+    err e = buf_status(&of);
+    if (e == ERR_OK)
+        e = resume_open(&im->resume, &im->client, &(struct resume_opts){ .given = cli_value(im->call, "state"),
+            .input = input, .of = buf_str(&of), .fresh = cli_flag(im->call, "restart") }, &note);
+    buf_fini(&of);
+    if (e == ERR_OK)
+        return CLI_OK;
+    enum cli_exit code = cli_fail(im->call, cli_exit_of(e), "%s: %s", im->call->verb->name, note.text);
+    import_close(im);
+    return code;
+}
+
+enum cli_exit import_open(struct import *im, const struct cli_call *call, str input, str selection)
 {
     *im = (struct import){ .call = call, .parallel = UPLOAD_PARALLEL, .quiet = cli_flag(call, "quiet") };
     const char *parallel = cli_value(call, "parallel");
@@ -65,8 +79,7 @@ enum cli_exit import_open(struct import *im, const struct cli_call *call, str wh
     (void)signal(SIGPIPE, SIG_IGN); /* a child that ends early is told by the write itself */
     im->sysclock = sysclock_new();
     im->clock = sysclock_clock(im->sysclock);
-    resume_open(&im->resume, &im->client, cli_value(call, "state"), what, cli_flag(call, "restart"));
-    return CLI_OK;
+    return open_resume(im, input, selection);
 }
 
 err import_resume(struct import *im, struct err_note *note)
@@ -78,7 +91,7 @@ void import_begin(struct import *im, const char *progress_what, const char *prog
 {
     im->uploads = uploads_new(&(struct uploads_opts){ .client = &im->client, .clock = im->clock,
         .parallel = im->parallel, .first = im->resume.done + 1, .fresh = im->fresh, .refused = on_refused,
-        .stop = on_stop, .ctx = im });
+        .ctx = im });
     out_progress_begin(&im->progress, progress_what, progress_unit, clock_mono(im->clock));
     if (im->quiet)
         im->progress.shown = false;

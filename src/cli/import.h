@@ -6,7 +6,7 @@
 #include "cli/resume.h"
 #include "cli/upload.h"
 
-enum { IMPORT_HTML_BYTES_MAX = 32 << 20 };
+enum { IMPORT_HTML_BYTES_MAX = 32 << 20, IMPORT_SELECTION_BYTES_MAX = 1 << 18 /* two arguments */ };
 
 struct sysclock;
 struct import {
@@ -22,10 +22,10 @@ struct import {
     bool unchecked;        /* no checksum covers yet what is put: nothing of it is saved as done */
     bool fresh;            /* of uploads_opts */
 };
-/* Reads the options all imports take (--parallel, --state, --restart, --quiet). what names this import among
- * all that go to this server; empty: nothing is kept unless --state says where. Prints what is wrong.
- * Owner: import_close; it works on a half-opened one. */
-MUST_CHECK enum cli_exit import_open(struct import *im, const struct cli_call *call, str what);
+/* Reads the options all imports take (--parallel, --state, --restart, --quiet). input names this import among all that go
+ * to this server; empty: nothing is kept unless --state says where. selection: options that choose what of the input is
+ * imported. Prints what is wrong; nothing is open then. Owner: import_close. */
+MUST_CHECK enum cli_exit import_open(struct import *im, const struct cli_call *call, str input, str selection);
 /* Asks the server whether it knows what the state file says. */
 MUST_CHECK err import_resume(struct import *im, struct err_note *note);
 /* From here on items may be put; the first has the number resume.done + 1. */

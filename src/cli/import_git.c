@@ -312,7 +312,11 @@ enum cli_exit verb_import_git(struct cli_call *call)
     buf_put(&what, STR("git\n"));
     import_absolute(g.repository, &what);
     buf_printf(&what, "\n%s\n%s", g.ref, g.match != NULL ? g.match : "");
-    enum cli_exit code = import_open(&g.im, call, buf_str(&what));
+    struct buf selection;
+    buf_init(&selection, IMPORT_SELECTION_BYTES_MAX);
+    buf_printf(&selection, "--ref %s%s%s", g.ref, g.match != NULL ? " --match " : "", g.match != NULL ? g.match : "");
+    enum cli_exit code = import_open(&g.im, call, buf_str(&what), buf_str(&selection));
+    buf_fini(&selection);
     buf_fini(&what);
     if (code != CLI_OK)
         return code;

@@ -2,12 +2,14 @@
 #include "cli/dump.h"
 #include "cli/import.h"
 #include "cli/render.h"
+#include "cli/stop.h"
 #include "cli/unpack.h"
 #include "cli/verbs.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 struct import_xml {
@@ -173,9 +175,10 @@ static void print_result(const struct import_xml *x)
 
 static err open_file(struct import_xml *x, struct err_note *note)
 {
-    x->file = strcmp(x->path, "-") == 0 ? stdin : fopen(x->path, "rb");
     struct stat st;
-    if (x->file == NULL || fstat(fileno(x->file), &st) != 0) {
+    int failed = strcmp(x->path, "-") == 0 ? fstat(STDIN_FILENO, &st) : stat(x->path, &st);
+    x->file = failed == 0 ? stop_open(x->path) : NULL;
+    if (x->file == NULL) {
         err_note_set(note, "cannot read: %s", strerror(errno));
         return ERR_IO;
     }
@@ -185,7 +188,7 @@ static err open_file(struct import_xml *x, struct err_note *note)
 
 static void fini(struct import_xml *x)
 {
-    if (x->file != NULL && x->file != stdin)
+    if (x->file != NULL)
         fclose(x->file);
     unpack_free(&x->unpack);
     dump_free(&x->dump);
@@ -202,7 +205,7 @@ enum cli_exit verb_import_xml(struct cli_call *call)
         buf_put(&what, STR("mediawiki-xml\n"));
         import_absolute(x.path, &what);
     }
-    enum cli_exit code = import_open(&x.im, call, buf_str(&what));
+    enum cli_exit code = import_open(&x.im, call, buf_str(&what), STR_NONE);
     buf_fini(&what);
     if (code != CLI_OK)
         return code;

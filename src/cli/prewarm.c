@@ -1,11 +1,14 @@
 /* prewarm.c - palimpsest prewarm: has the server render what it does not hold yet, title by title. */
 #include "cli/prewarm.h"
 #include "cli/import.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { LINE_BYTES_MAX = 4 * PREWARM_TITLE_BYTES_MAX };
 
 struct prewarm {
     struct import im;
@@ -48,19 +51,28 @@ static err take_line(struct prewarm *p, str line, struct err_note *note)
     return put_title(p, title, str_of(mark), note);
 }
 
+/* A line without its end, "\n" or "\r\n", cut behind LINE_BYTES_MAX bytes: too long for a title then, and told as such.
+ * False: there is none. */
+static bool read_line(FILE *from, struct buf *line)
+{
+    buf_clear(line);
+    int c;
+    while ((c = fgetc(from)) != EOF && c != '\n')
+        if (line->n < LINE_BYTES_MAX)
+            buf_put_c(line, (char)c);
+    while (line->n > 0 && line->p[line->n - 1] == '\r')
+        line->n--;
+    return c != EOF || (line->n > 0 && !ferror(from));
+}
+
 static err list_file(struct prewarm *p, struct err_note *note)
 {
-    char *line = NULL;
-    size_t size = 0;
-    ssize_t n;
+    struct buf line;
+    buf_init(&line, LINE_BYTES_MAX);
     err e = ERR_OK;
-    while (e == ERR_OK && (n = getline(&line, &size, p->file)) >= 0) {
-        str text = { .p = line, .n = (size_t)n };
-        while (text.n > 0 && (text.p[text.n - 1] == '\n' || text.p[text.n - 1] == '\r'))
-            text.n--;
-        e = take_line(p, text, note);
-    }
-    free(line);
+    while (e == ERR_OK && read_line(p->file, &line))
+        e = take_line(p, buf_str(&line), note);
+    buf_fini(&line);
     if (e == ERR_OK && ferror(p->file)) {
         err_note_set(note, "cannot read: %s", strerror(errno));
         return ERR_IO;
@@ -206,14 +218,27 @@ static err open_list(struct prewarm *p, struct err_note *note)
 {
     if (p->wiki != NULL)
         return ERR_OK;
-    p->file = strcmp(p->list, "-") == 0 ? stdin : fopen(p->list, "rb");
+    p->file = stop_open(p->list);
     if (p->file == NULL) {
         err_note_set(note, "cannot read %s: %s", p->list, strerror(errno));
         return ERR_IO;
     }
-    if (p->file != stdin)
+    if (strcmp(p->list, "-") != 0)
         p->total = count_lines(p->file);
     return ERR_OK;
+}
+
+static enum cli_exit open_import(struct prewarm *p, const struct cli_call *call, str input)
+{
+    struct buf selection;
+    buf_init(&selection, IMPORT_SELECTION_BYTES_MAX);
+    if (p->wiki != NULL)
+        buf_printf(&selection, "--wiki %s", p->wiki);
+    if (p->namespace_only >= 0)
+        buf_printf(&selection, " --namespace %lld", (long long)p->namespace_only);
+    enum cli_exit code = import_open(&p->im, call, input, buf_str(&selection));
+    buf_fini(&selection);
+    return code;
 }
 
 enum cli_exit verb_prewarm(struct cli_call *call)
@@ -223,7 +248,7 @@ enum cli_exit verb_prewarm(struct cli_call *call)
     buf_init(&what, 16384);
     enum cli_exit code = read_call(&p, call, &what);
     if (code == CLI_OK)
-        code = import_open(&p.im, call, buf_str(&what));
+        code = open_import(&p, call, buf_str(&what));
     buf_fini(&what);
     if (code != CLI_OK)
         return code;
@@ -236,7 +261,7 @@ enum cli_exit verb_prewarm(struct cli_call *call)
         print_result(&p);
     else
         code = import_fail(&p.im, e, &note);
-    if (p.file != NULL && p.file != stdin)
+    if (p.file != NULL)
         fclose(p.file);
     import_close(&p.im);
     return code;

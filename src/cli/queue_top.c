@@ -7,7 +7,6 @@
 #include "cli/verbs.h"
 #include "loop/sysclock.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -262,8 +261,7 @@ static bool keys_begin(struct termios *before)
 /* Waits for the next picture. True: q was pressed. */
 static bool wait_or_q(int64_t interval_ms, bool *keys)
 {
-    struct pollfd in = { .fd = *keys ? STDIN_FILENO : -1, .events = POLLIN };
-    if (poll(&in, 1, (int)interval_ms) <= 0) /* cut short by a signal: no harm */
+    if (!stop_wait(*keys ? STDIN_FILENO : -1, (int)interval_ms))
         return false;
     char pressed[64];
     ssize_t n = read(STDIN_FILENO, pressed, sizeof pressed);

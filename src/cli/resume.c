@@ -4,11 +4,15 @@
 #include "cli/whole.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unistr.h>
 #include <xxhash.h>
+
+enum { SUM_BYTES = 17 };
 
 static bool make_dirs(char *path)
 {
@@ -50,29 +54,115 @@ static bool copy_text(const json_t *doc, const char *name, char *dst, size_t siz
     return json_is_string(t) && str_to_cstr((str){ .p = json_string_value(t), .n = json_string_length(t) }, dst, size);
 }
 
-static void read_state(struct resume *r)
+static bool read_fields(struct resume *r, const json_t *doc)
 {
-    json_t *doc = json_load_file(r->path, 0, NULL);
     json_int_t done = json_integer_value(json_object_get(doc, "done"));
     json_int_t rev = json_integer_value(json_object_get(doc, "rev"));
-    bool whole = done > 0 && rev > 0 && copy_text(doc, "title", r->title, sizeof r->title) &&
-                 copy_text(doc, "mark", r->mark, sizeof r->mark) && copy_text(doc, "tid", r->tid, sizeof r->tid);
-    json_decref(doc);
-    if (whole) {
-        r->done = (uint64_t)done;
-        r->rev = (uint64_t)rev;
-    }
+    if (done <= 0 || rev <= 0 || !copy_text(doc, "title", r->title, sizeof r->title) ||
+        !copy_text(doc, "mark", r->mark, sizeof r->mark) || !copy_text(doc, "tid", r->tid, sizeof r->tid))
+        return false;
+    r->done = (uint64_t)done;
+    r->rev = (uint64_t)rev;
+    return true;
 }
 
-void resume_open(struct resume *r, const struct client *c, const char *given, str what, bool fresh)
+/* Of all but the sum itself. */
+static void sum_of(json_t *doc, char sum[SUM_BYTES])
+{
+    json_t *rest = json_copy(doc);
+    INVARIANT(rest != NULL);
+    (void)json_object_del(rest, "sum"); /* there need be none */
+    char *text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS);
+    INVARIANT(text != NULL);
+    (void)snprintf(sum, SUM_BYTES, "%016llx", (unsigned long long)XXH3_64bits(text, strlen(text))); /* fits */
+    free(text);
+    json_decref(rest);
+}
+
+/* The bytes of the file; an empty one is none. ERR_NOT_FOUND: nothing is there. */
+static err read_file(const struct resume *r, struct buf *out, struct err_note *note)
+{
+    struct stat st;
+    int fd = open(r->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return ERR_NOT_FOUND;
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        err_note_set(note, "cannot read %s: %s", r->path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return ERR_IO;
+    }
+    bool small = S_ISREG(st.st_mode) && st.st_size < RESUME_FILE_BYTES_MAX;
+    char *dst = small ? buf_extend(out, RESUME_FILE_BYTES_MAX) : NULL;
+    ssize_t n = small ? read(fd, dst, RESUME_FILE_BYTES_MAX) : 0;
+    int why = errno;
+    close(fd);
+    if (!small) {
+        err_note_set(note, "%s is no state file of an import: name another", r->path);
+        return ERR_CONFLICT;
+    }
+    if (n < 0) {
+        err_note_set(note, "cannot read %s: %s", r->path, strerror(why));
+        return ERR_IO;
+    }
+    out->n = (size_t)n;
+    return n == 0 ? ERR_NOT_FOUND : ERR_OK;
+}
+
+/* Its fields, when they are whole and of this import. */
+static err take_state(struct resume *r, json_t *doc, bool fresh, struct err_note *note)
+{
+    struct resume found = *r;
+    const char *of = json_string_value(json_object_get(doc, "of"));
+    const char *sum = json_string_value(json_object_get(doc, "sum"));
+    char real[SUM_BYTES];
+    if (doc == NULL || !read_fields(&found, doc)) {
+        err_note_set(note, "%s is no state file of an import, or a damaged one: remove it, or name another", r->path);
+        return ERR_CONFLICT;
+    }
+    sum_of(doc, real);
+    if (fresh)
+        return ERR_OK;
+    if (sum != NULL && strcmp(sum, real) != 0) {
+        err_note_set(note, "%s is damaged: --restart begins anew", r->path);
+        return ERR_CONFLICT;
+    }
+    if (of != NULL && strcmp(of, r->of) != 0) {
+        err_note_set(note, "%s is of another import, \"%s\": name another, or --restart", r->path, of);
+        return ERR_CONFLICT;
+    }
+    *r = found;
+    return ERR_OK;
+}
+
+static err read_state(struct resume *r, bool fresh, struct err_note *note)
+{
+    struct buf text;
+    buf_init(&text, RESUME_FILE_BYTES_MAX);
+    err e = read_file(r, &text, note);
+    if (e == ERR_OK) {
+        json_t *doc = json_loadb(text.p, text.n, 0, NULL);
+        e = take_state(r, doc, fresh, note);
+        json_decref(doc);
+    }
+    buf_fini(&text);
+    return e == ERR_NOT_FOUND ? ERR_OK : e;
+}
+
+err resume_open(struct resume *r, const struct client *c, const struct resume_opts *opts, struct err_note *note)
 {
     *r = (struct resume){ .call = c->call };
-    if (given == NULL && what.n > 0)
-        default_path(r, c, what);
-    else if (given != NULL && !str_to_cstr(str_of(given), r->path, sizeof r->path))
-        cli_warn(r->call, "the name of the state file is too long: nothing is kept");
-    if (r->path[0] != '\0' && !fresh)
-        read_state(r);
+    if (!str_to_cstr(opts->of, r->of, sizeof r->of) ||
+        (opts->given != NULL && !str_to_cstr(str_of(opts->given), r->path, sizeof r->path))) {
+        err_note_set(note, "the name of the state file, or what it is of, is too long");
+        return ERR_LIMIT;
+    }
+    if (u8_check((const uint8_t *)r->of, strlen(r->of)) != NULL) /* JSON cannot say it */
+        for (char *p = r->of; *p != '\0'; p++)
+            *p = (unsigned char)*p < 0x80 ? *p : '?';
+    if (opts->given == NULL && opts->input.n > 0)
+        default_path(r, c, opts->input);
+    return r->path[0] != '\0' ? read_state(r, opts->fresh, note) : ERR_OK;
 }
 
 void resume_forget(struct resume *r)
@@ -123,10 +213,15 @@ void resume_save(struct resume *r, const struct uploads *u, mono now, bool force
     r->saved_at = now;
     char tid[TID_TEXT_BYTES + 1];
     tid_format(last.tid, tid);
-    json_t *doc = json_pack("{s:I, s:s%, s:s%, s:I, s:s}", "done", (json_int_t)uploads_done_through(u), "title",
+    json_t *doc = json_pack("{s:s, s:I, s:s%, s:s%, s:I, s:s}", "of", r->of, "done", (json_int_t)uploads_done_through(u), "title",
                             last.title.p, last.title.n, "mark", last.mark.p, last.mark.n, "rev", (json_int_t)last.rev,
                             "tid", tid);
     struct err_note note = { .text = "it holds what is no UTF-8" };
+    char sum[SUM_BYTES];
+    if (doc != NULL) {
+        sum_of(doc, sum);
+        (void)json_object_set_new(doc, "sum", json_string(sum)); /* dies with its document */
+    }
     if (doc == NULL || !write_state(r, doc, &note)) {
         cli_warn(r->call, "cannot keep how far the import came in %s: %s", r->path, note.text);
         r->path[0] = '\0';

@@ -1,4 +1,5 @@
 #include "cli/upload.h"
+#include "cli/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -462,14 +463,15 @@ static err turn(struct uploads *u, bool wait, struct err_note *note)
     unsigned before = u->flying;
     take_messages(u);
     drop_answered(u);
-    if (u->opts.stop != NULL && u->opts.stop(u->opts.ctx))
+    if (stop_asked())
         fail(u, ERR_SHUTDOWN, "interrupted");
     if (u->failed != ERR_OK) {
         err_note_set(note, "%s", u->why.text);
         return u->failed;
     }
     if (wait && u->flying == before && u->head != NULL) {
-        code = curl_multi_poll(u->multi, NULL, 0, poll_ms(u, clock_mono(u->opts.clock)), NULL);
+        struct curl_waitfd stop = { .fd = stop_fd(), .events = CURL_WAIT_POLLIN };
+        code = curl_multi_poll(u->multi, &stop, stop.fd >= 0, poll_ms(u, clock_mono(u->opts.clock)), NULL);
         INVARIANT(code == CURLM_OK);
     }
     return ERR_OK;

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import time
 import urllib.parse
@@ -285,6 +286,45 @@ def another_file_in_the_same_place_is_not_gone_on_with(binary):
         check(b'--restart' in done.stderr, done.stderr)
         client.ok('import', 'mediawiki-xml', 'e.xml', '--restart')
         check_stored(server, other)
+
+
+
+@scene
+def a_state_file_of_something_else_or_a_damaged_one_is_refused_and_left(binary):
+    with Server(binary, '--domain', 'localhost', '--domain', 'other') as server:
+        client = Client(binary, server)
+        (client.folder / 'e.xml').write_text(export(PAGES))
+        state = client.folder / 's'
+        state.touch()
+        args = ('import', 'mediawiki-xml', 'e.xml', '--state', 's')
+        eq(client.json(*args)[0]['imported_before'], 0, 'an empty file, as of mktemp, is none yet')
+        eq(stat.S_IMODE(state.stat().st_mode), 0o644)
+        first = client.json(*args)[0]
+        check(first['stored'] + first['already'] == 0 < first['imported_before'], first)
+        good = state.read_bytes()
+
+        def refused(held, says, *more, mended_by_restart=False):
+            state.write_bytes(held)
+            done = client(*args, *more)
+            eq((done.returncode, done.stdout), (6, b''), done.stderr)
+            check(says in done.stderr, done.stderr)
+            eq(state.read_bytes(), held, 'it is as it was')
+            eq(client(*args, *more, '--restart').returncode, 0 if mended_by_restart else 6)
+            check(mended_by_restart or state.read_bytes() == held, 'it is as it was')
+        refused(b'my only copy of a poem\n', b'no state file of an import')
+        refused(b'{"poem": 1}', b'no state file of an import')
+        refused(good[:len(good) // 2], b'or a damaged one')
+        refused(good.replace(b'"done":', b'"done":1'), b'is damaged: --restart', mended_by_restart=True)
+        refused(good, b'is of another import, "import mediawiki-xml --domain localhost', '--domain', 'other', mended_by_restart=True)
+        state.write_bytes(good)
+        (client.folder / 'titles').write_text('A\n')
+        done = client('prewarm', 'titles', '--state', 's')
+        eq((done.returncode, state.read_bytes()), (6, good), done.stderr)
+        for name in ('/dev/zero', '.'):
+            done = client(*args[:-1], name)
+            check(done.returncode == 6 and b'no state file' in done.stderr, done)
+        state.write_bytes(re.sub(rb'"of":"[^"]*",', b'', re.sub(rb',"sum":"[^"]*"', b'', good)))
+        eq(client.json(*args)[0]['imported_before'], first['imported_before'], 'one of a version before is taken')
 
 
 @scene
