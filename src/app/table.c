@@ -204,7 +204,7 @@ static void read_answer(struct read_request *r, err why)
         table_tell_damage(r->app, r->x, r->table, r->answer.damaged);
     if (why != ERR_OK)
         table_fail(r->x, why, &r->note, NULL);
-    else if (!r->schema && r->answer.rows == 0 && r->answer.damaged == 0 && !r->answer.more)
+    else if (!r->schema && r->answer.rows == 0 && r->answer.damaged == 0 && !r->answer.more && !r->answer.went_on)
         app_problem(r->x, 404, "not_found", NULL, STR("No row matches."), STR(",\"items\":[]"));
     else
         answer_json(r->x, 200, r->answer.json, NULL);

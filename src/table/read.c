@@ -37,7 +37,8 @@ struct scan {
     str statics;                   /* its attributes; empty: none */
     unsigned emitted, scanned, damaged;
     bool passed;                   /* all of last_key's partition or group is done with */
-    bool full, more;               /* full: the key met is for the next answer */
+    bool sated;                    /* each, or damaged, wants no more */
+    bool full;                     /* the key met is for the next answer */
 };
 
 str table_row_value(const struct table_row *r, str name)
@@ -153,7 +154,7 @@ static err token_apply(struct scan *s)
 static err token_make(const struct scan *s, str *next)
 {
     *next = STR_NONE;
-    if (!s->more)
+    if (!s->full)
         return ERR_OK;
     struct buf b;
     char token[1 + ENGINE_KEY_BYTES_MAX];
@@ -259,13 +260,14 @@ static err emit(struct scan *s, const struct key_parts *parts, str plain, store_
     if (s->full)
         return ERR_OK;
     s->emitted++;
-    s->more = !s->r->each(s->r->ctx, &row);
+    s->sated = !s->r->each(s->r->ctx, &row);
     return ERR_OK;
 }
 
+/* No more rows: one that is met now is for the next answer, and if none is there is none. */
 static bool limit_met(const struct scan *s)
 {
-    return s->emitted == (s->g->limit == 0 || s->g->limit > TABLE_LIMIT_MAX ? TABLE_LIMIT_MAX : s->g->limit);
+    return s->sated || s->emitted == (s->g->limit == 0 || s->g->limit > TABLE_LIMIT_MAX ? TABLE_LIMIT_MAX : s->g->limit);
 }
 
 /* A row that is alive and whose key matches: the limit first, then its bytes. */
@@ -398,7 +400,7 @@ static err damage_tell(struct scan *s)
     }
     s->damaged++;
     atomic_fetch_add_explicit(&s->r->tables->damaged, 1, memory_order_relaxed);
-    s->more = !s->r->damaged(s->r->ctx, &row);
+    s->sated = !s->r->damaged(s->r->ctx, &row);
     return ERR_OK;
 }
 
@@ -432,15 +434,12 @@ static err walk(struct scan *s, struct engine_cursor *c)
         err e = step(s, c, &known);
         if (e != ERR_OK)
             return e == ERR_NOT_FOUND ? ERR_OK : e;
-        s->more |= s->full;
         if (s->full)
             return ERR_OK;
-        if (!known && !s->more)
+        if (!known)
             continue;
         INVARIANT(key_buf_set(&s->last_key, key_buf_str(&s->met)));
         s->passed = s->g->distinct ? s->emitted > emitted : is_grouped(s);
-        if (s->more)
-            return ERR_OK;
         if (!s->passed)
             continue;
         e = bound_behind(s, key_buf_str(&s->last_key), true, &behind);
@@ -533,6 +532,7 @@ struct json_answer {
     struct err_note *note;
     const struct schema *schema;
     unsigned rows, damaged_rows;
+    bool went_on;
     err status;
 };
 
@@ -619,7 +619,7 @@ static err json_finish(struct json_answer *j, str next, struct arena *a, struct 
     if (text.p == NULL)
         return ERR_LIMIT;
     *out = (struct table_answer){ .json = text, .rows = j->rows, .damaged = j->damaged_rows,
-                                  .more = next.p != NULL };
+                                  .more = next.p != NULL, .went_on = j->went_on };
     return ERR_OK;
 }
 
@@ -659,7 +659,7 @@ err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, st
     if (e == ERR_OK)
         e = query_get(a, schema, query, &g, &why);
     if (e == ERR_OK) {
-        struct json_answer j = { .schema = schema, .note = &why, .status = ERR_OK };
+        struct json_answer j = { .schema = schema, .note = &why, .went_on = g.next.n > 0, .status = ERR_OK };
         struct table_reader r = { .tables = ts, .view = v, .arena = a, .now = now, .each = json_row, .fits = json_fits,
                                   .damaged = json_damaged, .ctx = &j, .note = &why };
         e = get_json(&r, domain, &g, out);

@@ -123,7 +123,8 @@ struct table_row {
 };
 str table_row_value(const struct table_row *r, str name); /* p NULL: null or unknown */
 
-/* One get in a view. Rows are borrowed inside each; each returns false to stop (then *next goes on after that row).
+/* One get in a view. Rows are borrowed inside each; each returns false to stop (then *next goes on after that row, if
+ * there is one).
  *   fits     NULL, or is asked of a row before each: false ends the get before it, and *next goes on with it
  *   damaged  is told of rows that cannot be read, and the get goes past them: of what can be read of the key (count 0:
  *          nothing). NULL: one ends the get with ERR_CORRUPT, as do more than TABLE_DAMAGED_MAX
@@ -145,8 +146,9 @@ struct table_reader {
 MUST_CHECK err tables_get(const struct table_reader *r, uint32_t domain, const struct table_get *g, str *next);
 
 /* The same from a JSON query (1.8) to a JSON answer {"items":[...],"damaged":[...],"next":"..."}. It ends before a row
- * that does not fit in it, or in what the arena has left; as the first, such a row is ERR_LIMIT with a note. */
-struct table_answer { str json; unsigned rows, damaged; bool more; };
+ * that does not fit in it, or in what the arena has left; as the first, such a row is ERR_LIMIT with a note.
+ * more: there is a `next`. went_on: the query had one. */
+struct table_answer { str json; unsigned rows, damaged; bool more, went_on; };
 MUST_CHECK err tables_get_json(struct tables *ts, uint32_t domain, str table, str query, struct arena *a, bool now,
                                struct table_answer *out, struct err_note *note);
 
