@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 struct pg {
     uint32_t magic;
@@ -26,7 +27,8 @@ struct pg {
 #define PG_MAGIC 0x9c0117ecu
 #define DENIED_STATE "42501"
 #define PORT_DEFAULT "5432"
-enum { ADDRESS_BYTES_MAX = 64, OPTIONS_BYTES_MAX = 512, KEEPALIVE_S = 5, ENDED_LOOK_MS = 100 };
+enum { ADDRESS_BYTES_MAX = 64, URL_OPTIONS_BYTES_MAX = 512, OPTIONS_BYTES_MAX = 1280 };
+enum { KEEPALIVE_S = 5, LOOK_MS = 100, ANSWER_BYTES_MAX = 256 << 20 };
 
 /* ---- addresses ---- */
 
@@ -41,9 +43,33 @@ static bool is_address(str host)
     return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
 }
 
-static err hosts_check(const char *hosts, struct err_note *note)
+static const char *option_of(const PQconninfoOption *options, const char *keyword)
 {
-    str rest = str_of(hosts);
+    for (const PQconninfoOption *o = options; o->keyword != NULL; o++)
+        if (strcmp(o->keyword, keyword) == 0)
+            return o->val == NULL ? "" : o->val;
+    return "";
+}
+
+static unsigned list_count(const char *list)
+{
+    unsigned count = 1;
+    for (const char *p = list; *p != '\0'; p++)
+        count += *p == ',';
+    return count;
+}
+
+/* What is connected to: as libpq, the addresses, and hosts where there are none. */
+static const char *addresses_of(const PQconninfoOption *options)
+{
+    const char *addresses = option_of(options, "hostaddr");
+    return addresses[0] != '\0' ? addresses : option_of(options, "host");
+}
+
+static err hosts_check(const PQconninfoOption *options, struct err_note *note)
+{
+    const char *hosts = option_of(options, "host"), *addresses = addresses_of(options);
+    str rest = str_of(addresses);
     if (rest.n == 0) {
         err_note_set(note, "the PostgreSQL URL names no address");
         return ERR_BAD;
@@ -56,26 +82,18 @@ static err hosts_check(const char *hosts, struct err_note *note)
             return ERR_BAD;
         }
     }
+    if (hosts[0] != '\0' && list_count(hosts) != list_count(addresses)) {
+        err_note_set(note, "the PostgreSQL URL has as many of hostaddr as of host, or none");
+        return ERR_BAD;
+    }
     return ERR_OK;
 }
 
-static const char *option_of(const PQconninfoOption *options, const char *keyword)
+static err ports_check(const PQconninfoOption *options, struct err_note *note)
 {
-    for (const PQconninfoOption *o = options; o->keyword != NULL; o++)
-        if (strcmp(o->keyword, keyword) == 0)
-            return o->val;
-    return NULL;
-}
-
-/* libpq looks at these when it connects, which is when nobody reads what it says. */
-static err words_check(const char *ports, const char *mode, struct err_note *note)
-{
-    static const char *const modes[] = { "disable", "allow", "prefer", "require", "verify-ca", "verify-full" };
-    bool known = mode == NULL;
-    for (size_t i = 0; i < COUNT_OF(modes) && !known; i++)
-        known = strcmp(mode, modes[i]) == 0;
-    if (!known) {
-        err_note_set(note, "the PostgreSQL URL has an sslmode that is none");
+    const char *ports = option_of(options, "port");
+    if (list_count(ports) != 1 && list_count(ports) != list_count(addresses_of(options))) {
+        err_note_set(note, "the PostgreSQL URL has one port for all addresses, or one for each");
         return ERR_BAD;
     }
     for (str rest = str_of(ports); rest.n > 0;) {
@@ -85,6 +103,31 @@ static err words_check(const char *ports, const char *mode, struct err_note *not
             err_note_set(note, "the PostgreSQL URL has a port that is none");
             return ERR_BAD;
         }
+    }
+    return ERR_OK;
+}
+
+/* libpq looks at these when it connects, which is when nobody reads what it says. */
+static const struct { const char *keyword, *words[7]; } WORDS[] = {
+    { "sslmode", { "disable", "allow", "prefer", "require", "verify-ca", "verify-full" } },
+    { "target_session_attrs", { "any", "read-write", "read-only", "primary", "standby", "prefer-standby" } },
+};
+
+static err words_check(const PQconninfoOption *options, struct err_note *note)
+{
+    for (size_t i = 0; i < COUNT_OF(WORDS); i++) {
+        const char *word = option_of(options, WORDS[i].keyword);
+        bool known = word[0] == '\0';
+        for (size_t k = 0; WORDS[i].words[k] != NULL && !known; k++)
+            known = strcmp(word, WORDS[i].words[k]) == 0;
+        if (!known) {
+            err_note_set(note, "the PostgreSQL URL has a value of %s that is none", WORDS[i].keyword);
+            return ERR_BAD;
+        }
+    }
+    if (strlen(option_of(options, "options")) > URL_OPTIONS_BYTES_MAX) {
+        err_note_set(note, "the PostgreSQL URL has options of more than %d bytes", URL_OPTIONS_BYTES_MAX);
+        return ERR_BAD;
     }
     return ERR_OK;
 }
@@ -114,10 +157,11 @@ err pg_url_check(const char *url, struct err_note *note)
                      " %%40 (@), %%2F (/), %%3A (:), %%25 (%%)");
         return ERR_BAD;
     }
-    const char *address = option_of(options, "hostaddr");
-    err why = hosts_check(address != NULL ? address : option_of(options, "host"), note);
+    err why = hosts_check(options, note);
     if (why == ERR_OK)
-        why = words_check(option_of(options, "port"), option_of(options, "sslmode"), note);
+        why = ports_check(options, note);
+    if (why == ERR_OK)
+        why = words_check(options, note);
     PQconninfoFree(options);
     return why;
 }
@@ -128,50 +172,31 @@ err pg_url_check(const char *url, struct err_note *note)
 struct address {
     char *host, *hostaddr, *port;
     const char *session;         /* NULL: as the URL has it */
+    const char *options;         /* the URL's */
 };
-
-static unsigned list_count(const char *list)
-{
-    unsigned count = 1;
-    for (const char *p = list; p != NULL && *p != '\0'; p++)
-        count += *p == ',';
-    return count;
-}
-
-static unsigned address_count(const PQconninfoOption *options)
-{
-    const char *addresses = option_of(options, "hostaddr");
-    bool given = addresses != NULL && addresses[0] != '\0';
-    return list_count(given ? addresses : option_of(options, "host"));
-}
 
 /* Number i of a list; NULL: libpq's own. */
 static char *nth(const char *list, unsigned i)
 {
-    str rest = str_of(list == NULL ? "" : list), one = str_split(&rest, ',');
-    for (; i > 0 && rest.p != NULL; i--)
+    str rest = str_of(list), one = str_split(&rest, ',');
+    for (; i > 0; i--)
         one = str_split(&rest, ',');
-    if (i > 0 || one.n == 0)
-        return NULL;
-    char *text = strndup(one.p, one.n);
-    INVARIANT(text != NULL);
+    char *text = one.n == 0 ? NULL : strndup(one.p, one.n);
+    INVARIANT(text != NULL || one.n == 0);
     return text;
 }
 
-/* Number i of count. One port is everybody's; with another number of ports libpq refuses. Of several servers one is
- * the primary: the others take connections too, and show what it was a moment ago. */
+/* Number i of count. Of several servers one is the primary: the others take connections too, and show what it was a
+ * moment ago. */
 static struct address address_at(const PQconninfoOption *options, unsigned i, unsigned count)
 {
     const char *ports = option_of(options, "port");
-    unsigned ports_count = list_count(ports);
     struct address a = { .host = nth(option_of(options, "host"), i),
-                         .hostaddr = nth(option_of(options, "hostaddr"), i) };
-    if (count > 1 && option_of(options, "target_session_attrs") == NULL)
+                         .hostaddr = nth(option_of(options, "hostaddr"), i),
+                         .port = nth(ports, list_count(ports) == 1 ? 0 : i),
+                         .options = option_of(options, "options") };
+    if (count > 1 && option_of(options, "target_session_attrs")[0] == '\0')
         a.session = "primary";
-    if (ports_count == 1 || ports_count == count)
-        a.port = nth(ports, ports_count == 1 ? 0 : i);
-    else
-        a.port = strdup(ports);
     if (a.port == NULL)
         a.port = strdup(PORT_DEFAULT);
     INVARIANT(a.port != NULL);
@@ -195,7 +220,7 @@ static err socket_wait(struct pg *c, short events, mono deadline)
             return ERR_TIMEOUT;
         if (c->ended != NULL && atomic_load(c->ended))
             return ERR_TIMEOUT;
-        int64_t ms = left_ns / NS_PER_MS + 1, most = c->ended == NULL ? INT32_MAX : ENDED_LOOK_MS;
+        int64_t ms = left_ns / NS_PER_MS + 1, most = c->ended == NULL ? INT32_MAX : LOOK_MS;
         int n = poll(&p, 1, (int)(ms > most ? most : ms));
         if (n > 0)
             return ERR_OK;
@@ -283,21 +308,40 @@ static err connect_wait(struct pg *c, mono deadline, struct err_note *note)
     return ERR_OK;
 }
 
+/* The URL's options, and what holds whatever it, a role or a database says: no statement or lock is waited for longer
+ * than somebody waits for the answer, no session ends while it is idle, and a row that another changed meanwhile is no
+ * failure. False: they do not fit. */
+static bool session_options(const struct pg_opts *opts, const char *of_url, char out[OPTIONS_BYTES_MAX])
+{
+    long long ms = opts->statement_timeout_ms;
+    int n = snprintf(out, OPTIONS_BYTES_MAX,
+                     "%s -c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
+                     " -c idle_session_timeout=0 -c default_transaction_isolation=read\\ committed"
+                     " -c client_min_messages=error -c tcp_keepalives_idle=%d -c tcp_keepalives_interval=%d"
+                     " -c tcp_keepalives_count=3 -c jit=off %s", of_url, ms, ms, ms, KEEPALIVE_S, KEEPALIVE_S,
+                     opts->settings == NULL ? "" : opts->settings);
+    return n > 0 && n < OPTIONS_BYTES_MAX;
+}
+
+/* libpq would print it. */
+static void drop_notice(void *ctx, const PGresult *notice)
+{
+    (void)ctx, (void)notice;
+}
+
 static PGconn *connect_start(const struct pg_opts *opts, const struct address *at)
 {
     char options[OPTIONS_BYTES_MAX], keepalive[16];
-    long long ms = opts->statement_timeout_ms;
-    (void)snprintf(options, sizeof(options),
-                   "-c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
-                   " -c client_min_messages=error -c tcp_keepalives_idle=%d -c tcp_keepalives_interval=%d"
-                   " -c tcp_keepalives_count=3 -c jit=off %s", ms, ms, ms, KEEPALIVE_S, KEEPALIVE_S,
-                   opts->settings == NULL ? "" : opts->settings);
+    INVARIANT(session_options(opts, at->options, options)); /* the URL's were measured */
     (void)snprintf(keepalive, sizeof(keepalive), "%d", KEEPALIVE_S);
     const char *keys[] = { "dbname", "options", "application_name", "keepalives_idle", "keepalives_interval",
                            "client_encoding", "host", "hostaddr", "port", "target_session_attrs", NULL };
     const char *values[] = { opts->url, options, opts->application, keepalive, keepalive, "UTF8", at->host,
                              at->hostaddr, at->port, at->session, NULL };
-    return PQconnectStartParams(keys, values, 1); /* the URL is taken apart where dbname stands */
+    PGconn *conn = PQconnectStartParams(keys, values, 1); /* the URL is taken apart where dbname stands */
+    INVARIANT(conn != NULL);
+    (void)PQsetNoticeReceiver(conn, drop_notice, NULL);
+    return conn;
 }
 
 static err open_at(const struct pg_opts *opts, const struct address *at, mono deadline, struct pg **out,
@@ -307,7 +351,6 @@ static err open_at(const struct pg_opts *opts, const struct address *at, mono de
     INVARIANT(c != NULL);
     *c = (struct pg){ .magic = PG_MAGIC, .conn = connect_start(opts, at), .clock = opts->clock,
                       .ended = opts->ended };
-    INVARIANT(c->conn != NULL);
     err why = connect_wait(c, deadline, note);
     if (why == ERR_OK && (PQsetnonblocking(c->conn, 1) != 0 || PQenterPipelineMode(c->conn) != 1)) {
         note_of(note, "PostgreSQL", PQerrorMessage(c->conn));
@@ -325,7 +368,7 @@ static err open_at(const struct pg_opts *opts, const struct address *at, mono de
 static err open_any(const struct pg_opts *opts, const PQconninfoOption *options, mono deadline, struct pg **out,
                     struct err_note *note)
 {
-    unsigned count = address_count(options), first = opts->address == NULL ? 0 : atomic_load(opts->address);
+    unsigned count = list_count(addresses_of(options)), first = opts->address == NULL ? 0 : atomic_load(opts->address);
     struct err_note said = { .text = "" };
     err why = ERR_UNAVAILABLE;
     for (unsigned i = 0; i < count && why != ERR_OK && why != ERR_DENIED; i++) {
@@ -430,6 +473,7 @@ struct run {
     struct pg_rows **rows;
     struct pg_outcome *out;
     bool failed, ended;
+    uint64_t received;           /* bytes, about: libpq keeps all of an answer in memory */
 };
 
 static err send_one(struct pg *c, const struct pg_statement *s)
@@ -520,7 +564,15 @@ static void take_results(struct run *r)
         r->c->broken = true;
 }
 
-/* Sends what waits and takes what comes, until the end or the deadline. ERR_TIMEOUT, ERR_IO. */
+static bool is_too_large(struct run *r)
+{
+    int waiting = 0;
+    if (ioctl(PQsocket(r->c->conn), FIONREAD, &waiting) == 0)
+        r->received += (uint64_t)waiting;
+    return r->received > ANSWER_BYTES_MAX;
+}
+
+/* Sends what waits and takes what comes, until the end or the deadline. ERR_TIMEOUT, ERR_LIMIT, ERR_IO. */
 static err exchange(struct run *r, mono deadline)
 {
     PGconn *conn = r->c->conn;
@@ -529,6 +581,8 @@ static err exchange(struct run *r, mono deadline)
         if (pending < 0)
             return ERR_IO;
         err why = socket_wait(r->c, (short)(POLLIN | (pending > 0 ? POLLOUT : 0)), deadline);
+        if (why == ERR_OK && is_too_large(r))
+            why = ERR_LIMIT;
         if (why != ERR_OK)
             return why;
         if (PQconsumeInput(conn) != 1) {
@@ -572,7 +626,8 @@ void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono 
         c->broken = true;
         if (!r.failed) {
             out->why = ERR_IO;
-            note_of(&out->note, "PostgreSQL", why == ERR_TIMEOUT ? "no answer in time" : PQerrorMessage(c->conn));
+            note_of(&out->note, "PostgreSQL", why == ERR_TIMEOUT ? "no answer in time"
+                    : why == ERR_LIMIT ? "the answer is too large" : PQerrorMessage(c->conn));
         }
     }
     if (out->why != ERR_OK)

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -386,6 +387,118 @@ static void lists_of_hosts_and_ports_are_read_as_libpq_reads_them(void **state)
     }
 }
 
+static void urls_of_addresses_are_taken_and_lists_that_do_not_fit_refused(void **state)
+{
+    static const char *const fine[] = {
+        "postgresql://u@[::1]/d", "postgresql://u@[::1]:5433,[fe80::7]:5434,10.0.0.7/d", "postgres://u@10.0.0.7:/d",
+        "postgresql://%2Ftmp/d", "postgresql://u:p%40%3A%2F%25@%2Fvar%2Frun:5433/d", "postgresql:///d?host=/tmp",
+        "postgresql://u@10.0.0.7,10.0.0.8/d?port=5433", "postgresql://u@10.0.0.7/d?hostaddr=", "postgresql:///d?host=::1",
+        "postgresql:///d?host=one,two&hostaddr=10.0.0.7,10.0.0.8&port=5432,5433",
+        "postgresql://u@10.0.0.7/d?options=-c%20search_path%3Dqueues",
+    };
+    static const char *const bad[] = {
+        "postgresql:///d?host=10.0.0.7,10.0.0.8&port=1,2,3", "postgresql:///d?host=10.0.0.7&port=1,2",
+        "postgresql:///d?host=10.0.0.7,10.0.0.8,10.0.0.9&port=1,2", "postgresql:///d?host=one&hostaddr=10.0.0.7,10.0.0.8",
+        "postgresql:///d?host=one,two&hostaddr=10.0.0.7", "postgresql://u@10.0.0.7,/d", "postgresql://u@one,10.0.0.7/d",
+        "postgresql://u@10.0.0.7:99999/d", "postgresql://u@10.0.0.7:x/d", "postgresql://u@10.0.0.7/d?port=0",
+        "postgresql://u@/d", "postgresql://u@10.0.0.7%00/d", "postgresql://u@[::1/d", "postgresql://u@%40abstract/d",
+        "postgresql://u@10.0.0.7/d?sslmode=perhaps", "postgresql://u@10.0.0.7/d?target_session_attrs=perhaps",
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(fine); i++) {
+        struct err_note note = { .text = "" };
+        if (pg_url_check(fine[i], &note) != ERR_OK)
+            fail_msg("%s: %s", fine[i], note.text);
+    }
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct err_note note = { .text = "" };
+        if (pg_url_check(bad[i], &note) != ERR_BAD || note.text[0] == '\0' || strstr(note.text, "perhaps") != NULL)
+            fail_msg("%s: '%s'", bad[i], note.text);
+    }
+}
+
+/* What the URL asks of a session, what statements need of it, and what a role says of its own. */
+static void sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_says(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const roles[] = {
+        "default_transaction_isolation = 'serializable'", "idle_session_timeout = '1min'", "statement_timeout = '1ms'",
+        "lock_timeout = '1ms'", "idle_in_transaction_session_timeout = '1ms'", "client_min_messages = 'debug1'",
+        "client_encoding = 'latin1'", "standard_conforming_strings = off", "search_path = nowhere",
+    };
+    char url[PG_SERVER_URL_BYTES + 96], long_url[2048];
+    struct pg *c = NULL, *admin = connected(f, LONG_MS);
+    run_sql(f, admin, "CREATE ROLE odd LOGIN SUPERUSER");
+    for (size_t i = 0; i < COUNT_OF(roles); i++) {
+        char text[128];
+        (void)snprintf(text, sizeof text, "ALTER ROLE odd SET %s", roles[i]);
+        run_sql(f, admin, text);
+    }
+    (void)snprintf(url, sizeof url, "postgresql://odd@127.0.0.1:%u/postgres?options=%s", f->server.port,
+                   "-c%20search_path%3Delsewhere%20-c%20lock_timeout%3D7");
+    assert_int_equal(open_at(f, url, STATEMENT_MS, LONG_MS, &c, NULL), ERR_OK);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('default_transaction_isolation') = 'read committed')::int4"),
+                     1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('idle_session_timeout') = '0')::int4"), 1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('statement_timeout') = '2s')::int4"), 1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('lock_timeout') = '2s')::int4"), 1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('client_encoding') = 'UTF8')::int4"), 1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('search_path') = 'elsewhere')::int4"), 1);
+    pg_close(&c);
+    int n = snprintf(long_url, sizeof long_url, "%s", url);
+    memset(long_url + n, 'x', sizeof long_url - 1 - (size_t)n); /* more than fits beside ours */
+    long_url[sizeof long_url - 1] = '\0';
+    assert_int_equal(pg_url_check(long_url, NULL), ERR_BAD);
+    run_sql(f, admin, "DROP ROLE odd");
+    pg_close(&admin);
+}
+
+/* ---- what nobody asked for ---- */
+
+/* Whoever can write to the database can make a row of any size. */
+static void an_answer_has_a_limit(void **state)
+{
+    struct fixture *f = *state;
+    struct pg *c = connected(f, LONG_MS);
+    struct pg_outcome o;
+    struct pg_rows *rows = NULL;
+    pg_run_one(c, "SELECT repeat('x', 16777216) FROM generate_series(1, 100)", NULL, within(f, LONG_MS), &rows, &o);
+    assert_int_equal(o.why, ERR_IO);
+    assert_non_null(strstr(o.note.text, "too large"));
+    assert_null(rows);
+    assert_true(pg_broken(c));
+    pg_close(&c);
+}
+
+/* A warning at each connection, of a collation's version, say, is nothing for the log of a server. */
+static void notices_are_not_printed(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_pg fake;
+    struct pg *c = NULL;
+    char text[512] = "";
+    FILE *said = tmpfile();
+    assert_non_null(said);
+    fake_pg_init(&fake);
+    fake_message(&fake.hello, 'R', (str){ .p = "\0\0\0\0", .n = 4 });
+    fake_message(&fake.hello, 'N', (str){ .p = "SWARNING\0C01000\0Mhear hear\0\0", .n = 28 });
+    fake_ready(&fake.hello);
+    fake_pg_serve(&fake);
+    int before = dup(STDERR_FILENO);
+    assert_true(dup2(fileno(said), STDERR_FILENO) >= 0);
+    err why = open_at(f, fake.url, LONG_MS, LONG_MS, &c, NULL);
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    assert_int_equal(why, ERR_OK);
+    rewind(said);
+    size_t n = fread(text, 1, sizeof text - 1, said);
+    if (n > 0)
+        fail_msg("it printed: %s", text);
+    fclose(said);
+    pg_close(&c);
+    fake_pg_fini(&fake);
+}
+
 static void what_is_no_postgres_is_no_connection(void **state)
 {
     struct fixture *f = *state;
@@ -542,6 +655,10 @@ int main(void)
         cmocka_unit_test(a_server_without_a_word_is_given_up_at_the_deadline),
         cmocka_unit_test(a_host_that_never_answers_hides_no_other),
         cmocka_unit_test(lists_of_hosts_and_ports_are_read_as_libpq_reads_them),
+        cmocka_unit_test(urls_of_addresses_are_taken_and_lists_that_do_not_fit_refused),
+        cmocka_unit_test(sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_says),
+        cmocka_unit_test(an_answer_has_a_limit),
+        cmocka_unit_test(notices_are_not_printed),
         cmocka_unit_test(what_is_no_postgres_is_no_connection),
         cmocka_unit_test(whole_answers_are_taken),
         cmocka_unit_test(an_answer_cut_anywhere_is_unknown),
