@@ -39,7 +39,7 @@ err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
         .clock = s->clock,
         .address = &s->address,
         .ended = &s->ended,
-        .statement_timeout_ms = s->timeout_ms,
+        .statement_timeout_ms = s->timeout_ms / 4 * 3, /* before we give it up: then nothing of it is there */
     };
     struct pg *c = NULL;
     struct pg_outcome o;

@@ -96,9 +96,50 @@ static err pager_next(struct pager *p, bool *more)
     return ERR_OK;
 }
 
-static store_time time_at(const struct pager *p, unsigned column)
+/* Columns of a row, each within its limits; out of them once, the row is damage. */
+struct row { const struct pg_rows *rows; unsigned at; bool damaged; };
+
+static struct row row_of(const struct pager *p)
 {
-    return (store_time){ .ns = pg_i64(p->rows, p->at, column) };
+    return (struct row){ .rows = p->rows, .at = p->at };
+}
+
+static err row_status(const struct row *r)
+{
+    return r->damaged ? ERR_CORRUPT : ERR_OK;
+}
+
+static int64_t row_number(struct row *r, unsigned column, int64_t least, int64_t most)
+{
+    int64_t n = pg_i64(r->rows, r->at, column);
+    r->damaged |= n < least || n > most;
+    return n;
+}
+
+static struct ksuid row_id(struct row *r, unsigned column)
+{
+    struct ksuid id = KSUID_NIL;
+    r->damaged |= !pg_id(r->rows, r->at, column, &id);
+    return id;
+}
+
+static store_time row_time(struct row *r, unsigned column)
+{
+    return (store_time){ .ns = row_number(r, column, 0, INT64_MAX) };
+}
+
+static struct queue_place row_place(struct row *r, unsigned batch, unsigned index)
+{
+    return (struct queue_place){ .batch = row_id(r, batch),
+                                 .index = (uint16_t)row_number(r, index, 0, QUEUE_BATCH_ITEMS_MAX - 1) };
+}
+
+/* Borrowed of the rows. */
+static str row_order(struct row *r, unsigned column)
+{
+    str key = pg_bytes(r->rows, r->at, column);
+    r->damaged |= key.n > QUEUE_ORDER_KEY_BYTES_MAX;
+    return key;
 }
 
 static err missing_is_empty(err why)
@@ -112,20 +153,18 @@ static err missing_is_empty(err why)
 
 static err entry_at(const struct pager *p, enum queue_entry_kind kind, struct queue_entry *out)
 {
-    struct queue_entry e = { .kind = kind };
-    int64_t index = pg_i64(p->rows, p->at, 2);
-    if (!pg_id(p->rows, p->at, 0, &e.id) || !pg_id(p->rows, p->at, 1, &e.place.batch) || index < 0 ||
-        index >= QUEUE_BATCH_ITEMS_MAX)
-        return ERR_CORRUPT;
-    e.place.index = (uint16_t)index;
-    e.attempts = (uint32_t)pg_i64(p->rows, p->at, 3);
-    e.created_at = time_at(p, 4);
-    e.expire_at = time_at(p, 5);
-    e.order_key = pg_bytes(p->rows, p->at, 6);
-    if (kind == ENTRY_SCHEDULED)
-        e.enqueue_at = time_at(p, 7);
-    *out = e;
-    return ERR_OK;
+    struct row r = row_of(p);
+    *out = (struct queue_entry){
+        .kind = kind,
+        .id = row_id(&r, 0),
+        .place = row_place(&r, 1, 2),
+        .attempts = (uint32_t)row_number(&r, 3, 0, UINT32_MAX),
+        .created_at = row_time(&r, 4),
+        .expire_at = row_time(&r, 5),
+        .order_key = row_order(&r, 6),
+        .enqueue_at = kind == ENTRY_SCHEDULED ? row_time(&r, 7) : STORE_TIME_ZERO,
+    };
+    return row_status(&r);
 }
 
 static err scheduled_walk(struct look *k, store_time at, struct ksuid from,
@@ -182,24 +221,23 @@ struct merge {
 static err batch_at(const struct pg_rows *rows, unsigned at, struct queue_batch *out)
 {
     static const unsigned char in_place[QUEUE_BATCH_ITEMS_MAX] = { 0 };
-    struct queue_batch b = { .states = in_place };
-    int64_t count = pg_i64(rows, at, 1);
+    struct row r = { .rows = rows, .at = at };
+    struct queue_batch b = {
+        .first = row_id(&r, 0),
+        .count = (uint16_t)row_number(&r, 1, 1, QUEUE_BATCH_ITEMS_MAX),
+        .created_at = row_time(&r, 2),
+        .expire_at = row_time(&r, 3),
+        .order_key = row_order(&r, 4),
+        .states = in_place,
+    };
     str states = pg_bytes(rows, at, 5);
-    if (!pg_id(rows, at, 0, &b.first) || count < 1 || count > QUEUE_BATCH_ITEMS_MAX)
-        return ERR_CORRUPT;
-    if (states.n != 0 && states.n != (size_t)count)
-        return ERR_CORRUPT;
-    for (size_t i = 0; i < states.n; i++)
-        if ((unsigned char)states.p[i] >= ITEM_STATES)
-            return ERR_CORRUPT;
-    b.count = (uint16_t)count;
-    b.created_at.ns = pg_i64(rows, at, 2);
-    b.expire_at.ns = pg_i64(rows, at, 3);
-    b.order_key = pg_bytes(rows, at, 4);
+    r.damaged |= states.n != 0 && states.n != b.count;
+    for (size_t i = 0; i < states.n && !r.damaged; i++)
+        r.damaged |= (unsigned char)states.p[i] >= ITEM_STATES;
     if (states.n > 0)
         b.states = (const unsigned char *)states.p;
     *out = b;
-    return ERR_OK;
+    return row_status(&r);
 }
 
 static err next_in_place(struct merge *m)
@@ -292,28 +330,29 @@ err store_pg_ready(struct queue_store *q, struct queue_part part, struct ksuid f
 
 static err lease_at(const struct pager *p, struct queue_lease *out)
 {
-    struct queue_lease l = { .in_place = pg_i64(p->rows, p->at, 3) != 0 };
-    int64_t index = pg_i64(p->rows, p->at, 2);
-    if (!pg_id(p->rows, p->at, 0, &l.id) || !pg_id(p->rows, p->at, 1, &l.place.batch) || index < 0 ||
-        index >= QUEUE_BATCH_ITEMS_MAX)
-        return ERR_CORRUPT;
-    l.place.index = (uint16_t)index;
-    l.deadline = time_at(p, 4);
-    l.attempts = (uint32_t)pg_i64(p->rows, p->at, 5);
-    l.token = (uint64_t)pg_i64(p->rows, p->at, 6);
-    l.created_at = time_at(p, 7);
-    l.expire_at = time_at(p, 8);
-    l.order_key = pg_bytes(p->rows, p->at, 9);
-    *out = l;
-    return ERR_OK;
+    struct row r = row_of(p);
+    *out = (struct queue_lease){
+        .id = row_id(&r, 0),
+        .place = row_place(&r, 1, 2),
+        .in_place = row_number(&r, 3, 0, 1) != 0,
+        .deadline = row_time(&r, 4),
+        .attempts = (uint32_t)row_number(&r, 5, 0, UINT32_MAX),
+        .token = (uint64_t)pg_i64(p->rows, p->at, 6),
+        .created_at = row_time(&r, 7),
+        .expire_at = row_time(&r, 8),
+        .order_key = row_order(&r, 9),
+    };
+    return row_status(&r);
 }
 
 static err key_at(const struct pager *p, struct queue_key *out)
 {
-    struct queue_key k = { .count = (uint32_t)pg_i64(p->rows, p->at, 2), .expire_at = time_at(p, 3) };
+    struct row r = row_of(p);
+    struct queue_key k = { .count = (uint32_t)row_number(&r, 2, 0, UINT32_MAX), .expire_at = row_time(&r, 3) };
     str name = pg_bytes(p->rows, p->at, 0), first = pg_bytes(p->rows, p->at, 1);
     str digest = str_skip(first, KSUID_BYTES);
-    if (name.n != sizeof(k.hash) || first.n < KSUID_BYTES || (digest.n != 0 && digest.n != sizeof(k.digest)))
+    r.damaged |= name.n != sizeof(k.hash) || first.n < KSUID_BYTES || (digest.n != 0 && digest.n != sizeof(k.digest));
+    if (r.damaged)
         return ERR_CORRUPT;
     memcpy(k.hash, name.p, name.n);
     k.first = ksuid_from_key((const unsigned char *)first.p);
@@ -354,12 +393,13 @@ static err one_key(const struct walk_call *w, const struct pager *p, bool *more)
 
 static err one_supersede(const struct walk_call *w, const struct pager *p, bool *more)
 {
-    int64_t partition = pg_i64(p->rows, p->at, 2);
-    struct queue_supersede x = { .partition = (uint32_t)partition };
-    if (!pg_id(p->rows, p->at, 1, &x.first) || partition < 0 || partition >= QUEUE_PARTITIONS_MAX)
-        return ERR_CORRUPT;
-    *more = w->each.supersede(w->ctx, &x);
-    return ERR_OK;
+    struct row r = row_of(p);
+    struct queue_supersede x = { .first = row_id(&r, 1),
+                                 .partition = (uint32_t)row_number(&r, 2, 0, QUEUE_PARTITIONS_MAX - 1) };
+    err why = row_status(&r);
+    if (why == ERR_OK)
+        *more = w->each.supersede(w->ctx, &x);
+    return why;
 }
 
 static err walk_all(struct queue_store *q, struct queue_part part, const struct walk_call *w)
@@ -529,8 +569,8 @@ static err batches_fetch(struct look *k, const struct queue_place *at, unsigned 
     pg_params_init(&params, &k->arena);
     pg_put_bytes_array(&params, firsts, count);
     pg_put_i32(&params, BODY_WHOLE_BYTES_MAX);
-    return look_sql(k, "SELECT first, count, size, CASE WHEN size <= $2 THEN bytes ELSE ''::bytea END FROM {b}"
-                    " WHERE first = ANY($1) ORDER BY first", &params, rows);
+    return look_sql(k, "SELECT first, count, size, CASE WHEN size <= $2 AND octet_length(bytes) = size THEN bytes"
+                    " ELSE ''::bytea END FROM {b} WHERE first = ANY($1) ORDER BY first", &params, rows);
 }
 
 static err batch_in(const struct pg_rows *rows, struct ksuid first, struct body_batch *out)

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-enum { WRITE_TIMEOUT_MS = 60000, STOPPED_TIMEOUT_MS = 1500, RECOVER_TRIES = 12000 };
+enum { WRITE_TIMEOUT_MS = 60000, STOPPED_TIMEOUT_MS = 1500, LOCKED_TIMEOUT_MS = 8000, RECOVER_TRIES = 12000 };
 
 struct fixture {
     struct pg_server server;
@@ -681,6 +681,89 @@ static void a_supersede_of_no_partition_is_damage(void **state)
     pg_close(&c);
 }
 
+static bool entry_any(void *ctx, const struct queue_entry *e, bool in_place)
+{
+    (void)ctx, (void)e, (void)in_place;
+    return true;
+}
+
+static bool lease_any(void *ctx, const struct queue_lease *l)
+{
+    (void)ctx, (void)l;
+    return true;
+}
+
+static bool key_any(void *ctx, const struct queue_key *k)
+{
+    (void)ctx, (void)k;
+    return true;
+}
+
+/* What others wrote into the tables, within what their columns take. */
+static void rows_beyond_their_limits_are_damage(void **state)
+{
+    struct fixture *f = *state;
+    static const struct { char table; const char *set; } harms[] = {
+        { 'b', "order_key = decode(repeat('61', 257), 'hex')" }, { 'b', "created = -1" },
+        { 'b', "expire = -9223372036854775808" }, { 'b', "count = 65537" },
+        { 'e', "order_key = decode(repeat('61', 257), 'hex')" }, { 'e', "attempts = -1" },
+        { 'e', "attempts = 4294967296" }, { 'e', "idx = 65536" }, { 'e', "created = -1" },
+        { 'l', "order_key = decode(repeat('61', 257), 'hex')" }, { 'l', "attempts = 4294967296" },
+        { 'l', "deadline = -1" }, { 'l', "in_place = 2" }, { 'l', "batch = ''" },
+        { 'k', "count = 4294967296" }, { 'k', "expire = -1" }, { 'k', "name = 'x'" },
+    };
+    struct queue_part p = { .queue = 902, .partition = 0 };
+    struct queue_store *s = store_new(f);
+    struct queue_part_record owned;
+    struct pg *c = connect_apart(f);
+    char sql[256];
+    assert_int_equal(own_one(s, p, &owned), ERR_OK);
+    for (size_t i = 0; i < COUNT_OF(harms); i++) {
+        run_sql(f, c, "INSERT INTO queue_902_0_b SELECT n, 1, 1, 1, 0, 'key', 1, 'x' FROM"
+                " (SELECT decode(repeat('01', 20), 'hex') n) z", NULL);
+        run_sql(f, c, "INSERT INTO queue_902_0_e SELECT 0, 0, n, n, 0, 1, 1, 1, 'key' FROM"
+                " (SELECT decode(repeat('02', 20), 'hex') n) z", NULL);
+        run_sql(f, c, "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
+                " (SELECT decode(repeat('01', 20), 'hex') n) z", NULL);
+        run_sql(f, c, "INSERT INTO queue_902_0_k SELECT 7, '0123456789abcdef', n, 1, 1 FROM"
+                " (SELECT decode(repeat('01', 20), 'hex') n) z", NULL);
+        assert_int_equal(s->ops->ready(s, p, KSUID_NIL, entry_any, NULL), ERR_OK);
+        assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
+        assert_int_equal(s->ops->keys(s, p, key_any, NULL), ERR_OK);
+        (void)snprintf(sql, sizeof sql, "UPDATE queue_902_0_%c SET %s", harms[i].table, harms[i].set);
+        run_sql(f, c, sql, NULL);
+        err why = harms[i].table == 'l'   ? s->ops->leases(s, p, lease_any, NULL)
+                  : harms[i].table == 'k' ? s->ops->keys(s, p, key_any, NULL)
+                                          : s->ops->ready(s, p, KSUID_NIL, entry_any, NULL);
+        if (why != ERR_CORRUPT)
+            fail_msg("%s: %s", sql, err_name(why));
+        run_sql(f, c, "TRUNCATE queue_902_0_b, queue_902_0_e, queue_902_0_l, queue_902_0_k", NULL);
+    }
+    s->ops->close(&s);
+    pg_close(&c);
+}
+
+/* Somebody changes a table, or looks at it with a lock: PostgreSQL says in time that nothing was written, and the
+ * connection stays. */
+static void a_lock_of_another_session_is_no_unknown_outcome(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_part p = { .queue = 903, .partition = 0 };
+    struct queue_part_record owned;
+    f->timeout_ms = LOCKED_TIMEOUT_MS;
+    struct queue_store *s = store_new(f);
+    f->timeout_ms = WRITE_TIMEOUT_MS;
+    struct pg *c = connect_apart(f);
+    assert_int_equal(own_one(s, p, &owned), ERR_OK);
+    run_sql(f, c, "BEGIN", NULL);
+    run_sql(f, c, "LOCK TABLE queue_903_0_r", NULL);
+    assert_int_equal(write_nothing(s, p, owned.epoch), ERR_TIMEOUT);
+    run_sql(f, c, "ROLLBACK", NULL);
+    assert_int_equal(write_nothing(s, p, owned.epoch), ERR_OK);
+    s->ops->close(&s);
+    pg_close(&c);
+}
+
 static void a_first_connection_that_is_not_over_is_given_up_by_close(void **state)
 {
     struct fixture *f = *state;
@@ -744,6 +827,8 @@ int main(void)
         cmocka_unit_test(what_postgresql_says_is_one_clean_line),
         cmocka_unit_test(writes_are_synced_where_the_database_says_off),
         cmocka_unit_test(a_supersede_of_no_partition_is_damage),
+        cmocka_unit_test(rows_beyond_their_limits_are_damage),
+        cmocka_unit_test(a_lock_of_another_session_is_no_unknown_outcome),
         cmocka_unit_test(a_killed_server_leaves_writes_whole),
         cmocka_unit_test(a_stopped_server_is_given_up_in_time),
         cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),

@@ -392,13 +392,15 @@ static void urls_of_addresses_are_taken_and_lists_that_do_not_fit_refused(void *
     static const char *const fine[] = {
         "postgresql://u@[::1]/d", "postgresql://u@[::1]:5433,[fe80::7]:5434,10.0.0.7/d", "postgres://u@10.0.0.7:/d",
         "postgresql://%2Ftmp/d", "postgresql://u:p%40%3A%2F%25@%2Fvar%2Frun:5433/d", "postgresql:///d?host=/tmp",
-        "postgresql://u@10.0.0.7,10.0.0.8/d?port=5433", "postgresql://u@10.0.0.7/d?hostaddr=", "postgresql:///d?host=::1",
+        "postgresql://u@10.0.0.7,10.0.0.8/d?port=5433", "postgresql://u@10.0.0.7/d?hostaddr=",
+        "postgresql:///d?host=::1",
         "postgresql:///d?host=one,two&hostaddr=10.0.0.7,10.0.0.8&port=5432,5433",
         "postgresql://u@10.0.0.7/d?options=-c%20search_path%3Dqueues",
     };
     static const char *const bad[] = {
         "postgresql:///d?host=10.0.0.7,10.0.0.8&port=1,2,3", "postgresql:///d?host=10.0.0.7&port=1,2",
-        "postgresql:///d?host=10.0.0.7,10.0.0.8,10.0.0.9&port=1,2", "postgresql:///d?host=one&hostaddr=10.0.0.7,10.0.0.8",
+        "postgresql:///d?host=10.0.0.7,10.0.0.8,10.0.0.9&port=1,2",
+        "postgresql:///d?host=one&hostaddr=10.0.0.7,10.0.0.8",
         "postgresql:///d?host=one,two&hostaddr=10.0.0.7", "postgresql://u@10.0.0.7,/d", "postgresql://u@one,10.0.0.7/d",
         "postgresql://u@10.0.0.7:99999/d", "postgresql://u@10.0.0.7:x/d", "postgresql://u@10.0.0.7/d?port=0",
         "postgresql://u@/d", "postgresql://u@10.0.0.7%00/d", "postgresql://u@[::1/d", "postgresql://u@%40abstract/d",
@@ -437,8 +439,8 @@ static void sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_say
     (void)snprintf(url, sizeof url, "postgresql://odd@127.0.0.1:%u/postgres?options=%s", f->server.port,
                    "-c%20search_path%3Delsewhere%20-c%20lock_timeout%3D7");
     assert_int_equal(open_at(f, url, STATEMENT_MS, LONG_MS, &c, NULL), ERR_OK);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('default_transaction_isolation') = 'read committed')::int4"),
-                     1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('default_transaction_isolation')"
+                               " = 'read committed')::int4"), 1);
     assert_int_equal(number_of(f, c, "SELECT (current_setting('idle_session_timeout') = '0')::int4"), 1);
     assert_int_equal(number_of(f, c, "SELECT (current_setting('statement_timeout') = '2s')::int4"), 1);
     assert_int_equal(number_of(f, c, "SELECT (current_setting('lock_timeout') = '2s')::int4"), 1);
