@@ -14,13 +14,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 << 10, READS_A_TURN = 16 };
+enum { READ_BYTES = 64 << 10, READS_A_TURN = 16, REPLY_DEPTH_MAX = 8 };
 
 struct conn {
     uint32_t magic;
     struct conn_opts opts;
     struct loop_watch *watch;
     redisReader *reader;
+    size_t reply_bytes;     /* of the reply that is not yet whole; the reader gives its parts' own back */
     char *out;              /* unsent: from out_from to out_to */
     size_t out_from, out_to, out_size;
     int fd;
@@ -135,11 +136,14 @@ static void hand_over(struct conn *c)
         }
         if (reply == NULL)
             break;
+        c->reply_bytes = c->reader->len - c->reader->pos; /* of the next one */
         c->opts.reply(c->opts.ctx, reply);
         freeReplyObject(reply);
     }
-    if (!c->gone && c->reader->len > c->opts.reply_bytes_max)
+    if (!c->gone && c->reply_bytes > c->opts.reply_bytes_max)
         end(c, "a reply is too large");
+    if (!c->gone && c->reader->ridx >= REPLY_DEPTH_MAX)
+        end(c, "a reply is too deep"); /* what is freed in recursion */
 }
 
 static void receive(struct conn *c)
@@ -161,6 +165,7 @@ static void receive(struct conn *c)
             end(c, c->reader->errstr);
             break;
         }
+        c->reply_bytes += (size_t)n;
         hand_over(c);
         if (n < READ_BYTES)
             break;

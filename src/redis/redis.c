@@ -61,6 +61,7 @@ struct redis {
     struct rng rng;
     struct loop_timer *retry, *tick, *echo;
     struct lookup *lookup;
+    unsigned address;           /* of those that a name has, which one is tried */
     struct conn *commands, *messages;
     struct pending *first, **end;
     unsigned pending_count;
@@ -319,6 +320,7 @@ static void break_all(struct redis *r, err why, const char *what)
     (void)snprintf(kept, sizeof kept, "%s", what); /* what may lie in a connection */
     loop_timer_stop(r->echo);
     move(r, DOWN);
+    r->address += !was_up;
     if (was_up)
         r->down_since = now(r);
     if (was_up && mono_add_ms(r->up_since, r->opts.retry_max_ms).ns <= now(r).ns)
@@ -444,7 +446,7 @@ static unsigned login(const struct redis *r, str args[3])
 
 static bool has_login(const struct redis *r)
 {
-    return r->opts.address.password[0] != 0;
+    return r->opts.address.password[0] != 0 || r->opts.address.user[0] != 0;
 }
 
 static void commands_connected(void *ctx)
@@ -528,6 +530,18 @@ static void lookup_run(struct loop_job *j)
     l->result = getaddrinfo(l->host, l->port, &hints, &l->found);
 }
 
+/* Number i, counted round and round. */
+static const struct addrinfo *address_at(const struct addrinfo *all, unsigned i)
+{
+    unsigned count = 0;
+    for (const struct addrinfo *a = all; a != NULL; a = a->ai_next)
+        count++;
+    const struct addrinfo *a = all;
+    for (i %= count; i > 0; i--)
+        a = a->ai_next;
+    return a;
+}
+
 static void lookup_done(struct loop_job *j, bool canceled)
 {
     struct lookup *l = CONTAINER_OF(j, struct lookup, job);
@@ -537,7 +551,7 @@ static void lookup_done(struct loop_job *j, bool canceled)
         if (canceled || l->result != 0 || l->found == NULL)
             break_all(r, ERR_UNAVAILABLE, canceled ? "canceled" : gai_strerror(l->result));
         else
-            connect_both(r, l->found);
+            connect_both(r, address_at(l->found, r->address));
     }
     lookup_free(l);
 }

@@ -2,8 +2,8 @@
  *
  * Model. Two connections: one for commands, one that is subscribed. The client is up while both are there and
  * every subscription is acknowledged; whatever breaks one of them closes both, fails all commands in flight, and
- * it tries again after retry_min_ms, doubling to retry_max_ms with jitter, until it was up for that long. A replica
- * is no Redis to it: it is tried again until it is a master. A command that is not answered in
+ * it tries again after retry_min_ms, doubling to retry_max_ms with jitter, until it was up for that long; of a name's
+ * addresses the next each time. A replica is no Redis to it: it is tried again until it is a master. A command that is not answered in
  * timeout_ms breaks it too. Nothing is sent while it is down: such a command is refused at once. An echo of our own
  * every echo_ms shows that messages still arrive, for a subscription can die without a word.
  *   hiredis gives formatting and the reader of replies; sockets, time and order are ours, because its own
@@ -34,7 +34,7 @@ struct redis_address {
     uint16_t port;
     uint32_t db;
     char user[REDIS_NAME_BYTES_MAX + 1];     /* empty: the default one */
-    char password[REDIS_NAME_BYTES_MAX + 1]; /* empty: none */
+    char password[REDIS_NAME_BYTES_MAX + 1]; /* empty: none, or a user who needs none */
 };
 /* ERR_BAD with a note; rediss:// names stunnel4. Pure. */
 MUST_CHECK err redis_url_parse(str url, struct redis_address *out, struct err_note *note);

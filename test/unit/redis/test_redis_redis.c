@@ -8,6 +8,8 @@
 #include "redis_server.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -404,6 +406,16 @@ static void passwords_and_users_are_sent(void **state)
     assert_string_equal(w.text, "app");
     world_end(&w);
     redis_server_end(&s);
+    redis_server_start(&s, 0, (const char *const[]){ "--user", "free", "on", "nopass", "~*", "&*", "+@all", NULL });
+    opts = at(&s); /* a user who needs no password is no default user */
+    snprintf(opts.address.user, sizeof opts.address.user, "%s", "free");
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    ASK(&w, "ACL", "WHOAMI");
+    wait_for(&w, &w.done, 1);
+    assert_string_equal(w.text, "free");
+    world_end(&w);
+    redis_server_end(&s);
 }
 
 static void tried_often_enough(struct world *w)
@@ -510,6 +522,55 @@ static void what_is_in_flight_is_bounded(void **state)
     redis_server_end(&s);
 }
 
+/* Also one of many small parts, which are taken apart as they come. */
+static void a_reply_has_a_limit_whatever_its_parts(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    struct redis_opts opts = at(&s);
+    opts.reply_bytes_max = 1 << 20;
+    opts.timeout_ms = 60000;
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    for (unsigned i = 0; i < 40; i++) /* more than the limit together */
+        ASK(&w, "EVAL", "local t = {} for i = 1, 10000 do t[i] = 'part' end return t", "0");
+    wait_for(&w, &w.done, 40);
+    assert_int_equal(w.by_code[ERR_OK], 40);
+    ASK(&w, "EVAL", "local t = {} for i = 1, 400000 do t[i] = 'part' end return t", "0");
+    wait_for(&w, &w.done, 41);
+    assert_int_equal(w.by_code[ERR_UNAVAILABLE], 1);
+    wait_for(&w, &w.ups, 2);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
+/* In place of libc's, for one name: two addresses, the first of nobody. */
+int getaddrinfo(const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
+                struct addrinfo **restrict out)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    bool two = name != NULL && strcmp(name, "two.test") == 0;
+    int failed = real(two ? "127.0.0.9" : name, service, hints, out);
+    return failed != 0 || !two ? failed : real("127.0.0.1", service, hints, &(*out)->ai_next);
+}
+
+static void every_address_of_a_name_is_tried(void **state)
+{
+    (void)state;
+    struct redis_server s;
+    struct world w;
+    redis_server_start(&s, 0, NULL);
+    struct redis_opts opts = at(&s);
+    snprintf(opts.address.host, sizeof opts.address.host, "%s", "two.test");
+    world_begin(&w, opts);
+    wait_for(&w, &w.ups, 1);
+    world_end(&w);
+    redis_server_end(&s);
+}
+
 static void it_can_be_stopped_at_any_time(void **state)
 {
     (void)state;
@@ -545,6 +606,8 @@ int main(void)
         cmocka_unit_test(what_a_script_may_not_do_on_a_replica_breaks_it),
         cmocka_unit_test(a_full_server_refuses_and_stays),
         cmocka_unit_test(what_is_in_flight_is_bounded),
+        cmocka_unit_test(a_reply_has_a_limit_whatever_its_parts),
+        cmocka_unit_test(every_address_of_a_name_is_tried),
         cmocka_unit_test(it_can_be_stopped_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

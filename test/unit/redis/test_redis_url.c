@@ -20,6 +20,7 @@ static const struct fine fines[] = {
     { "redis://:secret@h", "h", 6379, 0, "", "secret" },
     { "redis://app:s%40%2f:x@h:2", "h", 2, 0, "app", "s@/:x" },
     { "redis://a:b@c@h", "h", 6379, 0, "a", "b@c" },
+    { "redis://app:@h", "h", 6379, 0, "app", "" },
 };
 
 static void fine_ones_are_taken_apart(void **state)
