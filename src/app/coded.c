@@ -27,7 +27,7 @@ static bool refuse(struct http_exchange *x, err why, size_t raw_max)
     else if (why == ERR_BAD || why == ERR_CORRUPT)
         app_problem(x, 400, "bad_request#invalid_coding", NULL,
                     STR("The body is not one whole member of the coding that it names: one frame, nothing behind it, "
-                        "with its checksum, of zstd with a window of at most 8 MiB."),
+                        "with the right checksum, of zstd with a window of at most 8 MiB."),
                     STR_NONE);
     else
         app_fail(x, why, NULL);

@@ -1,13 +1,14 @@
 /* headers.h - header fields of content: which may be kept with it, and which every answer carries.
  *
  * Kept: what describes the content and says nothing of the writer. Never kept:
- * - what belongs to one connection or one request: hop-by-hop fields, host, cookies, credentials, conditions,
- *   accept*, x-forwarded-*, x-client-ip, x-request-*;
+ * - what belongs to one connection, one request or one writer: hop-by-hop fields, host, cookies, credentials,
+ *   conditions, accept*, traces, x-client-ip, x-request-*;
  * - what the server states itself: date, etag, vary, content-length, content-encoding; the security fields too, for
  *   a stored one could not be changed any more;
  * - digests: they are of the bytes that were sent in, not of the bytes that go out;
- * - orders to caches and proxies: every *-cache-control (RFC 9213), expires, age, surrogate-*, x-accel-*, vendors' own;
- * - orders to browsers: service-worker-*, set-login, speculation-rules, no-vary-search, document policies.
+ * - orders to caches, proxies and browsers. New ones come every year, so most go by a word of their name: whatever
+ *   has "policy", "cache" or "origin" in it is one.
+ * A list of what may be kept was not taken: RESTBase's clients have names of their own, and its suite wants `a` back.
  * The lists stand in headers.c, and the same in docs/api.md, section 3. Kept lines are "name: value\n", names in
  * lower case. Sources: RESTBase lib/security_response_header_filter.js, whose leaks of the writer's headers are not
  * repeated; RFC 9110 7.6.1; RFC 9213; RFC 9530. Thread: any. */

@@ -59,11 +59,39 @@ def documented(start, end):
     return re.findall(r'`([^`]+)`', text[len(start):text.index(end)])
 
 
+# Names that were found replayed, or were listed one by one: those that words stand for now stay out, too.
+KNOWN = """
+    accept accept-datetime accept-x access-control-x activate-storage-access age akamai-x allow alt-svc
+    api-user-agent attribution-reporting-register-source attribution-reporting-register-trigger authorization
+    available-dictionary cache-control cache-group-invalidation cache-groups cache-status cache-tag cdn-loop
+    cdn-tag cf-x clear-site-data cloudflare-x connection content-digest content-encoding content-length
+    content-location content-md5 content-range content-security-policy content-security-policy-report-only
+    cookie critical-ch cross-origin-x date dictionary-id digest dnt document-isolation-policy document-policy
+    document-policy-report-only edge-x etag expect expect-ct expires fastly-x feature-policy forwarded from
+    host if-x integrity-policy integrity-policy-report-only keep-alive last-modified link location
+    max-forwards memento-datetime nel netlify-x no-vary-search observe-browsing-topics origin
+    origin-agent-cluster origin-trial permissions-policy permissions-policy-report-only pragma priority
+    proxy-x public-key-pins range referer referrer-policy refresh report-to reporting-endpoints repr-digest
+    require-document-policy retry-after sec-x secure-session-registration server service-worker-x set-cookie
+    set-cookie2 set-login shared-storage-write signature signature-input sourcemap speculation-rules status
+    strict-transport-security supports-loading-mode surrogate-x te timing-allow-origin tk trailer
+    transfer-encoding unencoded-digest upgrade use-as-dictionary user-agent vary vercel-x via
+    want-content-digest want-digest want-repr-digest want-unencoded-digest warning www-authenticate x-accel-x
+    x-akamai-x x-archive-files x-cache x-cascade x-client-ip x-content-security-policy x-content-type-options
+    x-dns-prefetch-control x-esi x-forwarded-x x-frame-options x-http-method-override x-lighttpd-x
+    x-litespeed-x x-permitted-cross-domain-policies x-real-ip x-reproxy-x x-request-x x-restbase-cache
+    x-sendfile x-sendfile2 x-sourcemap x-store-x x-ua-compatible x-varnish-x x-vercel-x x-webkit-csp
+    x-xss-protection xkey
+""".split()
+
+
 def never_kept():
-    names = documented('- Never kept, in any letter case:', '- Never kept, by the beginning')
+    words = documented('- Never kept, in any letter case, by a word', '- Never kept, as a whole name:')
+    names = documented('- Never kept, as a whole name:', '- Never kept, by the beginning')
     names += [name.replace('*', 'any') for name in
-              documented('- Never kept, by the beginning of the name:', '- Never kept, by its end')]
-    return names + ['x-my' + name for name in documented('- Never kept, by its end:', '- Only `key_value`')]
+              documented('- Never kept, by the beginning of the name:', '- Only `key_value`')]
+    names += [name for word in words for name in (word, f'x-{word}-any', f'any-{word}')]
+    return sorted({*names, *KNOWN})
 
 
 @scene
@@ -71,10 +99,7 @@ def what_the_document_lists_is_never_kept(binary):
     """RFC 9213: a cache in between obeys CDN-Cache-Control before the server's own `private`."""
     replayed = ['content-location', 'last-modified', 'location', 'vary']
     names = [name for name in never_kept() if name not in ('content-encoding', 'etag')]   # these say something
-    check(len(names) > 120, f'{len(names)} names in docs/api.md')
-    for name in ('CDN-Cache-Control', 'Cloudflare-CDN-Cache-Control', 'No-Vary-Search', 'Repr-Digest', 'Fastly-Debug'):
-        check(name.lower() in names or any(name.lower().startswith(n[:-3]) for n in names if n.endswith('-any'))
-              or name.lower().endswith('-cache-control'), name)
+    check(len(names) > 300, f'{len(names)} names in docs/api.md')
     with page_server(binary) as server:
         create(server, KV + '/b')
         create(server, KRV + '/b')
@@ -89,6 +114,11 @@ def what_the_document_lists_is_never_kept(binary):
                 eq(got['x-mine'], str(at))
                 kept = [name for name in names[at:at + 50] if got[name] is not None and '/evil' in got[name]]
                 eq(sorted(kept), sorted(set(names[at:at + 50]) & set(replayed)) if put.startswith(KV) else [])
+        mine = {name: 'yes' for name in ('a', 'b', 'x-foo', 'content-language', 'content-disposition', 'x-robots-tag',
+                                         'x-resource-location', 'x-cached-by-me', 'my-policyholder')}
+        eq(server.request('PUT', KRV + '/b/mine/1', mine, b'x').status, 201)
+        got = server.request('GET', KRV + '/b/mine/1').headers
+        eq({name: got[name] for name in mine}, mine, 'other names are kept, known or not')
         given = {'CDN-Cache-Control': 'public', 'Expires': 'x', 'Age': '7', 'x-mine': 'yes'}
         eq(server.request('PUT', KRV + '/b/k/1', given, b'x').status, 201)
         got = server.request('GET', KRV + '/b/k/1').headers
