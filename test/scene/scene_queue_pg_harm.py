@@ -4,9 +4,14 @@ Method: servers on one cluster, and SQL of an administrator beside them.
 """
 import pathlib
 import re
+import select
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+import tempfile
+import threading
 
 from harness import Server, check, eq, main, scene, wait_until
 from queue_help import call, complete, create, fine, lease, produce, stats, totals
@@ -220,6 +225,109 @@ def the_one_that_may_be_written_is_taken_without_a_word_in_the_url(binary):
                 eq(try_produce(server, '20s').status, 200)
         finally:
             standby.end()
+
+
+class TlsFront:
+    """Speaks TLS to clients, in records as large as there are, and none to the port behind it. first: bytes of the
+    first record of an answer."""
+
+    def __init__(self, port, folder, first):
+        self.target, self.first = port, first
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*certificate(folder))
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        try:
+            while client.recv(8)[4:] != b'\x04\xd2\x16\x2f':    # SSLRequest; others are refused
+                client.sendall(b'N')
+            client.sendall(b'S')
+            self._pass(self.context.wrap_socket(client, server_side=True), socket.create_connection(('127.0.0.1', self.target)))
+        except OSError:
+            client.close()
+
+    def _pass(self, client, server):
+        """What has come is passed on when no more comes for a moment, so that records are as large as they can be."""
+        answer = b''
+        with client, server:
+            while True:
+                ready = [client] if client.pending() else select.select([client, server], [], [], 0.05 if answer else None)[0]
+                if not ready:
+                    client.sendall(answer[:self.first])
+                    client.sendall(answer[self.first:])
+                    answer = b''
+                for one in ready:
+                    piece = one.recv(65536)
+                    if not piece:
+                        return
+                    if one is client:
+                        server.sendall(piece)
+                    else:
+                        answer += piece
+
+    def end(self):
+        self.listener.close()
+
+
+def certificate(folder):
+    """Of its own making: the files of it and of its key."""
+    files = pathlib.Path(folder) / 'cert.pem', pathlib.Path(folder) / 'key.pem'
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=test',
+                    '-out', files[0], '-keyout', files[1]], check=True, capture_output=True)
+    return files
+
+
+@scene
+def answers_over_tls_come_whole_whatever_their_records(binary):
+    """What TLS has read and libpq has not taken wakes nobody."""
+    with Cluster(options=('fsync=off',)) as cluster, tempfile.TemporaryDirectory() as folder:
+        front = TlsFront(cluster.port, folder, 4000)
+        url = f'postgresql://owner@127.0.0.1:{front.port}/postgres?sslmode=require'
+        with Server(binary, '--set', f'queue.stores=b={url}', '--set', 'queue.write_timeout=20s',
+                    '--set', 'queue.start_timeout=60s') as server:
+            create(server, 'q', lease_timeout='1h')
+            for size in range(54000, 70000, 4000):
+                produce(server, 'q', 'x' * size)
+                eq([len(item['bytes']) for item in lease(server, 'q', 1)[1]], [size])
+            check('no answer in time' not in server.stderr(), server.stderr())
+        front.end()
+
+
+@scene
+def a_key_with_a_passphrase_asks_nobody_at_the_terminal(binary):
+    """Whoever starts a server by hand has one, and no thread may wait for what is typed there."""
+    with Cluster(options=('fsync=off',)) as cluster, tempfile.TemporaryDirectory() as folder:
+        front = TlsFront(cluster.port, folder, 4000)
+        locked = pathlib.Path(folder) / 'locked.pem'
+        subprocess.run(['openssl', 'rsa', '-aes256', '-passout', 'pass:secret', '-in', f'{folder}/key.pem', '-out', locked],
+                       check=True, capture_output=True)
+        locked.chmod(0o600)
+        url = f'postgresql://owner@127.0.0.1:{front.port}/postgres?sslmode=require&sslcert={folder}/cert.pem&sslkey={locked}'
+        with open(f'{folder}/stderr', 'wb') as stderr:
+            process = subprocess.Popen([binary, 'serve', '--data', f'{folder}/data', '--listen', '127.0.0.1:0',
+                                        '--set', f'queue.stores=b={url}'], stdin=subprocess.PIPE, stderr=stderr,
+                                       stdout=subprocess.DEVNULL, start_new_session=True)
+        try:
+            said = pathlib.Path(folder) / 'stderr'
+            wait_until(lambda: 'could not load private key file' in said.read_text(), said.read_text, WAIT)
+            check('secret' not in said.read_text() and 'PEM pass phrase' not in said.read_text(), said.read_text())
+            process.send_signal(signal.SIGTERM)
+            eq(process.wait(WAIT), 0, 'it ends')
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            front.end()
 
 
 @scene
