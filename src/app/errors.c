@@ -148,7 +148,8 @@ static str problem_document(struct http_exchange *x, int status, const char *typ
 {
     struct arena *a = http_arena(x);
     char method[17] = { 0 };
-    const char *name = http_method_name(x);
+    /* The document of a HEAD is not sent, but its length is: the one of the GET (RFC 9110 8.6). */
+    const char *name = http_method(x) == HTTP_HEAD ? "GET" : http_method_name(x);
     for (size_t i = 0; i < sizeof method - 1 && name[i] != 0; i++)
         method[i] = (name[i] >= 'A' && name[i] <= 'Z') ? (char)(name[i] - 'A' + 'a') : name[i];
     return arena_printf(

@@ -1,5 +1,6 @@
 """Goal: what wrong requests get: problem documents in full, statuses, Allow, Querator's reply under /v1/.
 Method: a server, asked over the wire."""
+import gzip
 import json
 
 from harness import check, eq, main, scene
@@ -93,6 +94,32 @@ def what_is_too_large_is_one_kind_of_problem(binary):
         bundle = {'html': {'body': 'x', 'headers': {'x-long': 'v' * 9000}}}
         problem(server.request('PUT', path('all', 'A', 1), None, json.dumps(bundle)), 413, 'content_too_large')
         problem(server.request('PUT', '/localhost/v1/table/t', None, b' ' * 200000), 413, 'content_too_large')
+
+
+@scene
+def head_tells_the_length_of_the_get(binary):
+    """RFC 9110 8.6: Content-Length of a HEAD is the one of the GET, of refusals, too."""
+    with page_server(binary) as server:
+        put(server, 'A', 1, b'<p>one</p>' * 100)
+        eq([server.request('PUT', f'/localhost/v1/{kind}/b').status for kind in ('key_value', 'key_rev_value')], [201] * 2)
+        for where in ('key_value/b/k', 'key_rev_value/b/k/1'):
+            eq(server.request('PUT', '/localhost/v1/' + where, {'Content-Encoding': 'gzip'}, gzip.compress(b'x' * 500)).status, 201)
+        schema = {'attributes': {'k': 'string'}, 'index': [{'attribute': 'k', 'type': 'hash'}]}
+        eq(server.request('PUT', '/localhost/v1/table/t', body=schema).status, 201)
+        seen = set()
+        for target in ('page/html/A', 'page/html/A/1', 'page/html/None', 'page/html/A/x', 'page/other/A', 'page/title/A',
+                       'page/title/', 'page/history/A', 'page/history/None', 'page/explain/A', 'key_value/b/k',
+                       'key_value/b/none', 'key_value/none/k', 'key_value/b/', 'key_rev_value/b/k', 'key_rev_value/b/k/',
+                       'key_rev_value/b/none/', 'table/t', 'table/none', 'nothing', 'lists/none/d', '?spec', ''):
+            for accepted in (None, 'gzip', 'identity;q=0', 'gzip;q=0, identity;q=0'):
+                fields = {} if accepted is None else {'Accept-Encoding': accepted}
+                got = server.request('GET', '/localhost/v1/' + target, fields)
+                head = server.request('HEAD', '/localhost/v1/' + target, fields)
+                seen.add(got.status)
+                names = ('content-length', 'content-type', 'content-encoding', 'etag', 'vary', 'cache-control', 'allow')
+                eq([head.status, head.body] + [head.headers[name] for name in names],
+                   [got.status, b''] + [got.headers[name] for name in names], f'{target} {accepted}')
+        check(seen >= {200, 400, 403, 404, 406}, f'{seen}')
 
 
 main()
