@@ -37,6 +37,11 @@ void arena_chunks(struct arena *a, size_t bytes)
     a->chunk_bytes = bytes;
 }
 
+void arena_raise(struct arena *a, size_t more)
+{
+    a->bytes_max = more > SIZE_MAX - a->bytes_max ? SIZE_MAX : a->bytes_max + more;
+}
+
 void arena_share(struct arena *a, struct budget *b)
 {
     INVARIANT(a->chunks == NULL);
@@ -46,6 +51,30 @@ void arena_share(struct arena *a, struct budget *b)
 bool arena_is_starved(const struct arena *a)
 {
     return a->starved;
+}
+
+struct arena_mark arena_mark(const struct arena *a)
+{
+    struct arena_chunk *newest = a->chunks;
+    return (struct arena_mark){ .newest = newest, .behind = newest == NULL ? NULL : newest->next, .used = a->used };
+}
+
+static void chunk_free(struct arena *a, struct arena_chunk **at)
+{
+    struct arena_chunk *chunk = *at;
+    *at = chunk->next;
+    a->total -= chunk->size;
+    free(chunk);
+}
+
+void arena_release(struct arena *a, struct arena_mark m)
+{
+    while (a->chunks != m.newest)
+        chunk_free(a, &a->chunks);
+    while (m.newest != NULL && m.newest->next != m.behind) /* those that were put apart */
+        chunk_free(a, &m.newest->next);
+    a->used = m.used;
+    INVARIANT(budget_part_set(&a->part, a->total)); /* less than it was */
 }
 
 void arena_fini(struct arena *a)

@@ -29,10 +29,18 @@ void arena_reset(struct arena *a);
 void arena_fini(struct arena *a);
 /* Before the first allocation: it grows by at least so many bytes at once [8192]. For one of many that hold little. */
 void arena_chunks(struct arena *a, size_t bytes);
+/* Its ceiling is so much higher from now on: for one whose owner learns only later how much there is. */
+void arena_raise(struct arena *a, size_t more);
 /* Before the first allocation: what it takes counts against b, which outlives it. */
 void arena_share(struct arena *a, struct budget *b);
 /* Was anything refused since the last reset although it was below the ceiling? */
 bool arena_is_starved(const struct arena *a);
+
+/* What is allocated now. arena_release frees all that was allocated since, for who tries again; good until a reset, or
+ * the release of an earlier mark. */
+struct arena_mark { struct arena_chunk *newest, *behind; size_t used; };
+struct arena_mark arena_mark(const struct arena *a);
+void arena_release(struct arena *a, struct arena_mark m);
 
 /* 16-byte aligned, uninitialised; NULL past the ceiling or out of memory. size 0 is fine. */
 MUST_CHECK void *arena_alloc(struct arena *a, size_t size);

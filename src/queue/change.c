@@ -41,6 +41,7 @@ static err parse_ids(struct queue_change *c)
             return ERR_BAD;
         }
     }
+    own->looks = arena_mark(c->arena);
     return ERR_OK;
 }
 

@@ -49,7 +49,7 @@ err queue_lease_start(struct queue_lease_request *r)
                      QUEUE_LEASE_ITEMS_MAX, r->batch_size);
         return ERR_BAD;
     }
-    *own = (struct own_lease){ .req = { .kind = REQ_LEASE } };
+    *own = (struct own_lease){ .req = { .kind = REQ_LEASE }, .tries = arena_mark(r->arena) };
     list_init(&own->items);
     r->items = NULL;
     r->items_count = 0;
@@ -109,7 +109,10 @@ static void wait_again(struct queue *q, struct queue_lease_request *r)
     own->bytes = 0;
     own->again = own->written = false;
     own->req.part = NULL;
+    r->items = NULL;
     r->items_count = 0;
+    INVARIANT(own->batches == NULL);
+    arena_release(r->arena, own->tries);
     err why = q->draining || q->deleted ? req_admit(q, &r->note) : ERR_OK;
     if (why == ERR_OK)
         req_park(&q->waiting, &own->req);

@@ -10,11 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOB_ARENA_BYTES_MAX = 256 << 20, JOB_CHUNK_BYTES = 512 /* all partitions may be read at once */ };
+enum {
+    JOB_ARENA_BYTES_MAX = 64 << 20,  /* for the rows of a window, and of requests whose outcome is unknown */
+    JOB_LEASE_BYTES = 2048,          /* and so much more for each lease: its batch may have no other item in memory */
+    JOB_CHUNK_BYTES = 512            /* all partitions may be read at once */
+};
 
 enum job_kind { JOB_LOAD, JOB_READY, JOB_SCHEDULED, JOB_FIRSTS };
 struct first { struct ksuid id; unsigned char hash[16]; };
-struct rows { struct queue_entry *entries; bool *in_place; unsigned count, size, max; bool more; };
+struct row { struct queue_entry entry; bool in_place; };
+struct rows { struct row *rows; unsigned count, size, max; bool more; };
 struct part_job {
     struct loop_job job;
     struct part *part;
@@ -29,6 +34,7 @@ struct part_job {
     struct ksuid sought;
     bool seeks, sought_all;
     bool owned;
+    bool is_starved;               /* no memory for what is being read */
     struct queue_part_record record;
     struct rows ready, scheduled;
     struct queue_lease *leases;
@@ -47,13 +53,15 @@ struct read_batch { struct hash_node node; struct queue_batch batch; };
 
 /* ---- reading: no lock ---- */
 
-static void *grown(void *array, unsigned count, unsigned *size, size_t each)
+/* The array with room for one more. NULL: there is no memory, and the array is as it was. */
+static void *grown(struct part_job *j, void *array, unsigned count, unsigned *size, size_t each)
 {
     if (count < *size)
         return array;
-    *size = *size == 0 ? 4 : *size * 2;
-    array = reallocarray(array, *size, each);
-    INVARIANT(array != NULL);
+    unsigned more = *size == 0 ? 4 : *size * 2;
+    array = reallocarray(array, more, each);
+    j->is_starved |= array == NULL;
+    *size = array == NULL ? *size : more;
     return array;
 }
 
@@ -63,12 +71,12 @@ static bool add_row(struct part_job *j, struct rows *rows, const struct queue_en
         rows->more = true;
         return false;
     }
-    unsigned size = rows->size;
-    rows->entries = grown(rows->entries, rows->count, &size, sizeof *rows->entries);
-    rows->in_place = grown(rows->in_place, rows->count, &rows->size, sizeof *rows->in_place);
-    rows->entries[rows->count] = *e;
-    rows->entries[rows->count].order_key = e->order_key.n == 0 ? STR_NONE : arena_copy(&j->arena, e->order_key);
-    rows->in_place[rows->count++] = in_place;
+    struct row *room = grown(j, rows->rows, rows->count, &rows->size, sizeof *room);
+    if (room == NULL)
+        return false;
+    rows->rows = room;
+    rows->rows[rows->count] = (struct row){ .entry = *e, .in_place = in_place };
+    rows->rows[rows->count++].entry.order_key = STR_NONE; /* the store's; the batch has it */
     return true;
 }
 
@@ -87,16 +95,23 @@ static bool each_scheduled(void *ctx, const struct queue_entry *e)
 static bool each_lease(void *ctx, const struct queue_lease *l)
 {
     struct part_job *j = ctx;
-    j->leases = grown(j->leases, j->leases_count, &j->leases_size, sizeof *j->leases);
+    struct queue_lease *room = grown(j, j->leases, j->leases_count, &j->leases_size, sizeof *room);
+    if (room == NULL)
+        return false;
+    j->leases = room;
+    arena_raise(&j->arena, JOB_LEASE_BYTES);
     j->leases[j->leases_count] = *l;
-    j->leases[j->leases_count++].order_key = l->order_key.n == 0 ? STR_NONE : arena_copy(&j->arena, l->order_key);
+    j->leases[j->leases_count++].order_key = STR_NONE; /* the store's; the batch has it */
     return true;
 }
 
 static bool each_key(void *ctx, const struct queue_key *k)
 {
     struct part_job *j = ctx;
-    j->keys = grown(j->keys, j->keys_count, &j->keys_size, sizeof *j->keys);
+    struct queue_key *room = grown(j, j->keys, j->keys_count, &j->keys_size, sizeof *room);
+    if (room == NULL)
+        return false;
+    j->keys = room;
     j->keys[j->keys_count++] = *k;
     return true;
 }
@@ -129,9 +144,9 @@ static err need_batches(struct part_job *j)
 {
     err why = ERR_OK;
     for (unsigned i = 0; i < j->ready.count && why == ERR_OK; i++)
-        why = need_batch(j, j->ready.entries[i].place.batch);
+        why = need_batch(j, j->ready.rows[i].entry.place.batch);
     for (unsigned i = 0; i < j->scheduled.count && why == ERR_OK; i++)
-        why = need_batch(j, j->scheduled.entries[i].place.batch);
+        why = need_batch(j, j->scheduled.rows[i].entry.place.batch);
     for (unsigned i = 0; i < j->leases_count && why == ERR_OK; i++)
         why = need_batch(j, j->leases[i].place.batch);
     return why;
@@ -206,8 +221,11 @@ static void job_run(struct loop_job *job)
     if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_SCHEDULED))
         j->why = ops->scheduled(j->store, j->place, j->from_at, j->kind == JOB_LOAD ? KSUID_NIL : j->from,
                                 each_scheduled, j);
+    if (j->why == ERR_OK && j->is_starved)
+        j->why = ERR_LIMIT;
     if (j->why == ERR_OK)
         j->why = need_batches(j);
+    j->is_starved |= arena_is_starved(&j->arena);
 }
 
 /* ---- merging: under the lock ---- */
@@ -267,7 +285,7 @@ static void merge_ready(struct part *p, struct part_job *j)
 {
     bool all = !j->ready.more;
     for (unsigned i = 0; i < j->ready.count; i++) {
-        const struct queue_entry *e = &j->ready.entries[i];
+        const struct queue_entry *e = &j->ready.rows[i].entry;
         if (ksuid_cmp(e->id, p->done_id) > 0)
             break; /* its write is not known yet: comes with that */
         struct qitem *there = part_item(p, e->id);
@@ -276,7 +294,7 @@ static void merge_ready(struct part *p, struct part_job *j)
             qitem_move(there, QITEM_READY);
             part_ready_put(p, there);
         }
-        struct qitem *it = there == NULL ? merge_item(p, j, e, j->ready.in_place[i]) : NULL;
+        struct qitem *it = there == NULL ? merge_item(p, j, e, j->ready.rows[i].in_place) : NULL;
         if (it != NULL)
             part_ready_put(p, it);
         p->edge = e->id;
@@ -299,8 +317,8 @@ static bool is_first_away(struct part *p, struct part_job *j, const struct queue
 static void merge_firsts(struct part *p, struct part_job *j)
 {
     for (unsigned i = 0; i < j->ready.count; i++) {
-        const struct queue_entry *e = &j->ready.entries[i];
-        struct qitem *it = is_first_away(p, j, e) ? merge_item(p, j, e, j->ready.in_place[i]) : NULL;
+        const struct queue_entry *e = &j->ready.rows[i].entry;
+        struct qitem *it = is_first_away(p, j, e) ? merge_item(p, j, e, j->ready.rows[i].in_place) : NULL;
         if (it != NULL)
             part_ready_put(p, it);
     }
@@ -319,7 +337,7 @@ static void merge_firsts(struct part *p, struct part_job *j)
 static void merge_scheduled(struct part *p, struct part_job *j)
 {
     for (unsigned i = 0; i < j->scheduled.count; i++) {
-        const struct queue_entry *e = &j->scheduled.entries[i];
+        const struct queue_entry *e = &j->scheduled.rows[i].entry;
         struct qitem *it = merge_item(p, j, e, false);
         p->edge_at = e->enqueue_at;
         p->edge_id = e->id;
@@ -459,8 +477,8 @@ static void merge_damage(struct part *p, struct part_job *j)
             damage_lease(p, &j->leases[i]);
     for (unsigned k = 0; k < COUNT_OF(kinds); k++)
         for (unsigned i = 0; i < kinds[k]->count; i++) {
-            const struct queue_entry *e = &kinds[k]->entries[i];
-            if (!kinds[k]->in_place[i] && is_dangling(p, j, &e->place, false) && !is_leased(j, e->id))
+            const struct queue_entry *e = &kinds[k]->rows[i].entry;
+            if (!kinds[k]->rows[i].in_place && is_dangling(p, j, &e->place, false) && !is_leased(j, e->id))
                 damage_entry(p, e);
         }
     damage_found(p, !j->ready.more && !j->scheduled.more);
@@ -486,10 +504,8 @@ static void merge_load(struct part *p, struct part_job *j)
 
 static void job_free(struct part_job *j)
 {
-    free(j->ready.entries);
-    free(j->ready.in_place);
-    free(j->scheduled.entries);
-    free(j->scheduled.in_place);
+    free(j->ready.rows);
+    free(j->scheduled.rows);
     free(j->firsts);
     free(j->leases);
     free(j->keys);
@@ -553,7 +569,7 @@ static void job_done(struct loop_job *job, bool canceled)
             part_tail_end(p, false);
         if (j->why == ERR_CONFLICT)
             part_stand_by(p);
-        else if (j->why != ERR_OK)
+        else if (j->why != ERR_OK && !j->is_starved)
             stores_written(q->all, j->store_index, j->why, 0, false);
         if (j->why != ERR_OK)
             part_hold(p);
@@ -592,25 +608,49 @@ static void job_start(struct part_job *j)
     stores_job_start(q->all, j->store_index, &j->job);
 }
 
-static void start(struct part *p, enum job_kind kind)
+/* Which batches the store is asked for: those of requests whose outcome is unknown. */
+static bool ask_unknown(struct part_job *j)
 {
-    struct part_job *j = job_new(p, kind);
-    if (kind == JOB_READY) {
-        j->from = ksuid_add(p->edge, 1);
-    } else if (kind == JOB_SCHEDULED) {
-        j->from_at = p->edge_at;
-        j->from = ksuid_add(p->edge_id, 1);
-    } else {
-        size_t n = 0;
-        for (struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
-            n++;
-        j->unknown = calloc(n + 1, sizeof *j->unknown);
-        j->unknown_there = calloc(n + 1, sizeof *j->unknown_there);
-        INVARIANT(j->unknown != NULL);
-        INVARIANT(j->unknown_there != NULL);
-        for (struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
-            j->unknown[j->unknown_count++] = own_produce(req_produce(CONTAINER_OF(l, struct req, link)))->batch;
+    const struct part *p = j->part;
+    size_t n = 0;
+    for (const struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
+        n++;
+    j->unknown = calloc(n + 1, sizeof *j->unknown);
+    j->unknown_there = calloc(n + 1, sizeof *j->unknown_there);
+    if (j->unknown == NULL || j->unknown_there == NULL)
+        return false;
+    for (struct list *l = p->unknown.next; l != &p->unknown; l = l->next)
+        j->unknown[j->unknown_count++] = own_produce(req_produce(CONTAINER_OF(l, struct req, link)))->batch;
+    return true;
+}
+
+static void start_load(struct part *p)
+{
+    struct part_job *j = job_new(p, JOB_LOAD);
+    if (!ask_unknown(j)) {
+        job_free(j);
+        part_hold(p);
+        return;
     }
+    p->loading = true;
+    job_start(j);
+}
+
+static void start_ready(struct part *p)
+{
+    struct part_job *j = job_new(p, JOB_READY);
+    j->from = ksuid_add(p->edge, 1);
+    p->refilling = true;
+    p->tail_over = false;
+    job_start(j);
+}
+
+static void start_scheduled(struct part *p)
+{
+    struct part_job *j = job_new(p, JOB_SCHEDULED);
+    j->from_at = p->edge_at;
+    j->from = ksuid_add(p->edge_id, 1);
+    p->refilling_due = true;
     job_start(j);
 }
 
@@ -695,21 +735,14 @@ void part_read(struct part *p)
     if (p->stale || p->loading || p->held || stores_status(p->queue->all, p->store) == PLACE_ERROR)
         return;
     if (!p->loaded) {
-        if (is_idle(p) && !p->refilling && !p->refilling_due) {
-            p->loading = true;
-            start(p, JOB_LOAD);
-        }
+        if (is_idle(p) && !p->refilling && !p->refilling_due)
+            start_load(p);
         return;
     }
-    if (part_reads_on(p) && p->behind_items < PART_BEHIND_ITEMS) {
-        p->refilling = true;
-        p->tail_over = false;
-        start(p, JOB_READY);
-    } else if (part_reads_on(p)) {
+    if (part_reads_on(p) && p->behind_items < PART_BEHIND_ITEMS)
+        start_ready(p);
+    else if (part_reads_on(p))
         start_firsts(p);
-    }
-    if (!p->whole_due && !p->refilling_due && p->scheduled_items < PART_SCHEDULED_ITEMS / 4) {
-        p->refilling_due = true;
-        start(p, JOB_SCHEDULED);
-    }
+    if (!p->whole_due && !p->refilling_due && p->scheduled_items < PART_SCHEDULED_ITEMS / 4)
+        start_scheduled(p);
 }

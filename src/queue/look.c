@@ -82,6 +82,7 @@ static void look_done(struct loop_job *j, bool canceled)
 void part_look(struct part *p, struct queue_change *c)
 {
     struct own_change *own = own_change(c);
+    arena_release(c->arena, own->looks);
     own->looking = true;
     own->churn = p->churn;
     own->store = part_store(p);

@@ -58,6 +58,7 @@ struct own_lease {
     unsigned count, read;         /* items; bodies of them that were read */
     bool named, copying, written, again, sized;
     err fetch_why;
+    struct arena_mark tries;      /* of the request's memory: what a try takes goes with it */
     struct loop_job job;
 };
 /* What the store said of an id. */
@@ -74,6 +75,7 @@ struct own_change {
     bool ask, looked, looking;
     err worst, look_why;
     uint64_t churn;               /* of the part, when the store was asked */
+    struct arena_mark looks;      /* of the request's memory: what the store said goes when it is asked again */
     struct ksuid moving;          /* an item that it waits for; NIL: none */
     struct queue_part place;
     struct queue_store *store;

@@ -71,6 +71,39 @@ static void large_pieces_do_not_waste_what_is_left_for_small_ones(void **state)
     arena_fini(&a);
 }
 
+/* As often as one likes, whatever was taken meanwhile. */
+static void a_release_frees_what_came_since_its_mark(void **state)
+{
+    enum { LARGE = 100000, TRIES = 50 };
+    (void)state;
+    struct arena a;
+    arena_init(&a, CEILING);
+    struct arena_mark empty = arena_mark(&a);
+    for (int round = 0; round < 2; round++) {
+        char *kept = arena_alloc(&a, 100);
+        assert_non_null(kept);
+        memset(kept, 'k', 100);
+        const size_t total = a.total;
+        struct arena_mark m = arena_mark(&a);
+        for (unsigned i = 0; i < TRIES; i++) {
+            for (unsigned n = 0; n < 4; n++) {
+                assert_non_null(arena_alloc(&a, LARGE)); /* a chunk of its own, behind the newest */
+                assert_non_null(arena_calloc(&a, 1, 5000));
+            }
+            arena_release(&a, m);
+            assert_int_equal(a.total, total);
+        }
+        char *next = arena_alloc(&a, 16);
+        assert_non_null(next);
+        memset(next, 'n', 16);
+        for (unsigned i = 0; i < 100; i++)
+            assert_int_equal(kept[i], 'k');
+        arena_release(&a, empty);
+        assert_int_equal(a.total, 0);
+    }
+    arena_fini(&a);
+}
+
 static void impossible_sizes_give_null(void **state)
 {
     (void)state;
@@ -150,6 +183,7 @@ int main(void)
         cmocka_unit_test(memory_is_aligned_apart_and_lasts),
         cmocka_unit_test(the_ceiling_holds_and_a_reset_clears_it),
         cmocka_unit_test(large_pieces_do_not_waste_what_is_left_for_small_ones),
+        cmocka_unit_test(a_release_frees_what_came_since_its_mark),
         cmocka_unit_test(impossible_sizes_give_null),
         cmocka_unit_test(calloc_is_zero_also_on_used_memory),
         cmocka_unit_test(copies_and_texts_end_with_nul),

@@ -4,6 +4,7 @@
 
 #include "queue/store.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,50 @@ static void items_that_no_answer_tells_are_given_back_in_their_order(void **stat
     queue_unref(&q);
 }
 
+static const struct queue_store_ops *real;
+static atomic_int failures; /* of writes of leases, to come */
+
+static void write_leases(struct queue_store *s, struct queue_write *w)
+{
+    bool is_lease = w->parts[0].ops_count > 0 && w->parts[0].ops[0].kind == OP_LEASE_PUT;
+    if (is_lease && atomic_fetch_sub(&failures, 1) > 0)
+        w->done(w, ERR_FULL);
+    else
+        real->write(s, w);
+}
+
+static void a_lease_that_is_tried_again_needs_no_more_memory(void **state)
+{
+    enum { ITEMS = 4, SIZE = 1 * MB, TRIES = 4 };
+    (void)state;
+    struct queue *q = rig_queue(&rig, "tried", 1);
+    stored(produce_begin(q, ITEMS, SIZE));
+    real = rig.stores[0]->ops;
+    struct queue_store_ops bent = *real;
+    bent.write = write_leases;
+    rig.stores[0]->ops = &bent;
+    for (int on_disk = 0; on_disk < 2; on_disk++) {
+        atomic_store(&failures, TRIES);
+        struct ask *a = ask_new();
+        a->arena.bytes_max = (ITEMS + 2) * MB;
+        rig_lease_with(&rig, q, a, ITEMS);
+        err why = ask_wait(a);
+        assert_true(atomic_load(&failures) < 0);
+        if (why == ERR_OK)
+            queue_lease_give_back(&a->u.lease, 0);
+        ask_free(a);
+        assert_int_equal(why, ERR_OK);
+        if (on_disk == 0) {
+            rig.stores[0]->ops = real;
+            (void)reopened(&q, "tried");
+            real = rig.stores[0]->ops;
+            rig.stores[0]->ops = &bent;
+        }
+    }
+    rig.stores[0]->ops = real;
+    queue_unref(&q);
+}
+
 /* ---- produces behind a write ---- */
 
 static void pause_part(struct queue *q, bool pause)
@@ -184,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_lease_of_bodies_on_disk_ends_where_its_reply_is_full),
         TEST(a_lease_whose_answer_cannot_be_made_is_given_back),
+        TEST(a_lease_that_is_tried_again_needs_no_more_memory),
         TEST(items_that_no_answer_tells_are_given_back_in_their_order),
         TEST(small_requests_of_more_bytes_than_a_write_has_are_all_stored),
         TEST(requests_of_more_rows_than_a_write_has_are_all_stored),

@@ -1,0 +1,179 @@
+/* Goal: neither the number of leases that a partition has nor lack of memory keeps it from being read, or ends the
+ * process. Method: queues over local stores; a store that tells of very many leases; allocations that fail, the Nth and
+ * all after it, for every N. */
+#include "rig.h"
+
+#include "queue/machine.h"
+
+#include <stdatomic.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- allocations that fail ---- */
+
+static atomic_long left = LONG_MAX; /* so many succeed */
+
+void *__real_reallocarray(void *p, size_t count, size_t size);
+void *__wrap_reallocarray(void *p, size_t count, size_t size);
+void *__wrap_reallocarray(void *p, size_t count, size_t size)
+{
+    return atomic_fetch_sub(&left, 1) > 0 ? __real_reallocarray(p, count, size) : NULL;
+}
+
+/* ---- a partition of very many leases ---- */
+
+enum { LEASES = 60000, BATCH = 1000, KEY_BYTES = 200 };
+
+static const struct queue_store_ops *real;
+static struct queue_store_ops bent;
+static unsigned char states[BATCH];
+
+static struct ksuid batch_of(unsigned i)
+{
+    return (struct ksuid){ .seconds = 1, .high = i + 1, .low = 0 };
+}
+
+static str key_of(unsigned i, char text[KEY_BYTES])
+{
+    memset(text, 'k', KEY_BYTES);
+    memcpy(text, &i, sizeof i);
+    return (str){ .p = text, .n = KEY_BYTES };
+}
+
+static err many_leases(struct queue_store *s, struct queue_part p,
+                       bool (*each)(void *ctx, const struct queue_lease *l), void *ctx)
+{
+    char key[KEY_BYTES];
+    (void)s, (void)p;
+    for (unsigned i = 0; i < LEASES; i++) {
+        struct queue_lease l = { .id = batch_of(i), .place = { .batch = batch_of(i) }, .in_place = true,
+                                 .deadline = STORE_TIME_NEVER, .attempts = 1, .order_key = key_of(i, key) };
+        if (!each(ctx, &l))
+            break;
+    }
+    return ERR_OK;
+}
+
+static err large_batch(struct queue_store *s, struct queue_part p, struct ksuid first, struct arena *a,
+                       struct queue_batch *out)
+{
+    char key[KEY_BYTES];
+    (void)s, (void)p;
+    str its = arena_copy(a, key_of((unsigned)first.high - 1, key));
+    *out = (struct queue_batch){ .first = first, .count = BATCH, .expire_at = STORE_TIME_NEVER, .order_key = its };
+    char *copy = arena_alloc(a, BATCH);
+    if (its.p == NULL || copy == NULL)
+        return ERR_LIMIT;
+    memcpy(copy, states, BATCH);
+    out->states = (const unsigned char *)copy;
+    return ERR_OK;
+}
+
+static void a_partition_is_read_however_many_leases_it_has(void **state)
+{
+    struct err_note note;
+    (void)state;
+    struct queue *q = rig_queue(&rig, "leased", 1);
+    memset(states, ITEM_GONE, sizeof states);
+    states[0] = ITEM_IN_PLACE;
+    real = rig.stores[0]->ops;
+    bent = *real;
+    bent.leases = many_leases;
+    bent.batch = large_batch;
+    rig.stores[0]->ops = &bent;
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS / 4);
+    assert_int_equal(queue_reload(q, &note), ERR_OK);
+    while (rig_stats(q, 0).leased != LEASES && clock_mono(rig.clock).ns < deadline.ns)
+        queue_rest();
+    uint64_t leased = rig_stats(q, 0).leased;
+    rig.stores[0]->ops = real;
+    queue_unref(&q);
+    assert_int_equal(leased, LEASES);
+}
+
+/* ---- lack of memory ---- */
+
+/* Only n arrays grow any more. */
+static void starve(long n)
+{
+    atomic_store(&left, n);
+}
+
+/* True: one more was to. */
+static bool feed(void)
+{
+    return atomic_exchange(&left, LONG_MAX) < 0;
+}
+
+static void await_counts(struct queue *q, uint64_t ready, uint64_t leased, uint64_t scheduled)
+{
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    for (;;) {
+        struct queue_part_stats s = rig_stats(q, 0);
+        if (s.ready == ready && s.leased == leased && s.scheduled == scheduled && s.placing == 0)
+            return;
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+        queue_rest();
+    }
+}
+
+static void produce_some(struct queue *q, unsigned count, store_time at)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct ask *a = ask_new();
+        a->items[0] = (struct queue_item_new){ .bytes = STR("x"), .enqueue_at = at };
+        a->u.produce.idempotency_key = arena_printf(&a->arena, "%u %lld", i, (long long)at.ns);
+        ask_produce(&rig, q, a, 1);
+        assert_int_equal(ask_wait(a), ERR_OK);
+        ask_free(a);
+    }
+}
+
+static bool is_loaded(struct queue *q)
+{
+    queue_enter(q);
+    bool is = q->parts[0]->loaded && !q->parts[0]->stale;
+    queue_leave(q);
+    return is;
+}
+
+/* What could not be read for lack of memory is read when there is some, and no store is blamed. */
+static void a_partition_is_read_when_there_is_memory_again(void **state)
+{
+    enum { ITEMS = 10 };
+    struct err_note note;
+    bool hit = true;
+    (void)state;
+    struct queue *q = rig_queue(&rig, "starved", 1);
+    produce_some(q, 2 * ITEMS, STORE_TIME_ZERO);
+    produce_some(q, ITEMS, store_time_add(clock_store(rig.clock), 3600 * NS_PER_S));
+    ask_free(rig_lease(&rig, q, ITEMS));
+    long n = 0;
+    for (; hit; n++) {
+        starve(n);
+        assert_int_equal(queue_reload(q, &note), ERR_OK);
+        while (!is_loaded(q) && atomic_load(&left) >= 0)
+            queue_rest();
+        struct queue_store_stats s;
+        assert_true(queues_store(rig.queues, 0, &s));
+        assert_string_equal(s.state, "available");
+        hit = feed();
+        queue_await_read(q, 0, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS));
+        await_counts(q, ITEMS, ITEMS, ITEMS);
+    }
+    assert_true(n > 5);
+    struct ask *a = rig_lease(&rig, q, 2 * ITEMS);
+    assert_int_equal(a->u.lease.items_count, ITEMS);
+    ask_free(a);
+    queue_unref(&q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_partition_is_read_however_many_leases_it_has, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_partition_is_read_when_there_is_memory_again, rig_setup, rig_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
