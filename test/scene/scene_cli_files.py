@@ -1,15 +1,17 @@
 """Goal: the client destroys no file that it was not told to replace, stores what it was given, and moves no cursor.
 Method: devices, FIFOs, links and terminals of the scene's own."""
 import os
+import pathlib
 import pty
 import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
 
 from cli import Client
-from harness import Server, check, eq, main, scene, wait_until
+from harness import Server, check, eq, free_port, main, scene, wait_until
 
 
 def _left(client, *known):
@@ -101,6 +103,35 @@ def a_get_that_is_interrupted_leaves_nothing(binary):
                 connection.close()
             eq((process.returncode, said), (-number, b'palimpsest: interrupted\n'))
             eq(((client.folder / 'out').read_bytes(), _left(client, 'out')), (b'old', []))
+
+
+
+def _closed(binary, *args, folder):
+    """With no standard stream at all."""
+    return subprocess.Popen(['sh', '-c', 'exec "$0" "$@" <&- >&- 2>&-', binary, *args], cwd=folder)
+
+
+@scene
+def closed_streams_are_not_the_files_of_a_store(binary):
+    binary = str(pathlib.Path(binary).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(3):
+            with _closed(binary, 'token', 'create', '--data', 'd', '--new', '--name', f'n{number}', folder=folder) as created:
+                eq(created.wait(60), 1, 'a key that cannot be printed is deleted again')
+        port = free_port()
+        with _closed(binary, 'serve', '--data', 'd', '--listen', f'127.0.0.1:{port}', folder=folder) as server:
+            def put():
+                return subprocess.run([binary, 'put', 'T', '1', '-', '--server', f'http://127.0.0.1:{port}'], input=b'x', timeout=60,
+                                      capture_output=True, check=False).returncode == 0
+            wait_until(put, 'it serves')
+            server.terminate()
+            server.wait(60)
+        done = subprocess.run([binary, 'check', '--data', 'd'], cwd=folder, capture_output=True, timeout=60, check=False)
+        eq((done.returncode, done.stdout), (0, b'no damage found\n'), done.stderr)
+        held = [path for path in pathlib.Path(folder).rglob('*') if path.is_file()]
+        for path in held:
+            data = path.read_bytes()
+            check(b'serve.ready' not in data and b'palimpsest: ' not in data and b'"key"' not in data, f'{path} holds what was printed')
 
 
 @scene
