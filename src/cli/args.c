@@ -59,6 +59,45 @@ const struct cli_option *args_json_option(void)
     return find_in(cli_client_options, STR("json"), '\0');
 }
 
+/* Words that an option of all client verbs takes at argv[0], its value with it; 0: it is none, or its value is
+ * missing. */
+static int global_words(int argc, char **argv)
+{
+    str name = str_of(argv[0]);
+    if (!str_starts(name, STR("--")))
+        return 0;
+    name = str_skip(name, 2);
+    const struct cli_option *o = find_in(cli_client_options, str_take(name, str_find(name, '=')), '\0');
+    int words = o == NULL ? 0 : o->value == NULL || str_find(name, '=') < name.n ? 1 : 2;
+    return words <= argc ? words : 0;
+}
+
+/* argv[from] comes to stand at `at`, what was in between behind it. */
+static void move_word(char **argv, int from, int at)
+{
+    char *word = argv[from];
+    memmove(argv + at + 1, argv + at, (size_t)(from - at) * sizeof *argv);
+    argv[at] = word;
+}
+
+int args_verb_first(const struct cli_verb *verbs, int argc, char **argv)
+{
+    int at = 0, words, n;
+    while (at < argc && (n = global_words(argc - at, argv + at)) > 0)
+        at += n;
+    if (at == argc)
+        return 0;
+    int moved = at;
+    move_word(argv, at, 0);
+    at++;
+    while (at < argc && (n = global_words(argc - at, argv + at)) > 0)
+        at += n;
+    char *both[] = { argv[0], at < argc ? argv[at] : NULL };
+    if (both[1] != NULL && args_verb(verbs, 2, both, &words) != NULL && words == 2)
+        move_word(argv, at, 1);
+    return moved;
+}
+
 static const struct cli_option *find_option(const struct cli_verb *verb, str name, char letter)
 {
     const struct cli_option *o = find_in(verb->options, name, letter);

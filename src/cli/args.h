@@ -8,6 +8,10 @@
 /* The verb that argv (behind the program's name) begins with: the longest name wins. *words gets 1 or 2.
  * NULL: none. */
 const struct cli_verb *args_verb(const struct cli_verb *verbs, int argc, char **argv, int *words);
+/* Moves options of cli_client_options from before the verb's words, and from between them, to behind them: "--json
+ * queue --domain D ls" becomes "queue ls --json --domain D". Gives how many words stood before. Without a verb:
+ * nothing. */
+int args_verb_first(const struct cli_verb *verbs, int argc, char **argv);
 /* The row of --json among cli_client_options. */
 const struct cli_option *args_json_option(void);
 /* Reads what stands behind the verb. ERR_BAD with a note; *out untouched then. */

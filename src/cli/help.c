@@ -55,7 +55,8 @@ static const char *const exits[CLI_EXITS] = {
 
 void help_overview(FILE *to)
 {
-    fputs("Usage: palimpsest VERB [OPTION]... [OPERAND]...\n\n", to);
+    fputs("Usage: palimpsest VERB [OPTION]... [OPERAND]...\n"
+          "       (--server, --token, --domain, --bucket and --json also before VERB)\n\n", to);
     list_verbs(to, "");
     fputs("\nExit status (with --json errors are documents on standard error):\n", to);
     for (size_t i = 0; i < COUNT_OF(exits); i++)

@@ -25,8 +25,14 @@ static enum cli_exit no_verb(int argc, char **argv, bool asked)
         help_group(asked ? stdout : stderr, argv[0]);
         return asked ? CLI_OK : CLI_USAGE;
     }
+    if (is_group && argv[1][0] == '-')
+        return cli_fail(call, CLI_USAGE, "%s: a verb is missing, before %s; try palimpsest help %s", argv[0], argv[1],
+                        argv[0]);
     if (is_group)
         return cli_fail(call, CLI_USAGE, "no verb \"%s %s\"; try palimpsest help %s", argv[0], argv[1], argv[0]);
+    if (argv[0][0] == '-')
+        return cli_fail(call, CLI_USAGE, "a verb is missing, before %s (--server, --token, --domain, --bucket and "
+                        "--json alone may stand before it); try palimpsest help", argv[0]);
     return cli_fail(call, CLI_USAGE, "no verb \"%s\"; try palimpsest help", argv[0]);
 }
 
@@ -57,12 +63,26 @@ static enum cli_exit run_verb(const struct cli_verb *v, int argc, char **argv)
     return v->run(&call);
 }
 
-/* What was printed must have arrived: a full disk behind stdout is a failure. */
-static enum cli_exit flushed(enum cli_exit code)
+static bool asks_help(const char *word)
 {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return code;
-    return code == CLI_OK ? cli_fail(NULL, CLI_FAILED, "cannot write to standard output") : code;
+    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* argv[0] is the verb's first word, `moved` options of every verb behind it stood before. */
+static enum cli_exit run(int argc, char **argv, int moved)
+{
+    char version[] = "version";
+    if (asks_help(argv[0]))
+        return run_help(argc - 1 - moved, argv + 1 + moved);
+    if (strcmp(argv[0], "--version") == 0)
+        argv[0] = version;
+    int words;
+    const struct cli_verb *v = args_verb(cli_verbs, argc, argv, &words);
+    if (v == NULL)
+        return no_verb(argc, argv, false);
+    if (v->run_raw != NULL)
+        return v->run_raw(argc - words + 1, argv + words - 1);
+    return run_verb(v, argc - words, argv + words);
 }
 
 enum cli_exit cli_run(int argc, char **argv)
@@ -71,17 +91,11 @@ enum cli_exit cli_run(int argc, char **argv)
         help_overview(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return flushed(run_help(argc - 2, argv + 2));
-    char version[] = "version";
-    char *version_argv[] = { version };
-    bool asks_version = strcmp(argv[1], "--version") == 0;
-    int words;
-    const struct cli_verb *v = asks_version ? args_verb(cli_verbs, 1, version_argv, &words)
-                                            : args_verb(cli_verbs, argc - 1, argv + 1, &words);
-    if (v == NULL)
-        return flushed(no_verb(argc - 1, argv + 1, false));
-    if (v->run_raw != NULL)
-        return flushed(v->run_raw(argc - words, argv + words));
-    return flushed(run_verb(v, argc - 1 - words, argv + 1 + words));
+    struct cli_call bare = bare_call(argc - 1, argv + 1);
+    int moved = args_verb_first(cli_verbs, argc - 1, argv + 1);
+    enum cli_exit code = run(argc - 1, argv + 1, moved);
+    bool arrived = fflush(stdout) == 0 && !ferror(stdout);
+    if (code == CLI_OK && !arrived) /* a full disk behind stdout is a failure */
+        return cli_fail(&bare, CLI_FAILED, "cannot write to standard output");
+    return code;
 }

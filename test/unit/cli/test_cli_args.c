@@ -4,6 +4,7 @@
 
 #include "../cmocka_all.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct cli_option options[] = {
@@ -137,11 +138,45 @@ static void the_longest_verb_wins(void **state)
     assert_null(args_verb(verbs, 1, (char *[]){ path }, &words));
 }
 
+/* Words parted by blanks, before and after. */
+static void assert_first(const char *line, const char *want)
+{
+    static char words[16][64];
+    char got[256] = "", *argv[16];
+    int argc = 0;
+    for (str rest = str_of(line); rest.n > 0; argc++) {
+        assert_true(str_to_cstr(str_split(&rest, ' '), words[argc], sizeof words[argc]));
+        argv[argc] = words[argc];
+    }
+    assert_int_equal(args_verb_first(verbs, argc, argv) > 0, line[0] == '-' && strcmp(line, want) != 0);
+    for (int i = 0; i < argc; i++)
+        (void)snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", i > 0 ? " " : "", argv[i]);
+    assert_string_equal(got, want);
+}
+
+static void options_of_every_verb_move_behind_it(void **state)
+{
+    (void)state;
+    assert_first("--json get a", "get --json a");
+    assert_first("--server s --domain=d get a --json", "get --server s --domain=d a --json");
+    assert_first("--json import --domain d git", "import git --json --domain d");
+    assert_first("import --json x", "import --json x");
+    assert_first("import --json", "import --json");
+    assert_first("--json", "--json");
+    assert_first("--server", "--server");
+    assert_first("--domain get", "--domain get");
+    assert_first("--output x get", "--output x get");
+    assert_first("--json --output x get", "--output --json x get");
+    assert_first("-- get", "-- get");
+    assert_first("get -- --json", "get -- --json");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_and_operands_come_in_any_order),
         cmocka_unit_test(letters_take_values_joined_or_apart),
+        cmocka_unit_test(options_of_every_verb_move_behind_it),
         cmocka_unit_test(the_last_value_wins),
         cmocka_unit_test(two_dashes_end_options),
         cmocka_unit_test(wrong_lines_say_what_is_wrong),
