@@ -88,7 +88,7 @@ static enum cli_exit backup_online(const struct cli_call *call, const char *dir)
     else
         doc = client_ask_json(&c, &(struct client_request){
             .method = "POST", .path = STR("/v1/admin.backup"), .has_body = true, .body = str_of(body),
-            .patient = true });
+            .patient = true, .member = "bytes_copied" });
     if (doc != NULL)
         print_backup(c.json, json_string_value(json_object_get(to, "to")), &(struct engine_backup_result){
             .bytes_copied = (uint64_t)json_integer_value(json_object_get(doc, "bytes_copied")),
@@ -187,7 +187,8 @@ static enum cli_exit restore_to(const struct cli_call *call, const char *backup,
         return code;
     }
     if (whole_sync_name(dir, &note) != ERR_OK)
-        return cli_fail(call, CLI_FAILED, "restore: %s is restored, but may be gone after a power cut: %s", dir, note.text);
+        return cli_fail(call, CLI_FAILED, "restore: %s is restored, but may be gone after a power cut: %s", dir,
+                        note.text);
     char size[OUT_SIZE_BYTES];
     out_size(bytes, size);
     if (cli_flag(call, "json"))

@@ -55,7 +55,7 @@ static enum cli_exit check_online(const struct cli_call *call)
         return code;
     json_t *doc = client_ask_json(&c, &(struct client_request){
         .method = "POST", .path = STR("/v1/admin.check"), .has_body = true, .body = STR("{}"),
-        .patient = true });
+        .patient = true, .member = "ok" });
     if (doc == NULL) {
         code = c.failed;
     } else {

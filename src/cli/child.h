@@ -1,6 +1,7 @@
 /* child.h - a child process with pipes: no shell, arguments as they are. Private to cli. Thread: one.
  *
- * Its output is a stop_stream; a child that does not end by itself is killed once stop_asked. It must do no harm then. */
+ * Its output is a stop_stream; a child that does not end by itself is killed once stop_asked. It must do no harm
+ * then. */
 #ifndef CLI_CHILD_H
 #define CLI_CHILD_H
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 static const char *given_or(const struct cli_call *call, const char *name, const char *env, const char *fallback)
 {
@@ -144,7 +145,14 @@ bool client_check_name(const struct cli_call *call, unsigned operand)
 
 /* ---- one request ---- */
 
-struct receiving { CURL *curl; struct client_answer *answer; FILE *to; int write_errno; };
+struct receiving { CURL *curl; struct client_answer *answer; FILE *to; int write_errno; bool render; };
+
+bool client_is_render(const char *etag, const char *cache_status)
+{
+    uint64_t rev;
+    str tid;
+    return cache_status[0] != '\0' || client_etag_read(etag, &rev, &tid);
+}
 
 static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 {
@@ -152,7 +160,8 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
     size_t bytes = size * n;
     long status = 0;
     curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (r->to != NULL && status >= 200 && status < 300) {
+    bool ours = !r->render || client_is_render(r->answer->etag, r->answer->cache_status);
+    if (r->to != NULL && status >= 200 && status < 300 && ours) {
         size_t written = fwrite(p, 1, bytes, r->to);
         r->write_errno = errno;
         return written;
@@ -172,12 +181,18 @@ void client_field_keep(str line, str name, char dst[CLIENT_FIELD_BYTES_MAX])
         dst[0] = '\0';
 }
 
+bool client_ends_head(str line)
+{
+    return str_eq(line, STR("\r\n")) || str_eq(line, STR("\n"));
+}
+
 static size_t on_header(char *p, size_t size, size_t n, void *ctx)
 {
     struct receiving *r = ctx;
     str line = { .p = p, .n = size * n };
     if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
         r->answer->etag[0] = r->answer->content_type[0] = r->answer->cache_status[0] = '\0';
+    r->answer->head_whole = client_ends_head(line);
     client_field_keep(line, STR("etag:"), r->answer->etag);
     client_field_keep(line, STR("content-type:"), r->answer->content_type);
     client_field_keep(line, STR("cache-status:"), r->answer->cache_status);
@@ -214,6 +229,8 @@ err client_explain_curl(const struct client *c, CURLcode code, struct err_note *
 static err outcome(const struct client *c, CURLcode code, const struct client_request *r, const struct receiving *got,
                    struct err_note *note)
 {
+    if (code == CURLE_OK && !got->answer->head_whole)
+        code = CURLE_PARTIAL_FILE; /* libcurl takes what ends within its head for one without a body */
     if (code == CURLE_OK)
         return ERR_OK;
     if (got->answer->body.failed) {
@@ -260,7 +277,7 @@ err client_send(struct client *c, const struct client_request *r, struct client_
         err_note_set(note, "the title is too long for a request");
         return ERR_LIMIT;
     }
-    struct receiving receiving = { .curl = c->curl, .answer = out, .to = r->to };
+    struct receiving receiving = { .curl = c->curl, .answer = out, .to = r->to, .render = r->render };
     struct curl_slist *headers = request_headers(r);
     curl_easy_reset(c->curl);
     client_setup(c, c->curl, headers);
@@ -368,7 +385,8 @@ bool client_ask(struct client *c, const struct client_request *r, struct client_
 {
     struct err_note note;
     err e = client_send(c, r, out, &note);
-    if (e == ERR_OK && out->status >= 200 && out->status < 300)
+    bool good = e == ERR_OK && out->status >= 200 && out->status < 300;
+    if (good && (!r->render || client_is_render(out->etag, out->cache_status)))
         return true;
     c->failed = e == ERR_OK ? client_explain(c, out, &note) : cli_exit_of(e);
     if (e == ERR_OK && out->status == 504 && r->only_stored)
@@ -380,16 +398,49 @@ bool client_ask(struct client *c, const struct client_request *r, struct client_
     return false;
 }
 
+bool client_order(struct client *c, const struct client_request *r)
+{
+    struct client_answer a;
+    bool done = client_ask(c, r, &a);
+    if (done && a.status != 204) {
+        struct err_note note;
+        c->failed = client_explain(c, &a, &note);
+        if (c->failed != CLI_NO_SERVER) /* it has an error's members, with 2xx */
+            c->failed = CLI_FAILED;
+        (void)cli_fail_status(c->call, c->failed, a.status, note.text); /* gives failed back */
+        done = false;
+    }
+    client_answer_fini(&a);
+    return done;
+}
+
+/* An object with what the request wants of it, that says in no page to go on at the same place as the page before. */
+static bool is_answer(struct client *c, const struct client_request *r, const json_t *doc)
+{
+    const json_t *next = json_object_get(doc, "next");
+    if (!json_is_object(doc) || (r->member != NULL && json_object_get(doc, r->member) == NULL))
+        return false;
+    if (next == NULL)
+        return true;
+    uint64_t hash = XXH3_64bits(json_string_value(next), json_string_length(next));
+    bool leads_on = json_is_string(next) && hash != c->next_hash;
+    c->next_hash = hash;
+    return leads_on;
+}
+
 json_t *client_ask_json(struct client *c, const struct client_request *r)
 {
     struct client_answer a;
     json_t *doc = NULL;
     if (client_ask(c, r, &a)) {
         str body = buf_str(&a.body);
-        doc = json_loadb(body.p != NULL ? body.p : "", body.n, JSON_DECODE_ANY, NULL);
-        if (doc == NULL)
-            c->failed = cli_fail(c->call, CLI_NO_SERVER, "the answer of %s is not JSON: is this the URL of a "
-                                 "Palimpsest? --server or $PALIMPSEST_SERVER names it", c->server);
+        doc = json_loadb(body.p != NULL ? body.p : "", body.n, 0, NULL);
+        if (!is_answer(c, r, doc)) {
+            c->failed = cli_fail(c->call, CLI_NO_SERVER, "the answer of %s is not JSON as a Palimpsest sends it: is "
+                                 "this its URL? --server or $PALIMPSEST_SERVER names it", c->server);
+            json_decref(doc);
+            doc = NULL;
+        }
     }
     client_answer_fini(&a);
     return doc;

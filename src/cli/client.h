@@ -27,6 +27,7 @@ struct client {
     const char *server, *domain, *bucket, *token; /* borrowed from the call and the environment */
     bool json;
     enum cli_exit failed;                         /* the code of the last failure that was told */
+    uint64_t next_hash;                           /* of where the last page of a listing said that it goes on */
 };
 /* Reads --server, --token, --domain, --bucket, --json. Prints what is wrong. Owner: caller, client_close. */
 MUST_CHECK enum cli_exit client_open(struct client *c, const struct cli_call *call);
@@ -61,9 +62,12 @@ struct client_request {
     const char *to_name;          /* what that is called when it cannot be written */
     bool only_stored;             /* nothing is to be made: 504 says that it is not there (RFC 9111, 5.2.1.7) */
     bool patient;                 /* may take hours without a byte: no stall time-out */
+    bool render;                  /* a render is asked for: what a 2xx answer without its name brings is none */
+    const char *member;           /* of client_ask_json: what the answer's object has in any case; NULL: nothing */
 };
 struct client_answer {
     long status;
+    bool head_whole;
     struct buf body;
     char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
     char cache_control[CLIENT_FIELD_BYTES_MAX], age[CLIENT_FIELD_BYTES_MAX];
@@ -79,12 +83,21 @@ void client_answer_fini(struct client_answer *a);
 bool client_etag_read(const char *etag, uint64_t *rev, str *tid);
 /* A header line "name: value" whose name it is: value without its ends into dst, "" when it is too long. */
 void client_field_keep(str line, str name, char dst[CLIENT_FIELD_BYTES_MAX]);
+/* Does a header line end the head? */
+bool client_ends_head(str line);
 /* Was it answered from the store? By its Cache-Status. */
 bool client_was_stored(const char *cache_status);
 
-/* Sends, and tells what went wrong, with its code in failed; true: a 2xx answer. */
+/* Is it of a render, by its entity tag or Cache-Status, as a Palimpsest sends both? */
+bool client_is_render(const char *etag, const char *cache_status);
+
+/* Sends, and tells what went wrong, with its code in failed; true: a 2xx answer of a Palimpsest, as far as the
+ * request says how to know it. Another web server may answer everything with 200. */
 bool client_ask(struct client *c, const struct client_request *r, struct client_answer *out);
-/* The same, and reads the body as JSON. NULL: it was said why. Owner: caller, json_decref. */
+/* The same without a body that counts: 204 alone is good. */
+bool client_order(struct client *c, const struct client_request *r);
+/* The same, and reads the body as a JSON object. A page of a listing must lead on. NULL: it was said why. Owner:
+ * caller, json_decref. */
 MUST_CHECK json_t *client_ask_json(struct client *c, const struct client_request *r);
 /* "the server answered 404 Not Found: detail" into note. Returns the code that belongs to the status; CLI_NO_SERVER for
  * an answer that no Palimpsest gives. */

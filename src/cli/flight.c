@@ -91,7 +91,8 @@ static enum cli_exit ask(struct listing *l, const char *server)
     enum cli_exit code = client_open_at(&c, l->call, server);
     if (code != CLI_OK)
         return code;
-    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = STR("/v1/admin.flights") });
+    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = STR("/v1/admin.flights"),
+                                                                .member = "flights" });
     if (doc != NULL && c.json) {
         INVARIANT(json_object_set_new(doc, "server", json_string(c.server)) == 0);
         out_json(stdout, doc);

@@ -43,7 +43,7 @@ static bool ask_into(struct client *c, str path, FILE *to, const char *name)
 {
     struct client_answer a;
     bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .to = to, .to_name = name,
-                                                       .follow = true }, &a);
+                                                       .follow = true, .render = true }, &a);
     client_answer_fini(&a);
     return ok;
 }
@@ -52,7 +52,8 @@ static bool ask_into(struct client *c, str path, FILE *to, const char *name)
 static bool get_to_terminal(struct client *c, str path)
 {
     struct client_answer a;
-    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .follow = true }, &a);
+    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .follow = true,
+                                                      .render = true }, &a);
     if (ok)
         out_shown(stdout, buf_str(&a.body));
     client_answer_fini(&a);
@@ -75,7 +76,8 @@ static bool get_to_file(struct client *c, str path, const char *file)
 static bool get_json(struct client *c, const struct cli_call *call, str path)
 {
     struct client_answer a;
-    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .follow = true }, &a);
+    bool ok = client_ask(c, &(struct client_request){ .method = "GET", .path = path, .follow = true,
+                                                      .render = true }, &a);
     if (ok)
         print_json(call, &a);
     client_answer_fini(&a);

@@ -51,7 +51,8 @@ static json_t *ask_page(struct client *c, const struct cli_call *call, const cha
         buf_put(&path, str_skip(buf_str(&token), 1));
         buf_fini(&token);
     }
-    json_t *page = client_ask_json(c, &(struct client_request){ .method = "GET", .path = buf_str(&path) });
+    json_t *page = client_ask_json(c, &(struct client_request){ .method = "GET", .path = buf_str(&path),
+                                                                 .member = "items" });
     buf_fini(&path);
     return page;
 }
@@ -126,7 +127,8 @@ enum cli_exit verb_explain(struct cli_call *call)
     buf_init(&path, 8192);
     const char *name[2] = { call->operands[1], call->operands[2] };
     client_path_render(&c, &path, STR("explain"), str_of(call->operands[0]), name);
-    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path) });
+    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path),
+                                                                .member = "title" });
     buf_fini(&path);
     client_close(&c);
     if (doc == NULL)

@@ -22,9 +22,9 @@ struct import {
     bool unchecked;        /* no checksum covers yet what is put: nothing of it is saved as done */
     bool fresh;            /* of uploads_opts */
 };
-/* Reads the options all imports take (--parallel, --state, --restart, --quiet). input names this import among all that go
- * to this server; empty: nothing is kept unless --state says where. selection: options that choose what of the input is
- * imported. Prints what is wrong; nothing is open then. Owner: import_close. */
+/* Reads the options all imports take (--parallel, --state, --restart, --quiet). input names this import among all
+ * that go to this server; empty: nothing is kept unless --state says where. selection: options that choose what of
+ * the input is imported. Prints what is wrong; nothing is open then. Owner: import_close. */
 MUST_CHECK enum cli_exit import_open(struct import *im, const struct cli_call *call, str input, str selection);
 /* Asks the server whether it knows what the state file says. */
 MUST_CHECK err import_resume(struct import *im, struct err_note *note);

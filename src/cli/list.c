@@ -149,8 +149,12 @@ static bool get(struct client *c, const struct cli_call *call, str path)
                                                          .only_stored = wish != NULL }, &a);
     str text = buf_str(&a.body);
     json_t *body = fine ? json_loadb(text.p != NULL ? text.p : "", text.n, 0, NULL) : NULL;
-    if (fine && body == NULL)
-        c->failed = cli_fail(call, CLI_NO_SERVER, "the answer of %s is not JSON", c->server);
+    if (fine && (!json_is_object(body) || a.list_version[0] == '\0')) {
+        c->failed = cli_fail(call, CLI_NO_SERVER, "the answer of %s is not JSON as a Palimpsest sends it: is this "
+                             "its URL? --server or $PALIMPSEST_SERVER names it", c->server);
+        json_decref(body);
+        body = NULL;
+    }
     if (body != NULL) {
         json_t *doc = document(call, &a, body);
         if (c->json)

@@ -71,7 +71,8 @@ enum cli_exit verb_ls(struct cli_call *call)
         struct buf path;
         buf_init(&path, 16384);
         list_path(&c, &path, json_string_value(json_object_get(doc, "next")));
-        json_t *page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path) });
+        json_t *page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path),
+                                                                     .member = "items" });
         buf_fini(&path);
         json_decref(doc);
         doc = page;

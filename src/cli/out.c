@@ -249,10 +249,24 @@ bool out_damaged(const struct cli_call *call, const json_t *listing)
     return json_array_size(rows) > 0;
 }
 
+/* A control character above ASCII, U+0080 to U+009F, which JSON may hold as it is and a terminal obeys. */
+static bool is_c1(const char *p)
+{
+    return (unsigned char)p[0] == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0;
+}
+
 void out_json(FILE *to, const json_t *value)
 {
-    (void)json_dumpf(value, to, JSON_COMPACT | JSON_ENCODE_ANY); /* a failed write is found when stdout is flushed */
-    fputc('\n', to);
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    INVARIANT(text != NULL);
+    for (const char *p = text; *p != '\0'; p++) {
+        if (is_c1(p))
+            fprintf(to, "\\u%04x", (unsigned char)*++p);
+        else
+            fputc(*p, to);
+    }
+    fputc('\n', to); /* a failed write is found when stdout is flushed */
+    free(text);
 }
 
 void out_size(uint64_t bytes, char text[OUT_SIZE_BYTES])

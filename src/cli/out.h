@@ -42,7 +42,7 @@ void out_table_drop(struct out_table **tp);
 /* "name: value" lines, aligned under each other. */
 void out_pair(FILE *to, const char *name, str value);
 
-/* One JSON document and a newline. */
+/* One JSON document and a newline, without a control byte. */
 void out_json(FILE *to, const json_t *value);
 
 /* Tells on stderr what a listing of the server left out because it is damaged there. True: something. */

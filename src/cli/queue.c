@@ -25,7 +25,7 @@ static json_t *read_reply(const struct client *c, const struct client_answer *a,
     json_t *doc = json_loadb(body.p != NULL ? body.p : "", body.n, JSON_ALLOW_NUL, NULL);
     const char *message = json_string_value(json_object_get(doc, "message"));
     reply->status = a->status;
-    if (a->status == 200 && doc != NULL)
+    if (a->status == 200 && json_is_object(doc))
         return doc;
     reply->exit = client_explain(c, a, &reply->note);
     if (message != NULL)

@@ -67,7 +67,7 @@ enum cli_exit verb_render(struct cli_call *call)
     mono began = clock_mono(sysclock_clock(sysclock));
     struct client_answer a;
     bool ok = client_ask(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path), .follow = true,
-                                                       .header = "Cache-Control: no-cache" }, &a);
+                                                       .render = true, .header = "Cache-Control: no-cache" }, &a);
     if (ok) {
         uint64_t number;
         str tid;

@@ -213,7 +213,8 @@ void resume_save(struct resume *r, const struct uploads *u, mono now, bool force
     r->saved_at = now;
     char tid[TID_TEXT_BYTES + 1];
     tid_format(last.tid, tid);
-    json_t *doc = json_pack("{s:s, s:I, s:s%, s:s%, s:I, s:s}", "of", r->of, "done", (json_int_t)uploads_done_through(u), "title",
+    json_t *doc = json_pack("{s:s, s:I, s:s%, s:s%, s:I, s:s}", "of", r->of, "done",
+                            (json_int_t)uploads_done_through(u), "title",
                             last.title.p, last.title.n, "mark", last.mark.p, last.mark.n, "rev", (json_int_t)last.rev,
                             "tid", tid);
     struct err_note note = { .text = "it holds what is no UTF-8" };

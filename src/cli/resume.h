@@ -1,9 +1,9 @@
 /* resume.h - how far an import came, kept beside the user's other state so that it can go on. Private to cli.
  *
  * A small JSON file: the number of items answered, and the last accepted one, which the server is asked about before
- * anything is skipped: a server that does not know it gets everything. The file names the import that it is of and has a
- * checksum; another import's, a damaged one, and what is no such file are refused, and never written over. Files without
- * name and sum, of version 0.1, are taken. Replaced whole, see whole.h. Thread: one. */
+ * anything is skipped: a server that does not know it gets everything. The file names the import that it is of and
+ * has a checksum; another import's, a damaged one, and what is no such file are refused, and never written over.
+ * Files without name and sum, of version 0.1, are taken. Replaced whole, see whole.h. Thread: one. */
 #ifndef CLI_RESUME_H
 #define CLI_RESUME_H
 

@@ -29,7 +29,8 @@ static json_t *ask(struct client *c, const char *method, const char *title, cons
         put_query(&path, "title", title);
     if (next != NULL)
         put_query(&path, "page", next);
-    json_t *answer = client_ask_json(c, &(struct client_request){ .method = method, .path = buf_str(&path) });
+    json_t *answer = client_ask_json(c, &(struct client_request){ .method = method, .path = buf_str(&path),
+        .member = strcmp(method, "GET") == 0 ? "items" : "removed" });
     buf_fini(&path);
     return answer;
 }

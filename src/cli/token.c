@@ -61,16 +61,6 @@ static void store_close(struct token_store *s)
     offline_close(&s->offline);
 }
 
-/* Of an answer that is no JSON there is nothing to say but that it was good. */
-static bool send_plain(struct client *c, const char *method, str path, str body)
-{
-    struct client_answer a;
-    bool fine = client_ask(c, &(struct client_request){ .method = method, .path = path, .has_body = body.p != NULL,
-                                                        .body = body, .content_type = "application/json" }, &a);
-    client_answer_fini(&a);
-    return fine;
-}
-
 /* ---- what is printed: the same document, whether it came from a store or a server ---- */
 
 static json_t *time_json(store_time t)
@@ -207,7 +197,7 @@ static enum cli_exit create_online(const struct cli_call *call, const struct aut
     char *text = json_dumps(body, JSON_COMPACT);
     *key = client_ask_json(&c, &(struct client_request){ .method = "POST", .path = STR("/v1/admin.tokens"),
                                                          .has_body = true, .body = str_of(text),
-                                                         .content_type = "application/json" });
+                                                         .content_type = "application/json", .member = "key" });
     free(text);
     json_decref(body);
     client_close(&c);
@@ -252,7 +242,8 @@ static enum cli_exit list_online(const struct cli_call *call, json_t **items)
         if (next != NULL)
             buf_printf(&path, "?page=%s", next); /* base64url */
         json_decref(page);
-        page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path) });
+        page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path),
+                                                             .member = "items" });
         buf_fini(&path);
         (void)json_array_extend(*items, json_object_get(page, "items")); /* without items there is nothing to list */
         next = json_string_value(json_object_get(page, "next"));
@@ -300,7 +291,7 @@ static enum cli_exit remove_online(const struct cli_call *call, str id)
     client_path_segment(&path, id);
     if (buf_status(&path) != ERR_OK)
         code = cli_fail(call, CLI_NOT_FOUND, "token rm: no key has so long an id");
-    else if (!send_plain(&c, "DELETE", buf_str(&path), STR_NONE))
+    else if (!client_order(&c, &(struct client_request){ .method = "DELETE", .path = buf_str(&path) }))
         code = c.failed;
     buf_fini(&path);
     client_close(&c);
@@ -352,7 +343,10 @@ static enum cli_exit set_door(const struct cli_call *call, bool open)
         enum cli_exit code = client_open(&c, call);
         if (code == CLI_OK) {
             str body = open ? STR("{\"open\":true}") : STR("{\"open\":false}");
-            code = send_plain(&c, "POST", STR("/v1/admin.door"), body) ? CLI_OK : c.failed;
+            json_t *doc = client_ask_json(&c, &(struct client_request){
+                .method = "POST", .path = STR("/v1/admin.door"), .has_body = true, .body = body, .member = "open" });
+            code = doc != NULL ? CLI_OK : c.failed;
+            json_decref(doc);
             client_close(&c);
         }
         return code;

@@ -17,7 +17,7 @@ struct job {
     uint64_t rev;
     struct tid tid;
     CURL *curl;          /* in the air; NULL: not */
-    bool ask, answered, accepted;
+    bool ask, answered, accepted, head_whole;
     char etag[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
     unsigned tries;
     mono not_before;
@@ -213,6 +213,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     str line = { .p = p, .n = size * n };
     if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
         j->etag[0] = j->cache_status[0] = '\0';
+    j->head_whole = client_ends_head(line);
     client_field_keep(line, STR("etag:"), j->etag);
     client_field_keep(line, STR("cache-status:"), j->cache_status);
     return line.n;
@@ -229,13 +230,13 @@ static void fly(struct uploads *u, struct job *j)
     curl_easy_setopt(curl, CURLOPT_URL, j->url.p);
     if (j->ask) {
         client_follow(curl);
-        curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
-        curl_easy_setopt(curl, CURLOPT_HEADERDATA, j);
     } else {
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)j->body.n);
         curl_easy_setopt(curl, CURLOPT_POSTFIELDS, j->body.p);
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PUT");
     }
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, j);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, j);
     curl_easy_setopt(curl, CURLOPT_PRIVATE, j);
@@ -291,9 +292,11 @@ static void again_or_fail(struct uploads *u, struct job *j, err code, const char
 }
 
 /* What answers there is no Palimpsest: asking again is in vain. */
-static bool is_other_server(struct uploads *u, const struct client_answer *a, struct err_note *note)
+static bool is_other_server(struct uploads *u, const struct job *j, const struct client_answer *a,
+                            struct err_note *note)
 {
-    bool other = client_explain(u->opts.client, a, note) == CLI_NO_SERVER && a->status >= 300 && a->status < 500;
+    bool odd = a->status >= 300 || (a->status >= 200 && !client_is_render(j->etag, j->cache_status));
+    bool other = client_explain(u->opts.client, a, note) == CLI_NO_SERVER && odd && a->status < 500;
     if (other)
         fail(u, ERR_UNAVAILABLE, note->text);
     return other;
@@ -303,7 +306,7 @@ static void take_status(struct uploads *u, struct job *j, long status)
 {
     struct client_answer a = { .status = status, .body = j->answer };
     struct err_note note;
-    if (is_other_server(u, &a, &note))
+    if (is_other_server(u, j, &a, &note))
         return;
     switch (status) {
     case 200:
@@ -363,7 +366,7 @@ static void take_asked(struct uploads *u, struct job *j, long status)
 {
     struct client_answer a = { .status = status, .body = j->answer };
     struct err_note note;
-    if (is_other_server(u, &a, &note))
+    if (is_other_server(u, j, &a, &note))
         return;
     switch (status) {
     case 200:
@@ -403,7 +406,7 @@ static void take_messages(struct uploads *u)
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &private);
         struct job *j = (void *)private;
         MAGIC_CHECK(j, JOB_MAGIC);
-        CURLcode code = m->data.result;
+        CURLcode code = m->data.result != CURLE_OK || j->head_whole ? m->data.result : CURLE_PARTIAL_FILE;
         long status = 0;
         curl_easy_getinfo(m->easy_handle, CURLINFO_RESPONSE_CODE, &status);
         land(u, j);

@@ -5,7 +5,8 @@
  * most UPLOAD_WINDOW wait; of one title never more than one is in the air, so the server sees a title's renders in
  * the order given. What the server cannot do now (5xx, no connection) is tried again UPLOAD_TRIES times with growing
  * pauses; what it refuses for good (4xx) is counted and told. A server that is no Palimpsest, has no such domain or
- * wants another token ends the upload; once stop_asked, what is in the air is given up with ERR_SHUTDOWN. Thread: one; libcurl's multi interface, no threads of ours. */
+ * wants another token ends the upload; once stop_asked, what is in the air is given up with ERR_SHUTDOWN. Thread:
+ * one; libcurl's multi interface, no threads of ours. */
 #ifndef CLI_UPLOAD_H
 #define CLI_UPLOAD_H
 

@@ -28,8 +28,8 @@ static void folder_of(const char *path, char folder[PATH_MAX])
     (void)snprintf(folder, PATH_MAX, "%.*s", (int)(n == 0 ? 1 : n), n == 0 ? "." : path); /* shorter than path */
 }
 
-/* In a folder where all may write and nobody may remove what is another's, a link is trusted as its owner is: the rule of
- * protected_symlinks, proc_sys_fs(5). */
+/* In a folder where all may write and nobody may remove what is another's, a link is trusted as its owner is: the
+ * rule of protected_symlinks, proc_sys_fs(5). */
 static bool is_trusted(const char *link, const struct stat *st)
 {
     char folder[PATH_MAX];
@@ -76,7 +76,8 @@ static err find_target(struct whole *w, const char *file, struct stat *st, bool 
     unsigned links = 0;
     while (lstat(w->name, &at) == 0 && S_ISLNK(at.st_mode)) {
         if (!is_trusted(w->name, &at)) {
-            err_note_set(note, "cannot write %s: %s is a link that somebody else put into a folder of all", file, w->name);
+            err_note_set(note, "cannot write %s: %s is a link that somebody else put into a folder of all", file,
+                         w->name);
             return ERR_DENIED;
         }
         if (links++ == WHOLE_LINKS_MAX || !follow(w->name))

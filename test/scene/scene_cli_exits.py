@@ -104,6 +104,114 @@ def a_server_that_is_not_there_or_is_something_else_is_exit_4(binary):
             other.shutdown()
 
 
+class _Says:
+    """A server that answers every request with the same bytes, and closes."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.url = f'http://127.0.0.1:{self.listener.getsockname()[1]}'
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            with connection, connection.makefile('rb') as request:
+                line, length = b' ', 0
+                while line.strip():
+                    line = request.readline()
+                    length = int(line.split(b':')[1]) if line.lower().startswith(b'content-length:') else length
+                request.read(length)
+                connection.sendall(self.answer)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def _whole(body, *fields, status='200 OK'):
+    head = ''.join(f'{field}\r\n' for field in (f'HTTP/1.1 {status}', 'Connection: close', f'Content-Length: {len(body)}', *fields))
+    return f'{head}\r\n'.encode() + body
+
+
+@scene
+def an_answer_of_200_that_no_palimpsest_gives_is_exit_4(binary):
+    export = (b'<mediawiki><page><title>T</title><revision><id>1</id><timestamp>2020-01-01T00:00:00Z</timestamp>'
+              b'<text>x</text></revision></page></mediawiki>')
+    calls = (['ls'], ['get', 'T'], ['put', 'T', '1', '-'], ['rm', 'T'], ['history', 'T'], ['explain', 'T'],
+             ['check'], ['backup', 'b'], ['flight', 'ls'], ['list', 'get', 'l', 'd'], ['stash', 'ls'], ['stash', 'rm', 'T'],
+             ['token', 'ls'], ['token', 'create'], ['token', 'rm', 'x'], ['token', 'lock'], ['import', 'mediawiki-xml', '-'],
+             ['prewarm', '-'], ['render', 'T'])
+    queues = (['queue', 'ls'], ['queue', 'info', 'q'], ['queue', 'produce', 'q', '-t', '1s'], ['queue', 'create', 'q'],
+              ['queue', 'rm', 'q'], ['queue', 'peek', 'q'], ['queue', 'stats', 'q'], ['queue', 'top', '-n', '1'])
+    with Server(binary) as server:
+        client = Client(binary, server)
+        for answer, some, says in ((_whole(b'<html>'), calls + queues, 'URL'), (_whole(b'null'), calls + queues, 'URL'),
+                                   (_whole(b'[]'), calls + queues, 'URL'), (_whole(b'{}'), calls, 'URL'),
+                                   (b'HTTP/1.1 200 OK\r\nContent-Ty', calls + queues, '')):
+            with _Says(answer) as other:
+                for args in some:
+                    _fails(client, [*args, '--server', other.url], 4, says, stdin=export)
+                eq(client('get', 'T', '-o', 'o', '--server', other.url).returncode, 4)
+                check(not (client.folder / 'o').exists(), 'a file of what is no render')
+                for args in (['get', 'T'], ['check'], ['backup', 'b'], ['token', 'create']):
+                    eq(client(*args, '--server', other.url).stdout, b'', args)
+
+
+@scene
+def a_listing_that_does_not_lead_on_ends(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        for page in (b'{"items":[],"next":"a"}', b'{"items":[],"next":5}', b'{"removed":1,"bytes":1,"next":"a"}'):
+            with _Says(_whole(page)) as other:
+                for args in (['ls'], ['history', 'T'], ['stash', 'ls'], ['token', 'ls']) if b'items' in page else (['stash', 'rm', 'T'],):
+                    eq(client(*args, '--server', other.url).returncode, 4, args)
+
+
+@scene
+def json_holds_no_control_bytes(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        odd = 'a\x9b31m\x80b'
+        client.ok('put', odd.replace('\x80', '\x85'), '1', '-', stdin=b'x')
+        out = client.ok('ls', '--json').encode()
+        check(b'\xc2\x9b' not in out and b'\\u009b' in out, out)
+        eq(json.loads(out)['title'] if isinstance(json.loads(out), dict) else json.loads(out), odd.replace('\x80', '\x85'))
+        with _Says(_whole(json.dumps({'title': odd}, ensure_ascii=False).encode(), status='403 Forbidden')) as other:
+            said = client('ls', '--json', '--server', other.url).stderr
+            check(b'\xc2\x9b' not in said and odd in json.loads(said)['message'], said)
+
+
+@scene
+def options_of_every_verb_may_stand_before_it(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        client.ok('put', 'T', '1', '-', stdin=b'x')
+        client.ok('queue', 'create', 'q')
+        client.env['PALIMPSEST_SERVER'] = f'http://127.0.0.1:{_closed_port()}'
+        eq(json.loads(client.ok('--json', '--server', server.url, 'get', 'T'))['rev'], 1)
+        eq(client.ok(f'--server={server.url}', 'get', '--', 'T'), 'x')
+        for args in (['--json', 'queue', '--server', server.url, 'ls'], ['queue', '--json', f'--server={server.url}', 'ls']):
+            eq(json.loads(client.ok(*args))['queue_name'], 'q')
+        check('Usage: palimpsest get' in client.ok('--json', 'get', '--help'), 'help')
+        check('Usage: palimpsest get' in client.ok('--json', 'help', 'get'), 'help')
+        check(json.loads(client.ok('--json', '--version'))['version'], 'version')
+        for args, says in ((['--json'], 'a verb is missing'), (['--data', 'd', 'check'], 'a verb is missing, before --data'),
+                           (['--server'], 'a verb is missing'), (['--server', 'x'], 'a verb is missing'),
+                           (['token', '--data', 'd', 'ls'], 'token: a verb is missing, before --data'),
+                           (['--json', 'queue'], 'a verb is missing'), (['--bucket', 'b', 'version'], 'unknown option --bucket')):
+            done = client(*args)
+            eq((done.returncode, done.stdout), (2, b''), args)
+            check(says in done.stderr.decode(), f'{args}: {done.stderr}')
+            check('--json' not in args or json.loads(done.stderr)['error'] == 'usage', done.stderr)
+
+
 @scene
 def what_is_left_out_is_a_warning_in_json(binary):
     with Server(binary) as server:
