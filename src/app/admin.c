@@ -81,7 +81,10 @@ static void scrape_done(struct loop_job *j, bool canceled)
 static void get_metrics(struct http_exchange *x, void *app)
 {
     struct scrape *s = arena_alloc(http_arena(x), sizeof *s);
-    INVARIANT(s != NULL); /* the first memory of a request without a body */
+    if (s == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
     *s = (struct scrape){ .x = x, .app = app, .job = { .run = scrape_run, .done = scrape_done } };
     buf_init(&s->text, TEXT_BYTES_MAX);
     http_defer(x);
@@ -315,17 +318,17 @@ static void post_backup(struct http_exchange *x, void *app)
 }
 
 const struct http_route app_admin_routes[] = {
-    { HTTP_GET, "/healthz", get_health, .label = "health" },
-    { HTTP_GET, "/readyz", get_ready, .label = "health" },
-    { HTTP_GET, "/metrics", get_metrics, .label = "metrics" },
+    { HTTP_GET, "/healthz", get_health, .label = "health", .urgent = true },
+    { HTTP_GET, "/readyz", get_ready, .label = "health", .urgent = true },
+    { HTTP_GET, "/metrics", get_metrics, .label = "metrics", .urgent = true },
     { HTTP_GET, "/", get_root, .label = "spec" },
     { HTTP_POST, "/v1/admin.check", post_check, .body_bytes_max = ADMIN_BODY_BYTES_MAX,
-      .permission = "admin.check", .label = "admin.check", .admin = true },
+      .permission = "admin.check", .label = "admin.check", .urgent = true, .admin = true },
     { HTTP_POST, "/v1/admin.backup", post_backup, .body_bytes_max = ADMIN_BODY_BYTES_MAX,
-      .permission = "admin.backup", .label = "admin.backup", .admin = true },
+      .permission = "admin.backup", .label = "admin.backup", .urgent = true, .admin = true },
     { HTTP_POST, "/v1/admin.stats", post_stats, .body_bytes_max = ADMIN_BODY_BYTES_MAX,
-      .permission = "admin.read", .label = "admin.stats", .admin = true },
+      .permission = "admin.read", .label = "admin.stats", .urgent = true, .admin = true },
     { HTTP_GET, "/v1/admin.stats", post_stats, .permission = "admin.read", .label = "admin.stats",
-      .admin = true },
+      .urgent = true, .admin = true },
     { .pattern = NULL },
 };

@@ -377,7 +377,9 @@ static void list_delete(struct http_exchange *x, void *app)
 }
 
 const struct http_route app_list_routes[] = {
-    { HTTP_GET, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_get, 0, "page.read", "list", false },
-    { HTTP_DELETE, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_delete, 0, "page.purge", "list", false },
+    { HTTP_GET, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_get, .permission = "page.read",
+      .label = "list" },
+    { HTTP_DELETE, "/{domain}/v1/lists/{bucket}/{display}[/{p}]", list_delete, .permission = "page.purge",
+      .label = "list" },
     { .pattern = NULL },
 };

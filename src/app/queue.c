@@ -25,7 +25,7 @@ const struct http_route app_queue_routes[] = {
     CALL("/v1/storage/scheduled.list", app_storage_scheduled, PLAIN, "storage.scheduled"),
     CALL("/v1/storage/items.import", app_storage_import, QUEUE_BODY_IMPORT_BYTES_MAX, "storage.import"),
     CALL("/v1/storage/items.delete", app_storage_delete, PLAIN, "storage.delete"),
-    { HTTP_GET, "/health", app_health, .label = "health" },
+    { HTTP_GET, "/health", app_health, .label = "health", .urgent = true },
 
     CALL("/v1/lease.take", app_queue_take, SMALL, "lease.take"),
     CALL("/v1/lease.complete", app_queue_complete_by_token, PLAIN, "lease.complete"),

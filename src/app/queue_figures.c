@@ -3,6 +3,7 @@
  * clients create. palimpsest_queue_left_out says whether there are more. */
 #include "app/queue_figures.h"
 
+#include "app/errors.h"
 #include "app/headers.h"
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
@@ -56,7 +57,10 @@ static void health_job_done(struct loop_job *j, bool canceled)
 void app_health(struct http_exchange *x, void *app)
 {
     struct queue_call *c = arena_calloc(http_arena(x), 1, sizeof *c);
-    INVARIANT(c != NULL); /* the first and only memory of a request without a body */
+    if (c == NULL) {
+        app_fail(x, ERR_LIMIT, NULL);
+        return;
+    }
     c->x = x;
     c->app = app;
     if (http_draining(x)) {

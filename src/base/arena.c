@@ -29,6 +29,7 @@ void arena_reset(struct arena *a)
     a->total = 0;
     a->starved = false;
     budget_part_end(&a->part);
+    a->part.urgent = false;
 }
 
 void arena_chunks(struct arena *a, size_t bytes)
@@ -46,6 +47,11 @@ void arena_share(struct arena *a, struct budget *b)
 {
     INVARIANT(a->chunks == NULL);
     a->part = (struct budget_part){ .of = b };
+}
+
+void arena_urgent(struct arena *a)
+{
+    a->part.urgent = true;
 }
 
 bool arena_is_starved(const struct arena *a)

@@ -33,6 +33,8 @@ void arena_chunks(struct arena *a, size_t bytes);
 void arena_raise(struct arena *a, size_t more);
 /* Before the first allocation: what it takes counts against b, which outlives it. */
 void arena_share(struct arena *a, struct budget *b);
+/* From here to the next reset it may take of the budget's reserve. */
+void arena_urgent(struct arena *a);
 /* Was anything refused since the last reset although it was below the ceiling? */
 bool arena_is_starved(const struct arena *a);
 

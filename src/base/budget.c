@@ -14,9 +14,15 @@ static void peak_raise(struct budget *b, size_t held)
         continue;
 }
 
-static bool take(struct budget *b, size_t bytes)
+static size_t most_of(const struct budget *b, bool urgent)
 {
-    size_t max = b->bytes_max == 0 ? SIZE_MAX : b->bytes_max, beside = kept_beyond(b), held = atomic_load(&b->held);
+    size_t reserve = urgent ? b->reserve : 0;
+    return b->bytes_max == 0 || reserve > SIZE_MAX - b->bytes_max ? SIZE_MAX : b->bytes_max + reserve;
+}
+
+static bool take(struct budget *b, size_t bytes, bool urgent)
+{
+    size_t max = most_of(b, urgent), beside = kept_beyond(b), held = atomic_load(&b->held);
     do {
         size_t used = held > SIZE_MAX - beside ? SIZE_MAX : held + beside;
         if (used > max || bytes > max - used) {
@@ -33,7 +39,7 @@ bool budget_part_set(struct budget_part *h, size_t bytes)
     if (h->of == NULL)
         return true;
     size_t counted = bytes > BUDGET_FREE_BYTES ? bytes - BUDGET_FREE_BYTES : 0;
-    if (counted > h->counted && !take(h->of, counted - h->counted))
+    if (counted > h->counted && !take(h->of, counted - h->counted, h->urgent))
         return false;
     if (counted < h->counted)
         INVARIANT(atomic_fetch_sub(&h->of->held, h->counted - counted) >= h->counted - counted);

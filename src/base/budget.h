@@ -3,7 +3,8 @@
  * Model. Whoever takes memory for a request has a struct budget_part and says how much it has got by now. The first
  * BUDGET_FREE_BYTES of each part are not counted: a small request touches no shared counter and is never refused. What
  * is kept for many (ready answers) has a limit of its own, kept_max, and counts beyond that alone: then some of it is
- * only there because somebody still reads it. Thread: a part one at a time, all else any. */
+ * only there because somebody still reads it. A part that is urgent (what an operator asks) finds a reserve beyond
+ * bytes_max, so that a full budget can be looked at. Thread: a part one at a time, all else any. */
 #ifndef BASE_BUDGET_H
 #define BASE_BUDGET_H
 
@@ -18,6 +19,7 @@ enum { BUDGET_FREE_BYTES = 32 << 10 };
 
 struct budget {
     size_t bytes_max; /* 0: there is no limit */
+    size_t reserve;   /* beyond bytes_max, for parts that are urgent */
     size_t kept_max;
     _Atomic size_t held, kept;
     _Atomic size_t peak; /* the most of held since budget_fallen was asked */
@@ -27,6 +29,7 @@ struct budget {
 struct budget_part {
     struct budget *of;
     size_t counted;
+    bool urgent;
 };
 
 /* The part has so many bytes from now on. False: the budget has no room for more of them, and nothing changed; less

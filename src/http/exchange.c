@@ -26,7 +26,7 @@ void exchange_begin(struct http_exchange *x, struct MHD_Connection *mhd, const c
     x->target = (str){ .p = line_target, .n = (size_t)(mark - line_target) };
     str query = str_skip((str){ .p = line_target, .n = x->line_target_bytes }, x->target.n + 1);
     x->query = arena_copy(&x->arena, query); /* the library's own is hidden from it */
-    INVARIANT(x->query.p != NULL);           /* shorter than a head */
+    INVARIANT(x->query.p != NULL || arena_is_starved(&x->arena)); /* shorter than a head; head_read refuses it */
 }
 
 void exchange_body_end(struct http_exchange *x)
@@ -44,7 +44,7 @@ void exchange_end(struct http_exchange *x)
     if (x->ready != NULL)
         http_ready_unref(&x->ready);
     exchange_body_end(x);
-    if (x->arena.chunks != NULL || x->arena.starved)
+    if (x->arena.chunks != NULL || x->arena.starved || x->arena.part.urgent)
         arena_reset(&x->arena);
     x->arena.bytes_max = x->conn->server->limits.arena_bytes_max;
     if (x->charged != NULL)

@@ -85,6 +85,8 @@ static bool route(struct http_exchange *x)
         return false;
     }
     x->routed = true;
+    if (x->match.row->route->urgent)
+        arena_urgent(&x->arena);
     x->body_bytes_max = x->match.row->route->body_bytes_max;
     const char *permission = x->match.row->route->permission;
     if (s->hooks.authorize == NULL || s->hooks.authorize(x, permission, s->hooks.app))
@@ -191,6 +193,11 @@ static enum MHD_Result head_read(struct http_exchange *x, const char *method, co
     x->method_name = method;
     x->method = method_of(method);
     struct head_fault fault = head_check(x, version, s->limits.head_bytes_max);
+    if (arena_is_starved(&x->arena)) { /* and the head may be as it should */
+        x->close = true;
+        refuse_starved(x);
+        return exchange_queue(x);
+    }
     if (fault.status != 0)
         return refuse_head(x, fault.status, fault.detail);
     if (!x->has_body) {
@@ -261,7 +268,7 @@ void *serve_line(void *listener, const char *target, struct MHD_Connection *mhd)
     struct http_conn *c = info->socket_context;
     MAGIC_CHECK(c, CONN_MAGIC);
     exchange_begin(&c->x, mhd, target);
-    if (c->x.query.p != NULL)
+    if (c->x.target.n < c->x.line_target_bytes)
         query_hide(&c->x, target);
     cookies_hide(mhd);
     conn_phase_set(c, PHASE_HEAD);

@@ -242,11 +242,12 @@ static err open_origins(struct server *s, enum server_exit *status, struct err_n
 /* Ready answers have a limit of their own; a request alone always gets what it may have. */
 static void open_budget(struct server *s)
 {
-    enum { SHARE = 4 };
+    enum { SHARE = 4, RESERVE_BYTES = 8 << 20 }; /* of an operator: the longest scrape, twice */
     const struct config *c = s->config;
     uint64_t share = machine_memory_bytes("") / SHARE, least = c->http.arena_bytes_max;
     s->budget.bytes_max = c->http_bytes_max != 0 ? c->http_bytes_max : share > least ? share : least;
     s->budget.kept_max = c->hot_bytes;
+    s->budget.reserve = RESERVE_BYTES;
     s->app.budget = &s->budget;
 }
 

@@ -4,6 +4,7 @@ process's RSS are looked at."""
 import gzip
 import json
 import re
+import select
 import socket
 
 from harness import REQUEST_TIMEOUT, Server, check, eq, main, scene, wait_until
@@ -175,6 +176,65 @@ def no_client_is_blamed_for_memory_that_others_hold(binary):
         eq(server.request('PUT', '/localhost/v1/page/all/A/1', None, bundle).status, 201)
         eq(server.request('POST', '/v1/queue.produce', None, items).status, 200)
 
+
+
+FULL = ('--set', 'http.bytes_max=8M', '--set', 'http.arena_bytes_max=8M', '--set', 'page.body_bytes_max=2M')
+
+
+def fill(server):
+    """Writers that hold all of FULL but for a byte; of each the first 32 KiB do not count."""
+    eq(server.request('PUT', KV + '/b').status, 201)
+    free, room, peers = 32 << 10, 8 * MB - 1, []
+    for size in (2 * MB - 1, 2 * MB - 1, 2 * MB - 1, MB + MB // 2):
+        peers.append(writer(server, b'x' * size, f'Content-Length: {size + 1}\r\n'))
+        room -= size - free
+    wait_until(lambda: figure(server, 'http_budget_bytes') == 8 * MB - 1 - room, 'all but the last have come')
+    last = []
+
+    def is_full():
+        if not last or select.select(last, [], [], 0)[0]:     # refused: a look at the figures held some of it
+            last[:] = [writer(server, b'x' * (room + free), f'Content-Length: {room + free + 1}\r\n')]
+        answer = server.request('GET', '/metrics')
+        return answer.status == 503 or f'http_budget_bytes {8 * MB - 1}\n' in answer.body.decode()
+    wait_until(is_full, 'the last has come')
+    return peers + last
+
+
+@scene
+def an_operator_is_answered_when_no_memory_is_left(binary):
+    with Server(binary, *FULL) as server:
+        held = fill(server)
+        overloaded(server.request('PUT', KV + '/b/a', None, b'x' * (64 << 10)), 'a body that does not fit')
+        for target in ('/metrics', '/healthz', '/readyz', '/health', '/v1/admin.stats'):
+            eq(server.request('GET', target).status, 200, target)
+        eq(server.request('POST', '/v1/admin.check', None, {}).status, 200)
+        end(held)
+        wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'all of it is given back')
+
+
+@scene
+def no_head_ends_a_server_that_has_no_memory_left(binary):
+    """What a head takes beyond the first 32 KiB of a request can be refused."""
+    def status(head):
+        with connect(server) as peer:
+            peer.sendall(head.encode())
+            said = peer.recv(1000)
+            check(said.startswith(b'HTTP/1.1 '), f'{head[:60]}: {said!r}')
+            return int(said.split()[1])
+    with Server(binary, *FULL, '--set', 'http.head_bytes_max=256k') as server:
+        held = fill(server)
+        for target in ('/metrics', '/health', '/healthz', PAGE + '/A'):
+            for many in range(1, 60):      # a list that goes on is joined each time: the sum is quadratic
+                fields = ''.join(f'Accept: text/{"x" * 150}\r\n' for _ in range(many))
+                said = status(f'GET {target} HTTP/1.1\r\nHost: x\r\n{fields}\r\n')
+                check(said in (200, 404, 503), f'{target} {many}: {said}')
+            eq(said, 503, 'it is not blamed for a head that is too large')
+        for size in (20000, 30000, 100000):
+            said = status(f'GET /healthz?{"q" * size} HTTP/1.1\r\nHost: x\r\n\r\n')
+            check(said in (200, 503), f'{size}: {said}')
+        end(held)
+        wait_until(lambda: figure(server, 'http_budget_bytes') == 0, 'all of it is given back')
+        eq(server.request('GET', '/healthz?' + 'q' * 100000).status, 200)
 
 
 @scene

@@ -97,9 +97,38 @@ static void an_arena_at_its_own_ceiling_is_not_starved(void **state)
     arena_fini(&a);
 }
 
+static void what_is_urgent_finds_the_reserve(void **state)
+{
+    (void)state;
+    struct budget b = { .bytes_max = MAX, .reserve = 1000 };
+    struct budget_part all = { .of = &b }, plain = { .of = &b }, urgent = { .of = &b, .urgent = true };
+    assert_true(budget_part_set(&all, FREE + MAX));
+    assert_false(budget_part_set(&plain, FREE + 1));
+    assert_true(budget_part_set(&urgent, FREE + 1000));
+    assert_false(budget_part_set(&urgent, FREE + 1001));
+    assert_false(budget_part_set(&plain, FREE + 1));
+    budget_part_end(&all);
+    assert_true(budget_part_set(&plain, FREE + MAX - 1000));
+    budget_part_end(&plain);
+    budget_part_end(&urgent);
+    assert_int_equal(budget_held(&b), 0);
+    struct arena a;
+    arena_init(&a, SIZE_MAX);
+    arena_share(&a, &b);
+    arena_urgent(&a);
+    assert_non_null(arena_alloc(&a, FREE + MAX + 900));
+    arena_reset(&a);
+    assert_null(arena_alloc(&a, FREE + MAX + 900)); /* a reset ends it */
+    arena_fini(&a);
+    b.bytes_max = 0;
+    assert_true(budget_part_set(&plain, SIZE_MAX / 2)); /* no limit at all */
+    budget_part_end(&plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_urgent_finds_the_reserve),
         cmocka_unit_test(small_parts_are_free_and_large_ones_add_up),
         cmocka_unit_test(without_a_limit_or_a_budget_nothing_is_refused),
         cmocka_unit_test(what_is_kept_counts_beyond_its_own_limit_alone),
