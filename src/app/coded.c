@@ -18,6 +18,12 @@ static bool coding_find(str name, enum frame_coding *out)
     return name.n == 0;
 }
 
+bool coded_same(str one, str other)
+{
+    enum frame_coding a, b;
+    return coding_find(str_trim(one), &a) && coding_find(str_trim(other), &b) ? a == b : str_eq_nocase(one, other);
+}
+
 static bool refuse(struct http_exchange *x, err why, size_t raw_max)
 {
     if (why == ERR_LIMIT)

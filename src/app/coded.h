@@ -19,5 +19,7 @@ struct coded_body {
  * Accept-Encoding, 400 bad_request#invalid_coding, 413 or 503. */
 MUST_CHECK bool coded_body_read(struct http_exchange *x, const struct app *app, str coding, size_t raw_max,
                                 struct coded_body *out);
+/* Do both names mean one coding? */
+bool coded_same(str one, str other);
 
 #endif

@@ -67,12 +67,61 @@ bool value_path(str path)
     return str_starts(rest, STR("/v1/key_value/")) || str_starts(rest, STR("/v1/key_rev_value/"));
 }
 
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Cuts the first character off, however it is encoded, in lower case; a broken escape is a '%'. */
+static char take_char(str *s)
+{
+    char c = s->p[0];
+    int high = c == '%' && s->n > 2 ? hex_digit(s->p[1]) : -1, low = high >= 0 ? hex_digit(s->p[2]) : -1;
+    *s = str_skip(*s, low >= 0 ? 3 : 1);
+    c = low >= 0 ? (char)(high * 16 + low) : c;
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* Does s begin with word, however it is encoded? *rest is what follows. */
+static bool reads(str s, str word, str *rest)
+{
+    for (size_t i = 0; i < word.n; i++)
+        if (s.n == 0 || take_char(&s) != word.p[i])
+            return false;
+    *rest = s;
+    return true;
+}
+
+/* Behind the next slash, however that is encoded. */
+static str behind_slash(str s)
+{
+    while (s.n > 0 && take_char(&s) != '/')
+        continue;
+    return s;
+}
+
+/* No route of values took the target: whatever is behind a kind and a name may be a key that was meant for a bucket. */
+static str odd_target_logged(str target)
+{
+    for (str at = target, rest; at.n > 0; at = str_skip(at, 1))
+        if (reads(at, STR("key_value"), &rest) || reads(at, STR("key_rev_value"), &rest)) {
+            rest = behind_slash(behind_slash(rest));
+            return str_take(target, target.n - rest.n);
+        }
+    return target;
+}
+
 str value_target_logged(const struct http_exchange *x)
 {
     enum { PARTS_LOGGED = 5 }; /* "", domain, v1, kind, bucket */
     const struct http_route *route = http_route(x);
-    str target = http_target(x), rest = target;
-    if (!value_path(route == NULL ? target : str_of(route->pattern)))
+    str target = http_target(x), rest = target, pattern = route == NULL ? STR("") : str_of(route->pattern);
+    if (route == NULL || str_starts(pattern, STR("/{domain}/v1/{"))) /* of buckets by any name: of none, or of pages */
+        return odd_target_logged(target);
+    if (!value_path(pattern))
         return target;
     for (unsigned i = 0; i < PARTS_LOGGED; i++)
         (void)str_split(&rest, '/'); /* not logged is what is left */
@@ -232,6 +281,9 @@ bool value_take_body(struct value_request *r, enum headers_rule rule)
     (void)http_header(r->x, "content-encoding", &sent); /* absent is fine */
     if (rule == HEADERS_VALUE)
         (void)http_header(r->x, "x-store-content-encoding", &named); /* absent is fine */
+    if (sent.n > 0 && named.n > 0 && !coded_same(sent, named))
+        return refuse(r->x, 400, "bad_request#invalid_coding",
+                      "Content-Encoding and x-store-content-encoding name different codings of one body.");
     if (!coded_body_read(r->x, r->app, named.n > 0 ? named : sent, VALUE_BODY_BYTES_MAX, &body))
         return false;
     bool as_it_came = body.coding == FRAME_GZIP;

@@ -90,4 +90,34 @@ def a_strong_entity_tag_names_one_coding(binary):
             eq(in_gzip, weak + strong_tag)
 
 
+@scene
+def two_names_of_a_coding_agree_or_are_refused(binary):
+    """Whatever is stored, all can read it."""
+    with page_server(binary, *ZSTD_BUCKET) as server:
+        eq(server.request('PUT', KV + '/b').status, 201)
+        raw = b'<p>the value</p>' * 20
+        bodies = {'identity': raw, 'gzip': gzip.compress(raw), 'zstd': zstd_of(server, raw)}
+        names = ['', 'identity', 'gzip', 'x-gzip', 'GZIP', 'zstd', 'br', 'gzip, gzip', 'gzip;q=1']
+        meaning = {'': 'identity', 'x-gzip': 'gzip', 'GZIP': 'gzip'}
+        for sent in names:
+            for named in names:
+                for made, body in bodies.items():
+                    fields = {n: v for n, v in (('Content-Encoding', sent), ('x-store-content-encoding', named)) if v}
+                    said = {meaning.get(name, name) for name in (sent, named) if name} or {'identity'}
+                    what = f'{fields}, a body in {made}'
+                    server.request('DELETE', KV + '/b/k')
+                    got = server.request('PUT', KV + '/b/k', {**HTML, **fields}, body)
+                    if said == {made} or said == {'identity'}:
+                        eq(got.status, 201, what)
+                        for coding in ('identity', 'gzip'):
+                            read = server.request('GET', KV + '/b/k', {'Accept-Encoding': coding})
+                            eq(read.status, 200, what)
+                            coded = read.headers['content-encoding']
+                            content = gzip.decompress(read.body) if coded == 'gzip' else read.body
+                            eq(content, body if said == {'identity'} else raw, what)
+                    else:
+                        eq(got.status, 400 if len(said) > 1 or said <= set(bodies) else 415, what)
+                        eq(server.request('GET', KV + '/b/k').status, 404, what)
+
+
 main()
