@@ -1,7 +1,8 @@
 /* store_pg_write.c - writes go to PostgreSQL in the order they came, many in one transaction.
  *
  * A job of the pool takes what waits, sends it in one pipeline and answers. When a transaction fails for one of
- * its writes, each is tried alone: the failure was definite.
+ * its writes, each is tried alone: the failure was definite. One that took too long is not: a lock, say, would be waited
+ * for by each of them in turn.
  *
  * Invariants
  *  1. One job at a time, so writes are applied in order.
@@ -189,10 +190,10 @@ void store_pg_job_run(struct loop_job *j)
         if (g.count == 0)
             continue;
         err why = send(&g, g.writes, g.count);
-        bool definite = why != ERR_OK && why != ERR_IO;
-        if (definite && g.count > 1)
+        bool again = g.count > 1 && why != ERR_OK && why != ERR_IO && why != ERR_TIMEOUT;
+        if (again)
             send_each(&g);
-        for (unsigned i = 0; i < g.count && !(definite && g.count > 1); i++)
+        for (unsigned i = 0; i < g.count && !again; i++)
             g.writes[i]->done(g.writes[i], why);
     }
     arena_fini(&g.arena);

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-enum { WRITE_TIMEOUT_MS = 60000, STOPPED_TIMEOUT_MS = 1500, LOCKED_TIMEOUT_MS = 8000, RECOVER_TRIES = 12000 };
+enum { WRITE_TIMEOUT_MS = 60000, STOPPED_TIMEOUT_MS = 1500, LOCKED_TIMEOUT_MS = 4000, RECOVER_TRIES = 12000 };
 
 struct fixture {
     struct pg_server server;
@@ -366,7 +366,7 @@ static void who_waits_for_a_connection_waits_for_one_deadline(void **state)
     s->ops->close(&s);
 }
 
-enum { MANY = 200 };
+enum { MANY = 200, MANY_LOCKED = 20 };
 struct many {
     struct queue_write writes[MANY];
     struct queue_op ops[MANY];
@@ -424,7 +424,7 @@ static void one_refused_write_harms_no_other(void **state)
     s->ops->close(&s);
 }
 
-/* ---- a snapshot held open ---- */
+/* ---- beside others ---- */
 
 static void run_sql(struct fixture *f, struct pg *c, const char *sql, struct pg_rows **rows)
 {
@@ -758,6 +758,23 @@ static void a_lock_of_another_session_is_no_unknown_outcome(void **state)
     run_sql(f, c, "BEGIN", NULL);
     run_sql(f, c, "LOCK TABLE queue_903_0_r", NULL);
     assert_int_equal(write_nothing(s, p, owned.epoch), ERR_TIMEOUT);
+    static struct many m;
+    mono before = clock_mono(sysclock_clock(f->sysclock));
+    pthread_mutex_init(&m.lock, NULL);
+    pthread_cond_init(&m.over, NULL);
+    for (unsigned i = 0; i < MANY; i++)
+        m.writes[i] = (struct queue_write){ .parts = { { .part = p, .epoch = owned.epoch } }, .parts_count = 1,
+                                            .done = many_done, .ctx = &m };
+    for (unsigned i = 0; i < MANY_LOCKED; i++)
+        s->ops->write(s, &m.writes[i]);
+    pthread_mutex_lock(&m.lock);
+    while (m.done < MANY_LOCKED)
+        pthread_cond_wait(&m.over, &m.lock);
+    pthread_mutex_unlock(&m.lock);
+    for (unsigned i = 0; i < MANY_LOCKED; i++)
+        assert_int_equal(m.results[i], ERR_TIMEOUT);
+    int64_t waited_ms = (clock_mono(sysclock_clock(f->sysclock)).ns - before.ns) / NS_PER_MS;
+    assert_true(waited_ms < WAITS_MAX * LOCKED_TIMEOUT_MS); /* not one after the other */
     run_sql(f, c, "ROLLBACK", NULL);
     assert_int_equal(write_nothing(s, p, owned.epoch), ERR_OK);
     s->ops->close(&s);
