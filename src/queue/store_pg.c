@@ -26,9 +26,33 @@ mono store_pg_deadline(const struct store_pg *s)
 /* By key alone, whatever the tables' statistics say: they count what lives, not what a held snapshot keeps. */
 static const char SETTINGS[] = "-c enable_seqscan=off -c enable_mergejoin=off -c enable_hashjoin=off";
 
-/* What is acknowledged is committed as durably as the cluster can. Any other setting of a role or database stands. */
-static const char SYNCED_SQL[] = "SELECT set_config('synchronous_commit', 'on', false)"
-                                 " WHERE current_setting('synchronous_commit') = 'off'";
+/* What is acknowledged is committed as durably as the cluster can. Any other setting of a role or database stands, but
+ * for a limit that later servers know, and that a walk would meet. Last: did the session begin as it was to? */
+static const struct pg_statement SESSION[] = {
+    { .sql = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'" },
+    { .sql = "SELECT set_config('transaction_timeout', '0', false)"
+             " WHERE current_setting('transaction_timeout', true) IS NOT NULL" },
+    { .sql = "SELECT (current_setting('client_min_messages') = 'error')::int4" },
+};
+
+/* What a session needs. ERR_BAD: what it was asked for at its start did not reach it, so that no limit of time holds. */
+static err session_begin(struct pg *c, mono deadline, struct err_note *note)
+{
+    struct pg_rows *rows[COUNT_OF(SESSION)];
+    struct pg_outcome o;
+    pg_run(c, SESSION, COUNT_OF(SESSION), deadline, rows, &o);
+    if (o.why != ERR_OK) {
+        err_note_set(note, "%s", o.note.text);
+        return ERR_UNAVAILABLE;
+    }
+    bool is_ours = pg_i64(rows[COUNT_OF(SESSION) - 1], 0, 0) == 1;
+    for (size_t i = 0; i < COUNT_OF(SESSION); i++)
+        pg_rows_free(&rows[i]);
+    if (!is_ours)
+        err_note_set(note, "something before PostgreSQL, a pooler perhaps, drops the options of its sessions; each"
+                     " has to be ours alone, with these options");
+    return is_ours ? ERR_OK : ERR_BAD;
+}
 
 err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
 {
@@ -42,16 +66,13 @@ err store_pg_connect(struct store_pg *s, struct pg **out, struct err_note *note)
         .statement_timeout_ms = s->timeout_ms / 4 * 3, /* before we give it up: then nothing of it is there */
     };
     struct pg *c = NULL;
-    struct pg_outcome o;
     mono deadline = store_pg_deadline(s);
     err why = pg_open(&opts, deadline, &c, note);
-    if (why != ERR_OK)
-        return why;
-    pg_run_one(c, SYNCED_SQL, NULL, deadline, NULL, &o);
-    if (o.why != ERR_OK) {
-        err_note_set(note, "%s", o.note.text);
+    if (why == ERR_OK)
+        why = session_begin(c, deadline, note);
+    if (why != ERR_OK) {
         pg_close(&c);
-        return ERR_UNAVAILABLE;
+        return why;
     }
     *out = c;
     return ERR_OK;

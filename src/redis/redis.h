@@ -4,8 +4,8 @@
  * every subscription is acknowledged; whatever breaks one of them closes both, fails all commands in flight, and
  * it tries again after retry_min_ms, doubling to retry_max_ms with jitter, until it was up for that long; of a name's
  * addresses the next each time. A replica is no Redis to it: it is tried again until it is a master. A command that is
- * not answered in timeout_ms breaks it too. Nothing is sent while it is down: such a command is refused at once. An echo of our own
- * every echo_ms shows that messages still arrive, for a subscription can die without a word.
+ * not answered in timeout_ms breaks it too. Nothing is sent while it is down: such a command is refused at once. An
+ * echo of our own every echo_ms shows that messages still arrive, for a subscription can die without a word.
  *   hiredis gives formatting and the reader of replies; sockets, time and order are ours, because its own
  * asynchronous part has no time-outs, resolves names where it must not wait, and ends the process on a reply
  * that it did not expect (notes flights.md 2.7).

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -279,6 +280,43 @@ class TlsFront:
         self.listener.close()
 
 
+class Pooler:
+    """Passes connections on without the options they begin with, as a pooler that was told to ignore them."""
+
+    def __init__(self, port):
+        self.target = port
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        with client, socket.create_connection(('127.0.0.1', self.target)) as server:
+            try:
+                words = client.recv(8192)[8:-2].split(b'\0')
+                kept = [word for name, value in zip(words[::2], words[1::2]) if name != b'options' for word in (name, value)]
+                body = struct.pack('>I', 196608) + b'\0'.join(kept) + b'\0\0'
+                server.sendall(struct.pack('>I', len(body) + 4) + body)
+                while True:
+                    for one in select.select([client, server], [], [])[0]:
+                        piece = one.recv(65536)
+                        if not piece:
+                            return
+                        (server if one is client else client).sendall(piece)
+            except OSError:
+                return
+
+    def end(self):
+        self.listener.close()
+
+
 def certificate(folder):
     """Of its own making: the files of it and of its key."""
     files = pathlib.Path(folder) / 'cert.pem', pathlib.Path(folder) / 'key.pem'
@@ -301,6 +339,20 @@ def answers_over_tls_come_whole_whatever_their_records(binary):
                 eq([len(item['bytes']) for item in lease(server, 'q', 1)[1]], [size])
             check('no answer in time' not in server.stderr(), server.stderr())
         front.end()
+
+
+@scene
+def a_pooler_that_drops_options_is_refused_at_the_start(binary):
+    """No statement or lock would have a limit of time there."""
+    with Cluster(options=('fsync=off',)) as cluster, tempfile.TemporaryDirectory() as folder:
+        pooler = Pooler(cluster.port)
+        url = f'postgresql://owner@127.0.0.1:{pooler.port}/postgres?sslmode=disable&gssencmode=disable'
+        done = subprocess.run([binary, 'serve', '--data', f'{folder}/data', '--listen', '127.0.0.1:0', '--set',
+                               f'queue.stores=b={url}', '--set', 'queue.start_timeout=1m', '--set', 'queue.write_timeout=1m'],
+                              capture_output=True, text=True, timeout=WAIT, check=False)
+        pooler.end()
+        eq(done.returncode, 3, done.stderr)
+        check('drops the options of its sessions' in done.stderr, done.stderr)
 
 
 @scene
