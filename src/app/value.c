@@ -68,9 +68,12 @@ static void plain_get(struct http_exchange *x, void *app)
 
 /* ---- key_value: PUT ---- */
 
-/* If-None-Hash-Match: what is stored as it is decided, when that is what is being written. */
-struct same_value {
+/* The conditions of a PUT, and what is stored as they are judged, when that is what is being written. */
+struct put_condition {
     const struct value_request *r;
+    const struct http_common *common;
+    bool by_hash;              /* If-None-Hash-Match is among them */
+    bool unmet;                /* another one of them does not hold */
     str headers;               /* to be written */
     char *kept;                /* a copy of the stored headers, then of the stored etag */
     size_t headers_bytes, etag_bytes;
@@ -78,7 +81,7 @@ struct same_value {
 };
 enum { SAME_KEPT_BYTES_MAX = 2 * PAGE_HEADERS_BYTES_MAX };
 
-static bool same_type(const struct same_value *s, str stored)
+static bool same_type(const struct put_condition *s, str stored)
 {
     str is = STR_NONE, was = STR_NONE;
     if (!headers_find(s->headers, STR("content-type"), &is))
@@ -88,7 +91,7 @@ static bool same_type(const struct same_value *s, str stored)
 }
 
 /* By the bytes that both hold: each may have been sent in a coding of its own. */
-static bool same_value(struct same_value *s, const struct table_row *stored)
+static bool same_value(struct put_condition *s, const struct table_row *stored)
 {
     str value = table_row_value(stored, STR("value")), coding = table_row_value(stored, STR("coding"));
     bool same = str_eq(value, s->r->body) && str_eq(coding, s->r->row.coding);
@@ -99,12 +102,8 @@ static bool same_value(struct same_value *s, const struct table_row *stored)
     return same;
 }
 
-/* In the update that decides. */
-static bool is_other(void *ctx, const struct table_row *stored)
+static bool is_other(struct put_condition *s, const struct table_row *stored)
 {
-    struct same_value *s = ctx;
-    s->headers_bytes = s->etag_bytes = 0;
-    s->why = ERR_OK;
     if (stored == NULL)
         return true;
     str headers = table_row_value(stored, STR("headers")), etag = table_row_value(stored, STR("etag"));
@@ -122,8 +121,33 @@ static bool is_other(void *ctx, const struct table_row *stored)
     return false;
 }
 
+/* Does the field name the stored value? Its etag is as the writer gave it, and there may be none. */
+static bool names_stored(str field, const struct table_row *stored, bool weak)
+{
+    if (stored == NULL || str_eq(str_trim(field), STR("*")))
+        return stored != NULL;
+    str etag = table_row_value(stored, STR("etag"));
+    bool is_weak = str_starts(etag, STR("W/"));
+    etag = str_skip(etag, is_weak ? 2 : 0);
+    if (etag.n >= 2 && etag.p[0] == '"')
+        etag = str_skip(str_take(etag, etag.n - 1), 1);
+    return etag.n > 0 && (weak || !is_weak) && http_etag_matches(field, etag, weak);
+}
+
+/* In the update that decides. */
+static bool may_put(void *ctx, const struct table_row *stored)
+{
+    struct put_condition *s = ctx;
+    const struct http_common *c = s->common;
+    s->headers_bytes = s->etag_bytes = 0;
+    s->why = ERR_OK;
+    s->unmet = (c->if_match.n > 0 && !names_stored(c->if_match, stored, false)) ||
+               (c->if_none_match.n > 0 && names_stored(c->if_none_match, stored, true));
+    return !s->unmet && (!s->by_hash || is_other(s, stored));
+}
+
 /* With the stored headers. */
-static void answer_same(const struct value_request *r, const struct same_value *s)
+static void answer_same(const struct value_request *r, const struct put_condition *s)
 {
     struct http_pair line;
     str lines = { .p = s->kept, .n = s->headers_bytes };
@@ -137,28 +161,31 @@ static void answer_same(const struct value_request *r, const struct same_value *
 
 static void put_written(struct value_request *r, err why)
 {
-    const struct same_value *same = r->write.allow_ctx; /* NULL: there was no condition */
-    if (why == ERR_OK && same != NULL)
-        why = same->why;
+    const struct put_condition *s = r->write.allow_ctx; /* NULL: there was none */
+    if (why == ERR_OK && s != NULL)
+        why = s->why;
     if (why != ERR_OK)
         value_fail(r, why);
+    else if (!r->change.update.applied && s->unmet)
+        app_problem(r->x, 412, "precondition_failed", NULL, STR("A condition of the request does not hold."), STR_NONE);
     else if (!r->change.update.applied)
-        answer_same(r, same);
+        answer_same(r, s);
     else
         http_answer(r->x, 201, STR_NONE);
 }
 
-static bool put_conditional(struct value_request *r)
+static bool put_conditional(struct value_request *r, bool by_hash)
 {
-    struct same_value *s = arena_calloc(http_arena(r->x), 1, sizeof *s);
+    struct put_condition *s = arena_calloc(http_arena(r->x), 1, sizeof *s);
     char *kept = arena_alloc(http_arena(r->x), SAME_KEPT_BYTES_MAX);
     if (s == NULL || kept == NULL) {
         app_fail(r->x, ERR_LIMIT, NULL);
         return false;
     }
-    *s = (struct same_value){ .r = r, .headers = r->row.headers, .kept = kept };
+    *s = (struct put_condition){ .r = r, .common = http_common(r->x), .by_hash = by_hash, .headers = r->row.headers,
+                                 .kept = kept };
     r->write.condition = IF_ALLOWED;
-    r->write.allow = is_other;
+    r->write.allow = may_put;
     r->write.allow_ctx = s;
     return true;
 }
@@ -171,7 +198,10 @@ static void put_write(struct value_request *r)
         return;
     if (http_header(r->x, "x-store-etag", &etag) && etag.n > 0 && headers_value_is_sane(etag))
         r->row.etag = etag;
-    if (!http_header(r->x, "if-none-hash-match", &hash) || put_conditional(r))
+    const struct http_common *c = http_common(r->x);
+    bool by_hash = http_header(r->x, "if-none-hash-match", &hash);
+    bool conditional = by_hash || c->if_match.n > 0 || c->if_none_match.n > 0;
+    if (!conditional || put_conditional(r, by_hash))
         value_write(r, &r->row, put_written);
 }
 

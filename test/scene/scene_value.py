@@ -178,6 +178,35 @@ def key_value_conditions_are_the_peers(binary):
 
 
 @scene
+def a_put_of_a_value_obeys_its_conditions(binary):
+    """RFC 9110 13.1.1 and 13.1.2: who asks for a condition is not to overwrite what another stored."""
+    with page_server(binary) as server:
+        create(server, KV + '/b')
+        def put(key, fields, etag='"1"', body=b'x'):
+            return server.request('PUT', f'{KV}/b/{key}', {'x-store-etag': etag, **fields}, body)
+        for fields in ({'If-Match': '"1"'}, {'If-Match': '*'}):
+            problem(put('k', fields), 412, 'precondition_failed')
+        problem(server.request('GET', KV + '/b/k'), 404, 'not_found')
+        eq(put('k', {'If-None-Match': '*'}).status, 201)
+        for fields in ({'If-None-Match': '*'}, {'If-None-Match': '"1"'}, {'If-None-Match': 'W/"1"'}, {'If-Match': '"2"'},
+                       {'If-Match': 'W/"1"'}, {'If-Match': '"1"', 'If-None-Match': '*'},
+                       {'If-Match': '"1"', 'If-None-Hash-Match': '*'}):
+            problem(put('k', fields, '"new"'), 412, 'precondition_failed')
+        eq(server.request('GET', KV + '/b/k').headers['etag'], '"1"')
+        eq(put('k', {'If-Match': '"0", "1"'}, 'W/"2"').status, 201)
+        problem(put('k', {'If-Match': 'W/"2"'}), 412, 'precondition_failed')
+        problem(put('k', {'If-Match': '"2"'}), 412, 'precondition_failed')
+        problem(put('k', {'If-None-Match': '"2"'}), 412, 'precondition_failed')
+        eq(put('k', {'If-None-Match': '"1"'}, '').status, 201)
+        problem(put('k', {'If-Match': '""'}), 412, 'precondition_failed')
+        eq(put('k', {'If-Match': '*', 'If-None-Hash-Match': '*'}, '"3"', b'y').status, 201)
+        def put_first(number):
+            return put('first', {'If-None-Match': '*'}, f'"{number}"').status
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            eq(sorted(pool.map(put_first, range(16))), [201] + [412] * 15)
+
+
+@scene
 def of_equal_puts_at_once_one_is_stored(binary):
     with page_server(binary) as server:
         create(server, KV + '/b')
