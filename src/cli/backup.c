@@ -1,5 +1,6 @@
 /* backup.c - palimpsest backup and restore. A backup is a store of its own; restore verifies it, copies it and
  * verifies the copy before it gets its name. */
+#include "base/disk.h"
 #include "cli/client.h"
 #include "cli/copy.h"
 #include "cli/out.h"
@@ -52,8 +53,9 @@ static enum cli_exit backup_offline(const struct cli_call *call, const char *dat
     store_time greatest;
     struct err_note note;
     err e = engine_open(&opts, &engine, &greatest, &note);
-    if (e == ERR_OK)
-        e = engine_backup(engine, dir, &r, &note);
+    if (e != ERR_OK)
+        return cli_fail(call, e == ERR_BAD ? CLI_FAILED : store_exit(e), "backup: %s", note.text);
+    e = engine_backup(engine, dir, &r, &note);
     engine_close(&engine);
     if (e != ERR_OK)
         return cli_fail(call, e == ERR_CONFLICT ? CLI_REFUSED : e == ERR_BAD ? CLI_FAILED : store_exit(e),
@@ -224,6 +226,8 @@ enum cli_exit verb_restore(struct cli_call *call)
         return cli_fail(call, CLI_FAILED, "restore: %s is no directory", backup);
     if (used < 0 || used >= COPY_PATH_BYTES)
         return cli_fail(call, CLI_FAILED, "restore: the name of %s is too long", given);
+    if (disk_lies_in(dir, backup))
+        return cli_fail(call, CLI_REFUSED, "restore: %s lies in the backup itself: choose a folder outside of it", given);
     if (!is_free(dir))
         return cli_fail(call, CLI_REFUSED, "restore: %s is not empty; it is left as it is", given);
     if (is_mount_point(dir))

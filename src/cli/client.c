@@ -71,6 +71,7 @@ void client_setup(const struct client *c, CURL *curl, const struct curl_slist *h
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CLIENT_CONNECT_TIMEOUT_S);
+    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L); /* a host that is gone is noticed by the patient, too */
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)CLIENT_STALL_TIMEOUT_S);
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
@@ -219,7 +220,8 @@ err client_explain_curl(const struct client *c, CURLcode code, struct err_note *
     }
     bool absent = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST;
     err_note_set(note, "%s: %s%s", c->server, curl_easy_strerror(code),
-                 absent ? " (is it running? --server or $PALIMPSEST_SERVER names it; see palimpsest help serve)"
+                 c->call == NULL ? ""
+             : absent        ? " (is it running? --server or $PALIMPSEST_SERVER names it; see palimpsest help serve)"
                  : is_other_program(code)
                      ? " (is this the URL of a Palimpsest? --server or $PALIMPSEST_SERVER names it)"
                      : "");

@@ -49,7 +49,7 @@ json_t *queue_post(struct client *c, const char *name, json_t *body, const char 
     *reply = (struct queue_reply){ .status = 0 };
     struct client_answer a;
     struct client_request r = { .method = "POST", .path = str_of(path), .has_body = true, .body = str_of(text),
-                                .patient = true };
+                                .patient = strcmp(name, "queue.lease") == 0 || strcmp(name, "lease.take") == 0 };
     if (headers != NULL) {
         r.header = headers[0];
         r.header_more = headers[1];

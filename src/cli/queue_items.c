@@ -163,6 +163,11 @@ static enum cli_exit lease_once(struct leasing *l, bool *empty)
              str_starts(str_of(reply.note.text), STR("request timeout; no items"));
     if (doc == NULL)
         return *empty ? CLI_OK : queue_fail(l->call, "queue lease: ", &reply);
+    if (json_array_size(json_object_get(doc, "items")) == 0) { /* it would be asked for without an end */
+        json_decref(doc);
+        return cli_fail(l->call, CLI_NO_SERVER, "queue lease: the answer of %s holds no items: is this the URL of a "
+                        "Palimpsest? --server or $PALIMPSEST_SERVER names it", l->c.server);
+    }
     bool fine = take_reply(l, doc);
     json_decref(doc);
     return fine ? CLI_OK : l->c.failed != CLI_OK ? l->c.failed : CLI_FAILED;

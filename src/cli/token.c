@@ -10,6 +10,7 @@
 #include "loop/entropy.h"
 #include "server/offline.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -24,11 +25,12 @@ struct token_store {
     struct auth *auth;
 };
 
+/* What cannot be looked at counts as one: opening it says why. */
 static bool has_store(const char *dir)
 {
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s/STORE", dir);
-    return n > 0 && n < PATH_MAX && access(path, F_OK) == 0;
+    return n > 0 && n < PATH_MAX && (access(path, F_OK) == 0 || errno == EACCES);
 }
 
 /* Unless --new says so no store is made: the key of a mistyped folder would open nothing. */

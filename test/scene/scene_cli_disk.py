@@ -89,6 +89,34 @@ def a_backup_within_its_own_store_is_refused(binary):
 
 
 @scene
+def a_restore_into_the_backup_itself_is_refused(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        client.ok('put', 'T', '1', '-', stdin=b'x')
+        client.ok('backup', 'b')
+        before = sorted(path for path in (client.folder / 'b').rglob('*'))
+        (client.folder / 'link').symlink_to('b')
+        for to in ('b/x', 'link/x', 'b/log/x', './b/../b/x/'):
+            done = client('restore', 'b', '--data', to)
+            eq(done.returncode, 6, f'{to}: {done.stderr}')
+            check(b'lies in the backup itself' in done.stderr, done.stderr)
+        eq(sorted(path for path in (client.folder / 'b').rglob('*')), before)
+        client.ok('check', '--data', 'b')
+
+
+@scene
+def a_store_that_a_server_has_is_exit_1_for_every_verb(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        for args in (('check',), ('backup', 'b'), ('token', 'ls'), ('token', 'create'), ('token', 'lock'), ('serve',)):
+            done = client(*args, '--data', str(server.data))
+            eq((done.returncode, done.stdout), (1, b''), f'{args}: {done.stderr}')
+            check(b'in use by another process' in done.stderr, done.stderr)
+        done = client('restore', str(server.data), '--data', 'r')
+        eq(done.returncode, 1, done.stderr)
+
+
+@scene
 def the_sizes_of_a_backup_are_those_of_its_data(binary):
     """A second backup keeps what the first copied: holes of segments count in neither."""
     with Server(binary, '--set', 'store.segment_bytes=16M') as server:

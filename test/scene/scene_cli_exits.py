@@ -160,6 +160,7 @@ def an_answer_of_200_that_no_palimpsest_gives_is_exit_4(binary):
                     _fails(client, [*args, '--server', other.url], 4, says, stdin=export)
                 eq(client('get', 'T', '-o', 'o', '--server', other.url).returncode, 4)
                 check(not (client.folder / 'o').exists(), 'a file of what is no render')
+                _fails(client, ['queue', 'lease', 'q', '--server', other.url], 4, '')
                 for args in (['get', 'T'], ['check'], ['backup', 'b'], ['token', 'create']):
                     eq(client(*args, '--server', other.url).stdout, b'', args)
 
