@@ -227,7 +227,8 @@ enum cli_exit verb_restore(struct cli_call *call)
     if (used < 0 || used >= COPY_PATH_BYTES)
         return cli_fail(call, CLI_FAILED, "restore: the name of %s is too long", given);
     if (disk_lies_in(dir, backup))
-        return cli_fail(call, CLI_REFUSED, "restore: %s lies in the backup itself: choose a folder outside of it", given);
+        return cli_fail(call, CLI_REFUSED, "restore: %s lies in the backup itself: choose a folder outside of it",
+                        given);
     if (!is_free(dir))
         return cli_fail(call, CLI_REFUSED, "restore: %s is not empty; it is left as it is", given);
     if (is_mount_point(dir))

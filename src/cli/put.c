@@ -158,8 +158,9 @@ static void print_stored(const struct client *c, const json_t *doc)
     const char *title = json_string_value(json_object_get(doc, "title"));
     const char *tid = json_string_value(json_object_get(doc, "tid"));
     out_text(stdout, str_of(title != NULL ? title : "?"));
-    printf(" %lld/%s %s%s\n", (long long)json_integer_value(json_object_get(doc, "rev")), tid != NULL ? tid : "?",
-           json_is_true(json_object_get(doc, "applied")) ? "stored" : "already there",
+    printf(" %lld/", (long long)json_integer_value(json_object_get(doc, "rev")));
+    out_text(stdout, str_of(tid != NULL ? tid : "?"));
+    printf(" %s%s\n", json_is_true(json_object_get(doc, "applied")) ? "stored" : "already there",
            json_is_true(json_object_get(doc, "latest")) ? ", the latest" : "");
 }
 

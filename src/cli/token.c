@@ -96,11 +96,15 @@ static bool print_created(const json_t *key, bool as_json)
     }
     str secret = member(key, "key"), id = member(key, "id"), roles = member(key, "roles"),
         space = member(key, "namespace"), expires = member(key, "expires_at");
-    printf("%.*s\n", STR_ARG(secret));
+    out_text(stdout, secret);
+    putchar('\n');
     if (fflush(stdout) != 0 || ferror(stdout))
         return false;
-    fprintf(stderr, "id %.*s, roles %.*s, namespace %.*s, expires %.*s; it is not shown again\n", STR_ARG(id),
-            STR_ARG(roles), STR_ARG(space), STR_ARG(expires));
+    char line[PATH_BYTES_MAX];
+    (void)snprintf(line, sizeof line, "id %.*s, roles %.*s, namespace %.*s, expires %.*s; it is not shown again",
+                   STR_ARG(id), STR_ARG(roles), STR_ARG(space), STR_ARG(expires)); /* what is longer is cut */
+    out_text(stderr, str_of(line));
+    fputc('\n', stderr);
     return true;
 }
 

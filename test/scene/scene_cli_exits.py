@@ -190,6 +190,18 @@ def json_holds_no_control_bytes(binary):
 
 
 @scene
+def what_a_server_sends_is_printed_without_control_bytes(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        odd = '\x1b]0;x\x07\x9b'
+        fields = ('title', 'tid', 'key', 'id', 'roles', 'namespace', 'expires_at', 'detail', 'message', 'ok', 'bytes_copied')
+        with _Says(_whole(json.dumps({name: odd for name in fields}, ensure_ascii=False).encode())) as other:
+            for args in (['put', 'T', '1', '-'], ['token', 'create'], ['explain', 'T'], ['check'], ['backup', 'b']):
+                done = client(*args, '--server', other.url)
+                check(done.stdout and not any(byte in done.stdout + done.stderr for byte in (b'\x1b', b'\x07', b'\xc2\x9b')), done)
+
+
+@scene
 def options_of_every_verb_may_stand_before_it(binary):
     with Server(binary) as server:
         client = Client(binary, server)
