@@ -15,7 +15,7 @@ const struct cli_option cli_client_options[] = {
     { NULL, 0, NULL, NULL },
 };
 
-static const struct cli_option help_option = { "help", 'h', NULL, "Print this help" };
+const struct cli_option args_help_option = { "help", 'h', NULL, "Print this help" };
 
 static bool words_match(str name, int argc, char **argv, int *words)
 {
@@ -104,7 +104,7 @@ static const struct cli_option *find_option(const struct cli_verb *verb, str nam
     if (o == NULL && verb->client)
         o = find_in(cli_client_options, name, letter);
     if (o == NULL && (letter == 'h' || str_eq(name, STR("help"))))
-        o = &help_option;
+        o = &args_help_option;
     return o;
 }
 
@@ -133,7 +133,7 @@ static err take_option(struct cli_call *c, int argc, char **argv, int *at, struc
         }
         value = argv[++*at];
     }
-    if (o == &help_option) {
+    if (o == &args_help_option) {
         c->help = true;
         return ERR_OK;
     }

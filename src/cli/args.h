@@ -12,6 +12,8 @@ const struct cli_verb *args_verb(const struct cli_verb *verbs, int argc, char **
  * queue --domain D ls" becomes "queue ls --json --domain D". Gives how many words stood before. Without a verb:
  * nothing. */
 int args_verb_first(const struct cli_verb *verbs, int argc, char **argv);
+/* The option of every verb that no verb lists. */
+extern const struct cli_option args_help_option;
 /* The row of --json among cli_client_options. */
 const struct cli_option *args_json_option(void);
 /* Reads what stands behind the verb. ERR_BAD with a note; *out untouched then. */

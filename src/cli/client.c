@@ -10,6 +10,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+enum { RETRY_ROOM_BYTES = ERR_NOTE_BYTES - 80 }; /* of a note, so that what is added to it is not cut */
+
 static const char *given_or(const struct cli_call *call, const char *name, const char *env, const char *fallback)
 {
     const char *value = cli_value(call, name);
@@ -93,12 +95,11 @@ void client_follow(CURL *curl)
 
 /* ---- paths ---- */
 
-void client_path_segment(struct buf *out, str segment)
+void client_path_text(struct buf *out, str text)
 {
     static const char hex[] = "0123456789ABCDEF";
-    buf_put_c(out, '/');
-    for (size_t i = 0; i < segment.n; i++) {
-        unsigned char ch = (unsigned char)segment.p[i];
+    for (size_t i = 0; i < text.n; i++) {
+        unsigned char ch = (unsigned char)text.p[i];
         bool plain = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || ch == '-' ||
                      ch == '.' || ch == '_' || ch == '~';
         if (plain) {
@@ -109,6 +110,17 @@ void client_path_segment(struct buf *out, str segment)
         buf_put_c(out, hex[ch >> 4]);
         buf_put_c(out, hex[ch & 15]);
     }
+}
+
+void client_path_segment(struct buf *out, str segment)
+{
+    buf_put_c(out, '/');
+    client_path_text(out, segment);
+}
+
+str client_path(const struct buf *path)
+{
+    return buf_status(path) == ERR_OK ? buf_str(path) : STR("");
 }
 
 void client_path_bucket(const struct client *c, struct buf *out)
@@ -199,6 +211,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     client_field_keep(line, STR("cache-status:"), r->answer->cache_status);
     client_field_keep(line, STR("cache-control:"), r->answer->cache_control);
     client_field_keep(line, STR("age:"), r->answer->age);
+    client_field_keep(line, STR("retry-after:"), r->answer->retry_after);
     client_field_keep(line, STR("list-version:"), r->answer->list_version);
     client_field_keep(line, STR("list-size:"), r->answer->list_size);
     client_field_keep(line, STR("next-pivot:"), r->answer->next_pivot);
@@ -274,9 +287,9 @@ err client_send(struct client *c, const struct client_request *r, struct client_
         server.n--;
     buf_printf(&url, "%.*s%.*s", STR_ARG(server), STR_ARG(r->path));
     buf_put_c(&url, '\0');
-    if (buf_status(&url) != ERR_OK) {
+    if (buf_status(&url) != ERR_OK || r->path.n == 0) {
         buf_fini(&url);
-        err_note_set(note, "the title is too long for a request");
+        err_note_set(note, "the title, or another word, is too long for a request");
         return ERR_LIMIT;
     }
     struct receiving receiving = { .curl = c->curl, .answer = out, .to = r->to, .render = r->render };
@@ -393,6 +406,11 @@ bool client_ask(struct client *c, const struct client_request *r, struct client_
     c->failed = e == ERR_OK ? client_explain(c, out, &note) : cli_exit_of(e);
     if (e == ERR_OK && out->status == 504 && r->only_stored)
         c->failed = CLI_NOT_FOUND;
+    if (e == ERR_OK && out->retry_after[0] != '\0' && strlen(note.text) < RETRY_ROOM_BYTES) {
+        char said[sizeof note.text];
+        (void)snprintf(said, sizeof said, "%s", note.text); /* of the same size */
+        err_note_set(&note, "%s (Retry-After: %.40s)", said, out->retry_after);
+    }
     if (e == ERR_OK && is_wrong_listener(r, out))
         err_note_set(&note, "%s has no admin routes: --server wants the URL of the server's admin listener "
                      "(admin_listen)", c->server);

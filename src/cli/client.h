@@ -41,6 +41,11 @@ void client_follow(CURL *curl);
 
 /* Paths start with '/'. The path of something in the client's domain and bucket: "/localhost/v1/page". */
 void client_path_bucket(const struct client *c, struct buf *out);
+/* Appends text, percent-encoded: a segment of a path, or of a query. */
+void client_path_text(struct buf *out, str text);
+/* The path for a request; empty, which client_send refuses, when it did not fit: cut short it would name something
+ * else. Borrowed from path. */
+str client_path(const struct buf *path);
 /* Appends '/' and the percent-encoded segment. */
 void client_path_segment(struct buf *out, str segment);
 /* "/localhost/v1/page/{what}/{title}[/{rev}[/{tid}]]"; rev and tid NULL when absent. */
@@ -70,7 +75,7 @@ struct client_answer {
     bool head_whole;
     struct buf body;
     char etag[CLIENT_FIELD_BYTES_MAX], content_type[CLIENT_FIELD_BYTES_MAX], cache_status[CLIENT_FIELD_BYTES_MAX];
-    char cache_control[CLIENT_FIELD_BYTES_MAX], age[CLIENT_FIELD_BYTES_MAX];
+    char cache_control[CLIENT_FIELD_BYTES_MAX], age[CLIENT_FIELD_BYTES_MAX], retry_after[CLIENT_FIELD_BYTES_MAX];
     char list_version[CLIENT_FIELD_BYTES_MAX], list_size[CLIENT_FIELD_BYTES_MAX], next_pivot[CLIENT_FIELD_BYTES_MAX];
 };
 /* ERR_OK for every answer that arrived whole, whatever its status. Owner: client_answer_fini, also after an

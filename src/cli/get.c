@@ -15,12 +15,8 @@ static void query_of(const struct client *c, const struct cli_call *call, struct
     client_path_render(c, path, content != NULL ? str_of(content) : STR("html"), str_of(call->operands[0]), name);
     const char *at = cli_value(call, "at");
     if (at != NULL) {
-        struct buf encoded;
-        buf_init(&encoded, 4096);
-        client_path_segment(&encoded, str_of(at));
         buf_put(path, STR("?at="));
-        buf_put(path, str_skip(buf_str(&encoded), 1));
-        buf_fini(&encoded);
+        client_path_text(path, str_of(at));
     }
 }
 
@@ -100,13 +96,13 @@ enum cli_exit verb_get(struct cli_call *call)
     query_of(&c, call, &path);
     bool ok;
     if (c.json)
-        ok = get_json(&c, call, buf_str(&path));
+        ok = get_json(&c, call, client_path(&path));
     else if (file != NULL && strcmp(file, "-") != 0)
-        ok = get_to_file(&c, buf_str(&path), file);
+        ok = get_to_file(&c, client_path(&path), file);
     else if (file == NULL && out_is_terminal(stdout))
-        ok = get_to_terminal(&c, buf_str(&path));
+        ok = get_to_terminal(&c, client_path(&path));
     else
-        ok = ask_into(&c, buf_str(&path), stdout, "standard output");
+        ok = ask_into(&c, client_path(&path), stdout, "standard output");
     buf_fini(&path);
     client_close(&c);
     stop_end();

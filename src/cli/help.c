@@ -1,11 +1,11 @@
 /* help.c - the table of verbs as help text and man pages. */
 #include "cli/help.h"
+#include "cli/args.h"
 
 #include <string.h>
 
 enum { HELP_COLUMNS = 79, HELP_OPTION_INDENT = 32, HELP_LINE_BYTES = 2048 };
 
-static const struct cli_option help_option = { "help", 'h', NULL, "Print this help" };
 static const struct cli_option no_options = { NULL, 0, NULL, NULL };
 
 /* The options of a verb, its own first; calls each. */
@@ -15,7 +15,7 @@ static void each_option(const struct cli_verb *v, void (*each)(FILE *to, const s
         each(to, o);
     for (const struct cli_option *o = v->client ? cli_client_options : &no_options; o->name != NULL; o++)
         each(to, o);
-    each(to, &help_option);
+    each(to, &args_help_option);
 }
 
 /* Is it a verb of this group ("import" of "import git")? Every verb is of the group "". */

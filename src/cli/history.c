@@ -44,14 +44,10 @@ static json_t *ask_page(struct client *c, const struct cli_call *call, const cha
     client_path_render(c, &path, STR("history"), str_of(call->operands[0]), NULL);
     buf_printf(&path, "?limit=%d", HISTORY_PAGE);
     if (next != NULL) {
-        struct buf token;
-        buf_init(&token, 8192);
-        client_path_segment(&token, str_of(next));
         buf_put(&path, STR("&page="));
-        buf_put(&path, str_skip(buf_str(&token), 1));
-        buf_fini(&token);
+        client_path_text(&path, str_of(next));
     }
-    json_t *page = client_ask_json(c, &(struct client_request){ .method = "GET", .path = buf_str(&path),
+    json_t *page = client_ask_json(c, &(struct client_request){ .method = "GET", .path = client_path(&path),
                                                                  .member = "items" });
     buf_fini(&path);
     return page;
@@ -127,7 +123,7 @@ enum cli_exit verb_explain(struct cli_call *call)
     buf_init(&path, 8192);
     const char *name[2] = { call->operands[1], call->operands[2] };
     client_path_render(&c, &path, STR("explain"), str_of(call->operands[0]), name);
-    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path),
+    json_t *doc = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = client_path(&path),
                                                                 .member = "title" });
     buf_fini(&path);
     client_close(&c);

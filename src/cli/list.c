@@ -17,17 +17,10 @@ static bool add_param(const struct cli_call *call, struct buf *path, const char 
         return false;
     }
     str name = str_split(&value, '=');
-    struct buf encoded;
-    buf_init(&encoded, PATH_BYTES_MAX);
-    client_path_segment(&encoded, name);
     buf_put_c(path, first ? '?' : '&');
-    buf_put(path, str_skip(buf_str(&encoded), 1));
-    buf_fini(&encoded);
-    buf_init(&encoded, PATH_BYTES_MAX);
-    client_path_segment(&encoded, value);
+    client_path_text(path, name);
     buf_put_c(path, '=');
-    buf_put(path, str_skip(buf_str(&encoded), 1));
-    buf_fini(&encoded);
+    client_path_text(path, value);
     return true;
 }
 

@@ -49,12 +49,8 @@ static void list_path(const struct client *c, struct buf *path, const char *next
     buf_printf(path, "/title/?limit=%d", LS_PAGE);
     if (next == NULL)
         return;
-    struct buf token;
-    buf_init(&token, 8192);
-    client_path_segment(&token, str_of(next));
     buf_put(path, STR("&page="));
-    buf_put(path, str_skip(buf_str(&token), 1));
-    buf_fini(&token);
+    client_path_text(path, str_of(next));
 }
 
 enum cli_exit verb_ls(struct cli_call *call)
@@ -71,7 +67,7 @@ enum cli_exit verb_ls(struct cli_call *call)
         struct buf path;
         buf_init(&path, 16384);
         list_path(&c, &path, json_string_value(json_object_get(doc, "next")));
-        json_t *page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path),
+        json_t *page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = client_path(&path),
                                                                      .member = "items" });
         buf_fini(&path);
         json_decref(doc);

@@ -144,7 +144,8 @@ static err ask_domain(struct prewarm *p, struct err_note *note)
     client_path_bucket(&p->im.client, &path);
     buf_put(&path, STR("/title/?limit=1"));
     struct client_answer a;
-    err e = client_send(&p->im.client, &(struct client_request){ .method = "GET", .path = buf_str(&path) }, &a, note);
+    err e = client_send(&p->im.client, &(struct client_request){ .method = "GET", .path = client_path(&path) },
+                        &a, note);
     if (e == ERR_OK && a.status != 200)
         e = err_of(client_explain(&p->im.client, &a, note));
     client_answer_fini(&a);

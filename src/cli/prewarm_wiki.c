@@ -25,12 +25,8 @@ str prewarm_bare_title(str title, int64_t namespace_id)
 
 static void put_query(struct buf *path, const char *name, str value)
 {
-    struct buf segment;
-    buf_init(&segment, 16384);
-    client_path_segment(&segment, value);
     buf_printf(path, "&%s=", name);
-    buf_put(path, str_skip(buf_str(&segment), 1));
-    buf_fini(&segment);
+    client_path_text(path, value);
 }
 
 /* One answer of api.php. NULL: with a note. Owner: caller, json_decref. */
@@ -42,7 +38,7 @@ static json_t *ask(struct walk *w, str query, struct err_note *note)
     buf_put(&path, query);
     struct client_answer a;
     json_t *doc = NULL;
-    err e = client_send(&w->client, &(struct client_request){ .method = "GET", .path = buf_str(&path) }, &a, note);
+    err e = client_send(&w->client, &(struct client_request){ .method = "GET", .path = client_path(&path) }, &a, note);
     w->failed = e == ERR_OK ? ERR_IO : e;
     if (e == ERR_OK && a.status != 200) {
         err_note_set(note, "%s: answered %ld", w->wiki->api, a.status);

@@ -131,7 +131,7 @@ static json_t *send_bundle(struct client *c, const struct cli_call *call, const 
     buf_init(&path, 8192);
     client_path_render(c, &path, STR("all"), str_of(call->operands[0]), p->name);
     json_t *doc = client_ask_json(c, &(struct client_request){
-        .method = "PUT", .path = buf_str(&path), .has_body = true, .body = str_of(body), .member = "tid" });
+        .method = "PUT", .path = client_path(&path), .has_body = true, .body = str_of(body), .member = "tid" });
     buf_fini(&path);
     free(body);
     return doc;
@@ -143,7 +143,7 @@ static json_t *send_one(struct client *c, const struct cli_call *call, const str
     buf_init(&path, 8192);
     client_path_render(c, &path, p->parts[0].content, str_of(call->operands[0]), p->name);
     json_t *doc = client_ask_json(c, &(struct client_request){
-        .method = "PUT", .path = buf_str(&path), .has_body = true, .body = buf_str(&p->parts[0].bytes),
+        .method = "PUT", .path = client_path(&path), .has_body = true, .body = buf_str(&p->parts[0].bytes),
         .content_type = p->parts[0].type, .member = "tid" });
     buf_fini(&path);
     return doc;

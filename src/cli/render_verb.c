@@ -16,7 +16,7 @@ static bool ask_stored(struct client *c, str title, const char *rev, char tid[CL
     struct client_answer a;
     struct err_note note;
     bool found = false;
-    if (client_send(c, &(struct client_request){ .method = "GET", .path = buf_str(&path), .follow = true }, &a,
+    if (client_send(c, &(struct client_request){ .method = "GET", .path = client_path(&path), .follow = true }, &a,
                     &note) == ERR_OK && a.status == 200) {
         json_t *doc = json_loadb(a.body.p != NULL ? a.body.p : "", a.body.n, 0, NULL);
         const char *text = json_string_value(json_object_get(doc, "tid"));
@@ -66,7 +66,7 @@ enum cli_exit verb_render(struct cli_call *call)
     buf_put(&path, STR("?redirect=false"));
     mono began = clock_mono(sysclock_clock(sysclock));
     struct client_answer a;
-    bool ok = client_ask(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path), .follow = true,
+    bool ok = client_ask(&c, &(struct client_request){ .method = "GET", .path = client_path(&path), .follow = true,
                                                        .render = true, .header = "Cache-Control: no-cache" }, &a);
     if (ok) {
         uint64_t number;

@@ -180,7 +180,7 @@ err resume_verify(struct resume *r, struct client *c, struct err_note *note)
     buf_init(&path, 16384);
     client_path_render(c, &path, STR("explain"), str_of(r->title), (const char *const[]){ rev, r->tid });
     struct client_answer a;
-    err e = client_send(c, &(struct client_request){ .method = "GET", .path = buf_str(&path) }, &a, note);
+    err e = client_send(c, &(struct client_request){ .method = "GET", .path = client_path(&path) }, &a, note);
     buf_fini(&path);
     bool known = false;
     if (e == ERR_OK && a.status == 200) {

@@ -9,11 +9,8 @@ enum { STASH_PAGE = 500, STASH_PATH_BYTES_MAX = 16384 };
 
 static void put_query(struct buf *path, const char *name, const char *value)
 {
-    struct buf text;
-    buf_init(&text, STASH_PATH_BYTES_MAX);
-    client_path_segment(&text, str_of(value));
-    buf_printf(path, "&%s=%.*s", name, STR_ARG(str_skip(buf_str(&text), 1)));
-    buf_fini(&text);
+    buf_printf(path, "&%s=", name);
+    client_path_text(path, str_of(value));
 }
 
 /* The next part of the listing or of the removal; doc is the one before, or NULL. NULL: it was said why. */
@@ -29,7 +26,7 @@ static json_t *ask(struct client *c, const char *method, const char *title, cons
         put_query(&path, "title", title);
     if (next != NULL)
         put_query(&path, "page", next);
-    json_t *answer = client_ask_json(c, &(struct client_request){ .method = method, .path = buf_str(&path),
+    json_t *answer = client_ask_json(c, &(struct client_request){ .method = method, .path = client_path(&path),
         .member = strcmp(method, "GET") == 0 ? "items" : "removed" });
     buf_fini(&path);
     return answer;

@@ -248,7 +248,7 @@ static enum cli_exit list_online(const struct cli_call *call, json_t **items)
         if (next != NULL)
             buf_printf(&path, "?page=%s", next); /* base64url */
         json_decref(page);
-        page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = buf_str(&path),
+        page = client_ask_json(&c, &(struct client_request){ .method = "GET", .path = client_path(&path),
                                                              .member = "items" });
         buf_fini(&path);
         (void)json_array_extend(*items, json_object_get(page, "items")); /* without items there is nothing to list */
@@ -297,7 +297,7 @@ static enum cli_exit remove_online(const struct cli_call *call, str id)
     client_path_segment(&path, id);
     if (buf_status(&path) != ERR_OK)
         code = cli_fail(call, CLI_NOT_FOUND, "token rm: no key has so long an id");
-    else if (!client_order(&c, &(struct client_request){ .method = "DELETE", .path = buf_str(&path) }))
+    else if (!client_order(&c, &(struct client_request){ .method = "DELETE", .path = client_path(&path) }))
         code = c.failed;
     buf_fini(&path);
     client_close(&c);

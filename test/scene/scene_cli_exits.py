@@ -202,6 +202,24 @@ def what_a_server_sends_is_printed_without_control_bytes(binary):
 
 
 @scene
+def a_word_too_long_for_a_request_is_not_sent_cut(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        for args in (['rm', 'x' * 20000], ['get', 'x' * 20000], ['get', 'T', '--at', '1' * 20000], ['put', 'x' * 20000, '1', '-'],
+                     ['stash', 'ls', 'x' * 20000], ['explain', 'x' * 20000], ['render', 'x' * 20000]):
+            _fails(client, args, 1, 'too long for a request', stdin=b'x')
+
+
+@scene
+def when_to_come_again_is_said(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        for status, code in (('503 Unavailable', 4), ('429 Too Many', 6)):
+            with _Says(_whole(b'{"title":"Busy"}', 'Retry-After: 7', status=status)) as other:
+                _fails(client, ['ls', '--server', other.url], code, 'Busy (Retry-After: 7)')
+
+
+@scene
 def options_of_every_verb_may_stand_before_it(binary):
     with Server(binary) as server:
         client = Client(binary, server)
