@@ -8,9 +8,8 @@
 #include "pg/pg.h"
 
 #include "base/buf.h"
+#include "pg/url.h"
 
-#include <arpa/inet.h>
-#include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,144 +27,7 @@ struct pg {
 #define PG_MAGIC 0x9c0117ecu
 #define DENIED_STATE "42501"
 #define PORT_DEFAULT "5432"
-enum { ADDRESS_BYTES_MAX = 64, URL_OPTIONS_BYTES_MAX = 512, OPTIONS_BYTES_MAX = 1280 };
-enum { KEEPALIVE_S = 5, LOOK_MS = 100, ANSWER_BYTES_MAX = 256 << 20 };
-
-/* ---- addresses ---- */
-
-static bool is_address(str host)
-{
-    char text[ADDRESS_BYTES_MAX];
-    unsigned char address[16];
-    if (host.n > 0 && host.p[0] == '/')
-        return true;
-    if (!str_to_cstr(host, text, sizeof(text)))
-        return false;
-    return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
-}
-
-static const char *option_of(const PQconninfoOption *options, const char *keyword)
-{
-    for (const PQconninfoOption *o = options; o->keyword != NULL; o++)
-        if (strcmp(o->keyword, keyword) == 0)
-            return o->val == NULL ? "" : o->val;
-    return "";
-}
-
-static unsigned list_count(const char *list)
-{
-    unsigned count = 1;
-    for (const char *p = list; *p != '\0'; p++)
-        count += *p == ',';
-    return count;
-}
-
-/* What is connected to: as libpq, the addresses, and hosts where there are none. */
-static const char *addresses_of(const PQconninfoOption *options)
-{
-    const char *addresses = option_of(options, "hostaddr");
-    return addresses[0] != '\0' ? addresses : option_of(options, "host");
-}
-
-static err hosts_check(const PQconninfoOption *options, struct err_note *note)
-{
-    const char *hosts = option_of(options, "host"), *addresses = addresses_of(options);
-    str rest = str_of(addresses);
-    if (rest.n == 0) {
-        err_note_set(note, "the PostgreSQL URL names no address");
-        return ERR_BAD;
-    }
-    while (rest.p != NULL) {
-        str host = str_split(&rest, ',');
-        if (!is_address(host)) {
-            err_note_set(note, "the PostgreSQL URL names a host: only numeric addresses can be used, such as"
-                         " 127.0.0.1");
-            return ERR_BAD;
-        }
-    }
-    if (hosts[0] != '\0' && list_count(hosts) != list_count(addresses)) {
-        err_note_set(note, "the PostgreSQL URL has as many of hostaddr as of host, or none");
-        return ERR_BAD;
-    }
-    return ERR_OK;
-}
-
-static err ports_check(const PQconninfoOption *options, struct err_note *note)
-{
-    const char *ports = option_of(options, "port");
-    if (list_count(ports) != 1 && list_count(ports) != list_count(addresses_of(options))) {
-        err_note_set(note, "the PostgreSQL URL has one port for all addresses, or one for each");
-        return ERR_BAD;
-    }
-    for (str rest = str_of(ports); rest.n > 0;) {
-        str port = str_split(&rest, ',');
-        uint64_t number = 1;
-        if (port.n > 0 && (!str_to_u64(port, &number) || number == 0 || number > UINT16_MAX)) {
-            err_note_set(note, "the PostgreSQL URL has a port that is none");
-            return ERR_BAD;
-        }
-    }
-    return ERR_OK;
-}
-
-/* libpq looks at these when it connects, which is when nobody reads what it says. */
-static const struct { const char *keyword, *words[7]; } WORDS[] = {
-    { "sslmode", { "disable", "allow", "prefer", "require", "verify-ca", "verify-full" } },
-    { "target_session_attrs", { "any", "read-write", "read-only", "primary", "standby", "prefer-standby" } },
-};
-
-static err words_check(const PQconninfoOption *options, struct err_note *note)
-{
-    for (size_t i = 0; i < COUNT_OF(WORDS); i++) {
-        const char *word = option_of(options, WORDS[i].keyword);
-        bool known = word[0] == '\0';
-        for (size_t k = 0; WORDS[i].words[k] != NULL && !known; k++)
-            known = strcmp(word, WORDS[i].words[k]) == 0;
-        if (!known) {
-            err_note_set(note, "the PostgreSQL URL has a value of %s that is none", WORDS[i].keyword);
-            return ERR_BAD;
-        }
-    }
-    if (strlen(option_of(options, "options")) > URL_OPTIONS_BYTES_MAX) {
-        err_note_set(note, "the PostgreSQL URL has options of more than %d bytes", URL_OPTIONS_BYTES_MAX);
-        return ERR_BAD;
-    }
-    return ERR_OK;
-}
-
-/* Is an @ where user and password cannot be? Then part of a password is taken for a host or a database, whose names
- * are told when they cannot be had. */
-static bool at_is_astray(str url)
-{
-    str rest = str_skip(url, str_find_str(url, STR("://")) + 3);
-    str who = str_take(rest, str_find(rest, '/')), path = str_skip(rest, who.n);
-    path = str_take(path, str_find(path, '?'));
-    size_t at = str_find(who, '@');
-    return str_find(path, '@') < path.n || (at < who.n && str_find(str_skip(who, at + 1), '@') < who.n - at - 1);
-}
-
-/* Notes quote nothing of it, nor of what libpq says of it: any part may be of a password that was not written as it
- * has to be. */
-err pg_url_check(const char *url, struct err_note *note)
-{
-    if (!str_starts(str_of(url), STR("postgresql://")) && !str_starts(str_of(url), STR("postgres://"))) {
-        err_note_set(note, "a PostgreSQL URL begins with postgresql://");
-        return ERR_BAD;
-    }
-    PQconninfoOption *options = at_is_astray(str_of(url)) ? NULL : PQconninfoParse(url, NULL);
-    if (options == NULL) {
-        err_note_set(note, "the PostgreSQL URL cannot be read; what is special in a user or password is written as"
-                     " %%40 (@), %%2F (/), %%3A (:), %%25 (%%)");
-        return ERR_BAD;
-    }
-    err why = hosts_check(options, note);
-    if (why == ERR_OK)
-        why = ports_check(options, note);
-    if (why == ERR_OK)
-        why = words_check(options, note);
-    PQconninfoFree(options);
-    return why;
-}
+enum { OPTIONS_BYTES_MAX = PG_URL_OPTIONS_BYTES_MAX + 768, KEEPALIVE_S = 5, LOOK_MS = 100, ANSWER_BYTES_MAX = 256 << 20 };
 
 /* ---- connecting ---- */
 
@@ -176,31 +38,23 @@ struct address {
     const char *options;         /* the URL's */
 };
 
-/* Number i of a list; NULL: libpq's own. */
-static char *nth(const char *list, unsigned i)
-{
-    str rest = str_of(list), one = str_split(&rest, ',');
-    for (; i > 0; i--)
-        one = str_split(&rest, ',');
-    char *text = one.n == 0 ? NULL : strndup(one.p, one.n);
-    INVARIANT(text != NULL || one.n == 0);
-    return text;
-}
-
 /* Number i of count. Of several servers one is the primary: the others take connections too, and show what it was a
  * moment ago. */
 static struct address address_at(const PQconninfoOption *options, unsigned i, unsigned count)
 {
-    const char *ports = option_of(options, "port");
-    struct address a = { .host = nth(option_of(options, "host"), i),
-                         .hostaddr = nth(option_of(options, "hostaddr"), i),
-                         .port = nth(ports, list_count(ports) == 1 ? 0 : i),
-                         .options = option_of(options, "options") };
-    if (count > 1 && option_of(options, "target_session_attrs")[0] == '\0')
+    const char *ports = pg_url_option(options, "port");
+    struct address a = { .host = pg_url_nth(pg_url_option(options, "host"), i),
+                         .hostaddr = pg_url_nth(pg_url_option(options, "hostaddr"), i),
+                         .port = pg_url_nth(ports, pg_url_count(ports) == 1 ? 0 : i),
+                         .options = pg_url_option(options, "options") };
+    if (count > 1 && pg_url_option(options, "target_session_attrs")[0] == '\0')
         a.session = "primary";
     if (a.port == NULL)
         a.port = strdup(PORT_DEFAULT);
+    if (a.host == NULL)
+        a.host = strdup(a.hostaddr); /* else the URL's whole list would stand beside one address */
     INVARIANT(a.port != NULL);
+    INVARIANT(a.host != NULL);
     return a;
 }
 
@@ -282,6 +136,7 @@ static err refused(PGconn *conn, struct err_note *note)
 {
     str text = str_of(PQerrorMessage(conn));
     text = str_take(text, str_find_str(text, STR("\nLOCATION:"))); /* in the server's source */
+    text = str_take(text, str_find_str(text, STR("\n\t")));       /* libpq asks whether it runs */
     size_t state = state_at(text);
     str behind = str_skip(text, state == text.n ? text.n : state + PG_STATE_BYTES + 1);
     struct err_note said;
@@ -375,20 +230,20 @@ static err open_at(const struct pg_opts *opts, const struct address *at, mono de
 static err open_any(const struct pg_opts *opts, const PQconninfoOption *options, mono deadline, struct pg **out,
                     struct err_note *note)
 {
-    unsigned count = list_count(addresses_of(options)), first = opts->address == NULL ? 0 : atomic_load(opts->address);
+    unsigned count = pg_url_count(pg_url_addresses(options));
+    unsigned first = opts->address == NULL ? 0 : atomic_load(opts->address);
     struct err_note said = { .text = "" };
     err why = ERR_UNAVAILABLE;
     for (unsigned i = 0; i < count && why != ERR_OK && why != ERR_DENIED; i++) {
-        struct err_note before = said;
+        struct err_note before = said, one = { .text = "" };
         unsigned index = (first + i) % count;
         struct address at = address_at(options, index, count);
         int64_t now_ns = clock_mono(opts->clock).ns;
-        why = open_at(opts, &at, (mono){ .ns = now_ns + (deadline.ns - now_ns) / (count - i) }, out, &said);
+        why = open_at(opts, &at, (mono){ .ns = now_ns + (deadline.ns - now_ns) / (count - i) }, out, &one);
         address_free(&at);
         if (why == ERR_OK && opts->address != NULL)
             atomic_store(opts->address, index);
-        if (why != ERR_OK && before.text[0] != '\0')
-            err_note_set(&said, "%s; %s", before.text, said.text);
+        err_note_set(&said, "%s%s%s", before.text, i == 0 ? "" : "; ", one.text);
     }
     if (why != ERR_OK)
         err_note_set(note, "%s", said.text);

@@ -29,13 +29,14 @@ static const char SETTINGS[] = "-c enable_seqscan=off -c enable_mergejoin=off -c
 /* What is acknowledged is committed as durably as the cluster can. Any other setting of a role or database stands, but
  * for a limit that later servers know, and that a walk would meet. Last: did the session begin as it was to? */
 static const struct pg_statement SESSION[] = {
-    { .sql = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'" },
+    { .sql = "SELECT set_config('synchronous_commit', 'on', false)"
+             " WHERE current_setting('synchronous_commit') = 'off'" },
     { .sql = "SELECT set_config('transaction_timeout', '0', false)"
              " WHERE current_setting('transaction_timeout', true) IS NOT NULL" },
     { .sql = "SELECT (current_setting('client_min_messages') = 'error')::int4" },
 };
 
-/* What a session needs. ERR_BAD: what it was asked for at its start did not reach it, so that no limit of time holds. */
+/* What a session needs. ERR_BAD: what it was to begin with did not reach it, so that no limit of time holds. */
 static err session_begin(struct pg *c, mono deadline, struct err_note *note)
 {
     struct pg_rows *rows[COUNT_OF(SESSION)];

@@ -1,8 +1,8 @@
 /* store_pg_write.c - writes go to PostgreSQL in the order they came, many in one transaction.
  *
  * A job of the pool takes what waits, sends it in one pipeline and answers. When a transaction fails for one of
- * its writes, each is tried alone: the failure was definite. One that took too long is not: a lock, say, would be waited
- * for by each of them in turn.
+ * its writes, each is tried alone: the failure was definite. One that took too long is not: each of them would wait
+ * for the same lock in turn.
  *
  * Invariants
  *  1. One job at a time, so writes are applied in order.

@@ -374,6 +374,7 @@ static void lists_of_hosts_and_ports_are_read_as_libpq_reads_them(void **state)
         "postgresql://postgres@/postgres?host=127.0.0.1,127.0.0.1&port=,%u",
         "postgresql://postgres@/postgres?hostaddr=127.0.0.9,127.0.0.1&port=%u",
         "postgresql://postgres@/postgres?host=one,two&hostaddr=127.0.0.9,127.0.0.1&port=%u",
+        "postgresql://postgres@/postgres?host=,two&hostaddr=127.0.0.1,127.0.0.9&port=%u",
     };
     for (size_t i = 0; i < COUNT_OF(urls); i++) {
         char url[PG_SERVER_URL_BYTES + 64];
@@ -385,6 +386,17 @@ static void lists_of_hosts_and_ports_are_read_as_libpq_reads_them(void **state)
             fail_msg("%s: %s", url, note.text);
         pg_close(&c);
     }
+}
+
+static void each_address_that_was_tried_has_its_reason(void **state)
+{
+    struct pg *c = NULL;
+    struct err_note note = { .text = "" };
+    assert_int_equal(open_at(*state, "postgresql://u@127.0.0.1:1,127.0.0.9:1/d", LONG_MS, LONG_MS, &c, &note),
+                     ERR_UNAVAILABLE);
+    assert_string_equal(note.text, "PostgreSQL refuses: connection to server at \"127.0.0.1\", port 1 failed: Connection"
+                        " refused; PostgreSQL refuses: connection to server at \"127.0.0.9\", port 1 failed: Connection"
+                        " refused");
 }
 
 static void urls_of_addresses_are_taken_and_lists_that_do_not_fit_refused(void **state)
@@ -657,6 +669,7 @@ int main(void)
         cmocka_unit_test(a_server_without_a_word_is_given_up_at_the_deadline),
         cmocka_unit_test(a_host_that_never_answers_hides_no_other),
         cmocka_unit_test(lists_of_hosts_and_ports_are_read_as_libpq_reads_them),
+        cmocka_unit_test(each_address_that_was_tried_has_its_reason),
         cmocka_unit_test(urls_of_addresses_are_taken_and_lists_that_do_not_fit_refused),
         cmocka_unit_test(sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_says),
         cmocka_unit_test(an_answer_has_a_limit),
