@@ -1,6 +1,6 @@
 /* GET /health as Querator has it, and what queues add to GET /metrics: counts and ages of partitions, of at most
- * QUEUES_MAX queues, PARTITIONS_MAX partitions and FIGURES_BYTES_MAX of text, so that a scrape is bounded whatever
- * clients create. palimpsest_queue_left_out says whether there are more. */
+ * QUEUES_MAX queues, PARTITIONS_MAX partitions and the text that all other figures left, so that a scrape is bounded
+ * whatever clients create. palimpsest_queue_left_out says whether there are more. */
 #include "app/queue_figures.h"
 
 #include "app/errors.h"
@@ -13,7 +13,7 @@
 
 enum {
     QUEUES_MAX = 256, PARTITIONS_MAX = 2048, FIGURES_ARENA_BYTES = 64 << 20,
-    FIGURES_BYTES_MAX = 3 << 20,   /* of what a scrape may have (admin.c), with room for all other figures */
+    STORES_BYTES = 128 << 10,      /* of the text: what stores take, CONFIG_STORES_MAX of them, and headings */
 };
 
 /* ---- health ---- */
@@ -194,7 +194,8 @@ static void put_stores(struct queues *queues, struct buf *out)
 
 void queue_figures_render(struct queues *queues, struct buf *out)
 {
-    struct figures f = { .left = FIGURES_BYTES_MAX };
+    size_t room = out->bytes_max - out->n;
+    struct figures f = { .left = room > STORES_BYTES ? room - STORES_BYTES : 0 };
     struct arena names;
     struct queues_page page = { .limit = QUEUES_MAX };
     arena_init(&names, FIGURES_ARENA_BYTES);

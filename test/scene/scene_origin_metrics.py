@@ -101,4 +101,29 @@ def labels_do_not_grow_with_titles_or_domains(binary):
             check('T7' not in server.request('GET', '/metrics').body.decode(), 'no title is a label')
 
 
+@scene
+def figures_of_many_wikis_and_queues_have_room_together(binary):
+    """Both are bounded, and what one leaves is the other's bound."""
+    domains = [f'{i:02}{"x" * 112}.org' for i in range(33)]
+    with Origin() as origin:
+        origin.page('A', (7, 'new'))
+        with page_server(binary, *origin.options(*domains)) as server:
+            for domain in domains:
+                for content in ('html', 'wikitext', 'lint'):
+                    eq(server.request('GET', f'/{domain}/v1/page/{content}/A').status, 200)
+                eq(server.request('POST', f'/{domain}/v1/transform/wikitext/to/html/A', JSON, b'{"wikitext": "x"}').status, 200)
+            few = server.request('GET', '/metrics').body
+            for i in range(256):
+                queue = {'queue_name': f'{i:03}{chr(34) * 509}', 'lease_timeout': '1m', 'expire_timeout': '24h',
+                         'requested_partitions': 8}
+                eq(server.request('POST', '/v1/queues.create', JSON, queue).status, 200)
+            got = server.request('GET', '/metrics')
+            eq(got.status, 200, got.body[:500])
+            many = got.body.decode().splitlines()
+            check('palimpsest_queue_left_out 1' in many, 'not all queues have room')
+            names = {line.partition(' ')[0] for line in many}
+            missing = [line for line in few.decode().splitlines() if line.partition(' ')[0] not in names]
+            eq(missing, [], 'what was there is there still')
+
+
 main()
