@@ -314,12 +314,12 @@ static void door_post(struct http_exchange *x, void *app)
 
 const struct http_route app_key_routes[] = {
     { HTTP_POST, "/v1/admin.tokens", keys_create, .body_bytes_max = KEYS_BODY_BYTES_MAX,
-      .permission = "apikey.create", .label = "admin.tokens.create", .admin = true },
+      .permission = "apikey.create", .label = "admin.tokens.create", .urgent = true, .admin = true },
     { HTTP_GET, "/v1/admin.tokens", keys_list, .permission = "apikey.list", .label = "admin.tokens.list",
-      .admin = true },
+      .urgent = true, .admin = true },
     { HTTP_DELETE, "/v1/admin.tokens/{id}", keys_delete, .permission = "apikey.delete",
-      .label = "admin.tokens.delete", .admin = true },
+      .label = "admin.tokens.delete", .urgent = true, .admin = true },
     { HTTP_POST, "/v1/admin.door", door_post, .body_bytes_max = KEYS_BODY_BYTES_MAX,
-      .permission = "admin.write", .label = "admin.door", .admin = true },
+      .permission = "admin.write", .label = "admin.door", .urgent = true, .admin = true },
     { .pattern = NULL },
 };

@@ -203,9 +203,11 @@ def fill(server):
 @scene
 def an_operator_is_answered_when_no_memory_is_left(binary):
     with Server(binary, *FULL) as server:
+        for i in range(40):
+            eq(server.request('POST', '/v1/admin.tokens', body={'roles': ['read'], 'name': f'{i:03}{chr(34) * 250}'}).status, 201)
         held = fill(server)
         overloaded(server.request('PUT', KV + '/b/a', None, b'x' * (64 << 10)), 'a body that does not fit')
-        for target in ('/metrics', '/healthz', '/readyz', '/health', '/v1/admin.stats'):
+        for target in ('/metrics', '/healthz', '/readyz', '/health', '/v1/admin.stats', '/v1/admin.tokens'):
             eq(server.request('GET', target).status, 200, target)
         eq(server.request('POST', '/v1/admin.check', None, {}).status, 200)
         end(held)
