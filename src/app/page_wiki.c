@@ -245,6 +245,20 @@ static void add_location(struct wiki_get *g, struct answer *w)
                             STR_ARG(rev), query.n > 0 ? "?" : "", STR_ARG(query)));
 }
 
+/* What an answer of either kind says. False: answered, the arena is full. */
+static bool answer_begin(struct wiki_get *g, struct answer *w, str type, str etag)
+{
+    if (w->body.p == NULL || type.p == NULL || etag.p == NULL) {
+        app_fail(g->x, ERR_LIMIT, NULL);
+        return false;
+    }
+    answer_add(w, STR("content-type"), type);
+    answer_add(w, STR("etag"), etag);
+    answer_add(w, STR("cache-control"), cache_control_of(g));
+    add_location(g, w);
+    return true;
+}
+
 static void answer_stored(struct wiki_get *g, const char *source)
 {
     struct arena *a = http_arena(g->x);
@@ -252,14 +266,8 @@ static void answer_stored(struct wiki_get *g, const char *source)
     str type = STR("application/json; charset=utf-8");
     struct answer w = { .status = 200, .body = stored_json(a, g->target.title, g->stored->name) };
     str etag = arena_printf(a, "\"%.*s\"", STR_ARG(app_page_tag(g->stored->name, tag)));
-    if (w.body.p == NULL || etag.p == NULL) {
-        app_fail(g->x, ERR_LIMIT, NULL);
+    if (!answer_begin(g, &w, type, etag))
         return;
-    }
-    answer_add(&w, STR("content-type"), type);
-    answer_add(&w, STR("etag"), etag);
-    answer_add(&w, STR("cache-control"), cache_control_of(g));
-    add_location(g, &w);
     answer_add(&w, STR("cache-status"), str_of(source));
     if (g->why != ERR_OK)
         answer_add(&w, STR("warning"), STR("111 palimpsest \"Revalidation Failed\""));
@@ -276,14 +284,8 @@ static void answer_value(struct wiki_get *g, const struct wiki_value *value)
                      : arena_printf(a, "%" PRIu64, value->rev);
     struct answer w = { .status = 200, .body = arena_copy(a, value->body) };
     str type = arena_copy(a, value->type), etag = arena_printf(a, "\"%.*s\"", STR_ARG(name));
-    if (w.body.p == NULL || type.p == NULL || etag.p == NULL) {
-        app_fail(g->x, ERR_LIMIT, NULL);
+    if (!answer_begin(g, &w, type, etag))
         return;
-    }
-    answer_add(&w, STR("content-type"), type);
-    answer_add(&w, STR("etag"), etag);
-    answer_add(&w, STR("cache-control"), cache_control_of(g));
-    add_location(g, &w);
     answer_add(&w, STR("cache-status"),
                arena_printf(a, "palimpsest; fwd=miss; fwd-status=200%s; detail=%s",
                             g->flight.detail == FLIGHT_LED ? "" : "; collapsed", flight_detail_name(g->flight.detail)));
