@@ -377,7 +377,7 @@ bool value_unchanged(const struct value_request *r, str etag)
     str tag = str_starts(etag, STR("W/")) ? str_skip(etag, 2) : etag;
     if (tag.n >= 2 && tag.p[0] == '"' && tag.p[tag.n - 1] == '"')
         tag = (str){ .p = tag.p + 1, .n = tag.n - 2 };
-    return field.n > 0 && tag.n > 0 && http_etag_matches(field, tag, true);
+    return str_eq(str_trim(field), STR("*")) || (field.n > 0 && tag.n > 0 && http_etag_matches(field, tag, true));
 }
 
 /* The bytes of a gzip frame whose trailer names their size. */

@@ -74,6 +74,7 @@ def adapt(theirs, folder):
     """A copy whose daemons are our server."""
     ours = folder / 'ours'
     shutil.copytree(theirs, ours)
+    run('go', 'mod', 'download', TACKLE, cwd=ours)
     module = run('go', 'list', '-m', '-f', '{{.Dir}}', TACKLE, cwd=ours).strip()
     shutil.copytree(module, ours / 'tackle')
     run('chmod', '-R', 'u+w', ours / 'tackle')

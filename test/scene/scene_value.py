@@ -50,6 +50,7 @@ def key_value_keeps_what_the_writer_named(binary):
         eq(server.request('PUT', KV + '/b/k', {'Content-Type': 'text/plain'}, b'two').status, 201)
         got = server.request('GET', KV + '/b/k')
         eq((got.body, got.headers['content-type'], got.headers['etag']), (b'two', 'text/plain', None))
+        eq(server.request('GET', KV + '/b/k', {'If-None-Match': '*'}).status, 304, 'it is there, though it has no tag')
 
 
 def documented(start, end):
