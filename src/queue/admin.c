@@ -122,9 +122,12 @@ static err change_wait(struct queue *q, enum queue_change_kind kind, uint32_t pa
     struct arena a;
     struct waiter w;
     arena_init(&a, ADMIN_ARENA_BYTES_MAX);
-    waiter_init(&w);
     struct queue_change_item *items = arena_calloc(&a, (size_t)count + 1, sizeof *items);
-    INVARIANT(items != NULL);
+    if (items == NULL) {
+        err_note_set(note, "queue is overloaded; try again later");
+        return ERR_LIMIT;
+    }
+    waiter_init(&w);
     for (unsigned i = 0; i < count; i++)
         items[i].id = ids[i];
     struct queue_change c = { .queue = q, .kind = kind, .partition = partition, .items = items,

@@ -15,6 +15,7 @@
 struct damage {
     struct queue_op *ops;                /* deletes of rows */
     unsigned count, size;
+    bool is_starved;                     /* more rows point at nothing: there was no memory for them */
     int64_t ready, scheduled, leased;    /* what the counts of the partition change by, once all rows are gone */
 };
 
@@ -42,13 +43,18 @@ static struct damage *damage_of(struct part *p)
     return p->damage;
 }
 
+/* NULL: there is no memory; the next reading finds it again. */
 static struct queue_op *damage_op(struct part *p, enum queue_op_kind kind)
 {
     struct damage *d = damage_of(p);
     if (d->count == d->size) {
-        d->size = d->size == 0 ? 16 : d->size * 2;
-        d->ops = reallocarray(d->ops, d->size, sizeof *d->ops);
-        INVARIANT(d->ops != NULL);
+        unsigned size = d->size == 0 ? 16 : d->size * 2;
+        struct queue_op *ops = reallocarray(d->ops, size, sizeof *ops);
+        d->is_starved |= ops == NULL;
+        if (ops == NULL)
+            return NULL;
+        d->ops = ops;
+        d->size = size;
     }
     d->ops[d->count] = (struct queue_op){ .kind = kind };
     return &d->ops[d->count++];
@@ -56,15 +62,21 @@ static struct queue_op *damage_op(struct part *p, enum queue_op_kind kind)
 
 void damage_lease(struct part *p, const struct queue_lease *l)
 {
-    damage_op(p, OP_LEASE_DELETE)->u.lease.id = l->id;
+    struct queue_op *op = damage_op(p, OP_LEASE_DELETE);
+    if (op == NULL)
+        return;
+    op->u.lease.id = l->id;
     damage_of(p)->leased--;
-    if (!l->in_place)
-        damage_op(p, OP_ENTRY_DELETE)->u.entry = (struct queue_entry){ .kind = ENTRY_READY, .id = l->id };
+    op = l->in_place ? NULL : damage_op(p, OP_ENTRY_DELETE);
+    if (op != NULL)
+        op->u.entry = (struct queue_entry){ .kind = ENTRY_READY, .id = l->id };
 }
 
 void damage_entry(struct part *p, const struct queue_entry *e)
 {
     struct queue_op *op = damage_op(p, OP_ENTRY_DELETE);
+    if (op == NULL)
+        return;
     op->u.entry = (struct queue_entry){ .kind = e->kind, .id = e->id, .enqueue_at = e->enqueue_at };
     if (e->kind == ENTRY_SCHEDULED)
         damage_of(p)->scheduled--;
@@ -103,6 +115,7 @@ void damage_found(struct part *p, bool whole)
 {
     struct damage *d = p->damage;
     struct counts c = { 0, 0, 0 };
+    whole &= d == NULL || !d->is_starved;
     if (whole)
         hash_each(&p->items, count_item, &c);
     bool counts = whole && (c.ready != p->ready || c.scheduled != p->scheduled || c.leased != p->leased);

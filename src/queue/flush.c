@@ -56,26 +56,40 @@ static void slot_rest(struct slot *s)
     q->resting_count++;
 }
 
-/* Room for one more in a growing array. */
-static void *room(void *array, unsigned count, unsigned *size, size_t each)
-{
-    if (count < *size)
-        return array;
-    *size = *size == 0 ? 4 : *size * 2;
-    array = reallocarray(array, *size, each);
-    INVARIANT(array != NULL);
-    return array;
-}
-
-bool slot_room(const struct slot *s, unsigned ops)
+bool slot_takes(const struct slot *s, unsigned ops)
 {
     unsigned used = s->ops_count + s->dirty_count;
     return used == 0 || used + ops <= QUEUE_WRITE_OPS_MAX;
 }
 
+/* An array of room for count; without memory as it was, and the slot is starved. */
+static void *room(struct slot *s, void *array, unsigned count, unsigned *size, size_t each)
+{
+    unsigned more = *size == 0 ? 4 : *size;
+    while (more < count)
+        more *= 2;
+    if (more == *size)
+        return array;
+    void *grown = reallocarray(array, more, each);
+    s->is_starved |= grown == NULL;
+    *size = grown == NULL ? *size : more;
+    return grown == NULL ? array : grown;
+}
+
+bool slot_room(struct slot *s, unsigned ops)
+{
+    if (!slot_takes(s, ops))
+        return false;
+    s->ops = room(s, s->ops, s->ops_count + s->dirty_count + ops, &s->ops_size, sizeof *s->ops);
+    s->steps = room(s, s->steps, s->steps_count + ops, &s->steps_size, sizeof *s->steps);
+    s->batches = room(s, s->batches, s->batches_count + ops, &s->batches_size, sizeof(struct batch *));
+    s->dirty = room(s, s->dirty, s->dirty_count + ops, &s->dirty_size, sizeof(struct batch *));
+    return !s->is_starved;
+}
+
 struct queue_op *slot_op(struct slot *s, enum queue_op_kind kind)
 {
-    s->ops = room(s->ops, s->ops_count, &s->ops_size, sizeof *s->ops);
+    INVARIANT(s->ops_count < s->ops_size);
     struct queue_op *op = &s->ops[s->ops_count++];
     memset(op, 0, sizeof *op);
     op->kind = kind;
@@ -84,13 +98,13 @@ struct queue_op *slot_op(struct slot *s, enum queue_op_kind kind)
 
 void slot_step(struct slot *s, const struct step *step)
 {
-    s->steps = room(s->steps, s->steps_count, &s->steps_size, sizeof *s->steps);
+    INVARIANT(s->steps_count < s->steps_size);
     s->steps[s->steps_count++] = *step;
 }
 
 void slot_batch(struct slot *s, struct batch *b)
 {
-    s->batches = room(s->batches, s->batches_count, &s->batches_size, sizeof(struct batch *));
+    INVARIANT(s->batches_count < s->batches_size);
     s->batches[s->batches_count++] = b;
     batch_ref(b);
 }
@@ -99,8 +113,8 @@ void slot_dirty(struct slot *s, struct batch *b)
 {
     if (b->dirty)
         return;
+    INVARIANT(s->dirty_count < s->dirty_size);
     b->dirty = true;
-    s->dirty = room(s->dirty, s->dirty_count, &s->dirty_size, sizeof(struct batch *));
     s->dirty[s->dirty_count++] = b;
     batch_ref(b);
 }
@@ -111,7 +125,7 @@ static void slot_clear(struct slot *s)
     s->ops_count = s->steps_count = s->batches_count = s->dirty_count = 0;
     s->placing = s->requests_placed = 0;
     s->mended = 0;
-    s->mends = false;
+    s->mends = s->is_starved = false;
     s->bytes = 0;
     s->move = NULL;
     s->generation = s->part->generation;
@@ -222,6 +236,8 @@ static bool flush_main(struct part *p, mono now)
     put_states(s);
     s->write.frees = frees_only;
     p->frees_only = false;
+    if (s->is_starved)
+        part_hold(p); /* what found no memory is built later */
     if (s->ops_count == 0 && !s->mends) {
         INVARIANT(s->batches_count == 0);
         slot_rest(s);
@@ -240,7 +256,10 @@ static bool flush_early(struct part *p, mono now)
     if (p->early->busy)
         return false;
     slot_clear(p->early);
-    if (!lease_build(p, p->early)) {
+    bool is_built = lease_build(p, p->early);
+    if (p->early->is_starved)
+        part_hold(p);
+    if (!is_built) {
         slot_rest(p->early);
         return false;
     }

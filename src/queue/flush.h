@@ -13,7 +13,10 @@
 bool part_flush(struct part *p);
 struct slot *slot_new(struct part *p, bool is_early);
 void slot_free(struct slot **sp);
-bool slot_room(const struct slot *s, unsigned ops);
+/* Does a write take so many rows more? */
+bool slot_takes(const struct slot *s, unsigned ops);
+/* It does, and there is memory for them and as many steps and batches: none of the four below fails. */
+bool slot_room(struct slot *s, unsigned ops);
 struct queue_op *slot_op(struct slot *s, enum queue_op_kind kind); /* zeroed but for kind */
 void slot_step(struct slot *s, const struct step *step);
 void slot_batch(struct slot *s, struct batch *b);

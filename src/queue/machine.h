@@ -42,6 +42,7 @@ struct slot {
     struct arrival arrival;
     err outcome;
     bool busy, is_early;
+    bool is_starved;              /* there was no memory for more rows */
     mono started, overdue_at;
     struct heap_node overdue;     /* in queue.overdue */
     struct queue_op *ops;

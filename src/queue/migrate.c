@@ -23,8 +23,7 @@ struct copy {
     unsigned ops_count;
     int64_t ready, scheduled, leased;
     uint64_t bytes;
-    struct ksuid last;                /* batch copied last */
-    err why;
+    bool is_starved;                  /* a row found no memory: the copy is worth nothing */
 };
 
 static void written(struct queue_write *w, err why)
@@ -35,6 +34,8 @@ static void written(struct queue_write *w, err why)
 /* Writes what was gathered, and waits. */
 static err flush(struct copy *c)
 {
+    if (c->is_starved)
+        return ERR_LIMIT;
     if (c->queue->all->draining)
         return ERR_SHUTDOWN; /* the old one is whole; the copy is dropped by the next try */
     if (c->ops_count == 0)
@@ -59,31 +60,43 @@ static err flush(struct copy *c)
 
 /* ---- batches, with the items that stand in their place ---- */
 
-struct firsts { struct ksuid *ids; size_t count, size; };
+enum { ROWS_FIRST = 256 };
 
-static void add_first(struct firsts *f, struct ksuid id)
+/* The array with room for one more. NULL: there is no memory, and the array is as it was. */
+static void *grown(void *array, size_t count, size_t *size, size_t each)
+{
+    if (count < *size)
+        return array;
+    size_t more = *size == 0 ? ROWS_FIRST : *size * 2;
+    array = reallocarray(array, more, each);
+    *size = array == NULL ? *size : more;
+    return array;
+}
+
+struct firsts { struct ksuid *ids; size_t count, size; bool is_starved; };
+
+static bool add_first(struct firsts *f, struct ksuid id)
 {
     if (f->count > 0 && ksuid_cmp(f->ids[f->count - 1], id) == 0)
-        return;
-    if (f->count == f->size) {
-        f->size = f->size == 0 ? 1024 : f->size * 2;
-        f->ids = reallocarray(f->ids, f->size, sizeof *f->ids);
-        INVARIANT(f->ids != NULL);
-    }
+        return true;
+    struct ksuid *ids = grown(f->ids, f->count, &f->size, sizeof *ids);
+    f->is_starved |= ids == NULL;
+    if (ids == NULL)
+        return false;
+    f->ids = ids;
     f->ids[f->count++] = id;
+    return true;
 }
 
 static bool first_of_ready(void *ctx, const struct queue_entry *e, bool in_place)
 {
     (void)in_place;
-    add_first(ctx, e->place.batch);
-    return true;
+    return add_first(ctx, e->place.batch);
 }
 
 static bool first_of_scheduled(void *ctx, const struct queue_entry *e)
 {
-    add_first(ctx, e->place.batch);
-    return true;
+    return add_first(ctx, e->place.batch);
 }
 
 static int first_cmp(const void *a, const void *b)
@@ -132,6 +145,8 @@ static err copy_batches(struct copy *c)
     err why = c->from->ops->ready(c->from, c->place, KSUID_NIL, first_of_ready, &f);
     if (why == ERR_OK)
         why = c->from->ops->scheduled(c->from, c->place, STORE_TIME_ZERO, KSUID_NIL, first_of_scheduled, &f);
+    if (why == ERR_OK && f.is_starved)
+        why = ERR_LIMIT;
     if (why == ERR_OK && f.count > 0)
         qsort(f.ids, f.count, sizeof *f.ids, first_cmp);
     for (size_t i = 0; i < f.count && why == ERR_OK; i++)
@@ -150,27 +165,30 @@ static struct queue_op *row(struct copy *c, enum queue_op_kind kind)
     return op;
 }
 
+static bool copy_entry(struct copy *c, const struct queue_entry *e)
+{
+    struct queue_op *op = row(c, OP_ENTRY_PUT);
+    op->u.entry = *e;
+    op->u.entry.order_key = arena_copy(&c->arena, e->order_key);
+    c->is_starved |= op->u.entry.order_key.p == NULL;
+    return !c->is_starved && c->ops_count < COPY_ROWS_MAX;
+}
+
 static bool copy_ready(void *ctx, const struct queue_entry *e, bool in_place)
 {
     struct copy *c = ctx;
     c->record.settled = e->id; /* how far this walk came */
     if (in_place)
         return true;
-    struct queue_op *op = row(c, OP_ENTRY_PUT);
-    op->u.entry = *e;
-    op->u.entry.order_key = arena_copy(&c->arena, e->order_key);
     c->ready++;
-    return c->ops_count < COPY_ROWS_MAX;
+    return copy_entry(c, e);
 }
 
 static bool copy_scheduled(void *ctx, const struct queue_entry *e)
 {
     struct copy *c = ctx;
-    struct queue_op *op = row(c, OP_ENTRY_PUT);
-    op->u.entry = *e;
-    op->u.entry.order_key = arena_copy(&c->arena, e->order_key);
     c->scheduled++;
-    return c->ops_count < COPY_ROWS_MAX;
+    return copy_entry(c, e);
 }
 
 static err copy_entries(struct copy *c)
@@ -201,16 +219,16 @@ static err copy_entries(struct copy *c)
     return why;
 }
 
-struct small_rows { struct queue_lease *leases; struct queue_key *keys; size_t count, size; };
+struct small_rows { struct queue_lease *leases; struct queue_key *keys; size_t count, size; struct copy *copy; };
 
 static bool keep_lease(void *ctx, const struct queue_lease *l)
 {
     struct small_rows *r = ctx;
-    if (r->count == r->size) {
-        r->size = r->size == 0 ? 256 : r->size * 2;
-        r->leases = reallocarray(r->leases, r->size, sizeof *r->leases);
-        INVARIANT(r->leases != NULL);
-    }
+    struct queue_lease *leases = grown(r->leases, r->count, &r->size, sizeof *leases);
+    r->copy->is_starved |= leases == NULL;
+    if (leases == NULL)
+        return false;
+    r->leases = leases;
     r->leases[r->count] = *l;
     r->leases[r->count++].order_key = STR_NONE; /* the batch has it */
     return true;
@@ -219,18 +237,18 @@ static bool keep_lease(void *ctx, const struct queue_lease *l)
 static bool keep_key(void *ctx, const struct queue_key *k)
 {
     struct small_rows *r = ctx;
-    if (r->count == r->size) {
-        r->size = r->size == 0 ? 256 : r->size * 2;
-        r->keys = reallocarray(r->keys, r->size, sizeof *r->keys);
-        INVARIANT(r->keys != NULL);
-    }
+    struct queue_key *keys = grown(r->keys, r->count, &r->size, sizeof *keys);
+    r->copy->is_starved |= keys == NULL;
+    if (keys == NULL)
+        return false;
+    r->keys = keys;
     r->keys[r->count++] = *k;
     return true;
 }
 
 static err copy_leases_and_keys(struct copy *c)
 {
-    struct small_rows r = { .leases = NULL };
+    struct small_rows r = { .copy = c };
     err why = c->from->ops->leases(c->from, c->place, keep_lease, &r);
     for (size_t i = 0; i < r.count && why == ERR_OK; i++) {
         struct queue_batch b;
@@ -246,7 +264,7 @@ static err copy_leases_and_keys(struct copy *c)
     if (why == ERR_OK)
         why = flush(c);
     free(r.leases);
-    r = (struct small_rows){ .keys = NULL };
+    r = (struct small_rows){ .copy = c };
     if (why == ERR_OK)
         why = c->from->ops->keys(c->from, c->place, keep_key, &r);
     for (size_t i = 0; i < r.count && why == ERR_OK; i++) {
@@ -337,7 +355,8 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
     struct copy c = { .queue = q, .from = all->opts.stores[from], .to = all->opts.stores[to],
                       .place = { .queue = q->number, .partition = p->number } };
     c.ops = calloc(COPY_ROWS_MAX + 1, sizeof *c.ops);
-    INVARIANT(c.ops != NULL);
+    if (c.ops == NULL)
+        return ERR_LIMIT;
     arena_init(&c.arena, COPY_ARENA_BYTES_MAX);
     err why = copy_all(&c, note);
     arena_fini(&c.arena);

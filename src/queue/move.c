@@ -424,11 +424,11 @@ void move_build(struct part *p, struct slot *s)
     struct list *n = list_first(&p->moves);
     if (n == NULL || s->move != NULL)
         return;
-    if (!slot_room(s, MOVE_ITEMS_MAX * STEP_OPS_MAX)) {
+    struct move *m = CONTAINER_OF(n, struct move, link);
+    if (!slot_takes(s, MOVE_ITEMS_MAX * STEP_OPS_MAX) || !slot_room(s, m->round * STEP_OPS_MAX)) {
         p->first = FIRST_MOVE;
         return;
     }
-    struct move *m = CONTAINER_OF(n, struct move, link);
     unsigned before = s->ops_count;
     list_remove(n);
     for (unsigned i = 0; i < m->round; i++) {

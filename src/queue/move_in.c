@@ -183,7 +183,9 @@ static err settle_in(struct move *m, str encoded)
         return ERR_UNAVAILABLE;
     store_time now = clock_store(to->all->opts.clock);
     m->ops = calloc((size_t)m->new_count + 1, sizeof *m->ops);
-    INVARIANT(m->ops != NULL);
+    m->what = "there is no memory";
+    if (m->ops == NULL)
+        return ERR_LIMIT;
     m->to_part = p;
     m->to_generation = p->generation;
     m->to_epoch = p->epoch;

@@ -404,9 +404,12 @@ void part_lose(struct part *p, const struct qitem *it)
     if (p->lost_count == PART_LOST_MAX)
         return;
     if (p->lost_count == p->lost_size) {
-        p->lost_size = p->lost_size == 0 ? 64 : p->lost_size * 2;
-        p->lost = reallocarray(p->lost, p->lost_size, sizeof *p->lost);
-        INVARIANT(p->lost != NULL);
+        size_t size = p->lost_size == 0 ? 64 : p->lost_size * 2;
+        struct lost_lease *lost = reallocarray(p->lost, size, sizeof *lost);
+        if (lost == NULL)
+            return; /* it stands until it expires */
+        p->lost = lost;
+        p->lost_size = size;
     }
     p->lost[p->lost_count++] = (struct lost_lease){ .id = it->id, .deadline = it->due_at };
 }

@@ -389,6 +389,16 @@ static struct batch *put_batch(struct slot *s, uint32_t count, str order_key, st
     return b;
 }
 
+/* Of a write, beside that of its batch. */
+static unsigned rows_of(const struct queue_produce *r, store_time now)
+{
+    const struct own_produce *own = (const struct own_produce *)(const void *)r->own;
+    unsigned rows = own->idem != NULL;
+    for (unsigned i = 0; i < r->items_count; i++)
+        rows += own->import != NULL ? 2 : r->items[i].enqueue_at.ns > store_time_add(now, QUEUE_SOON_NS).ns;
+    return rows;
+}
+
 static bool fits_group(const struct queue_produce *r, uint32_t items, uint64_t bytes)
 {
     const struct own_produce *own = (const struct own_produce *)(const void *)r->own;
@@ -428,22 +438,26 @@ static void refuse_group(struct part *p, uint32_t items)
     }
 }
 
-/* As many small requests as go into one batch, from the first on. */
-static void put_group(struct part *p, struct slot *s, store_time now)
+/* As many small requests as go into one batch, from the first on. False: there is no memory for their rows. */
+static bool put_group(struct part *p, struct slot *s, store_time now)
 {
     uint32_t items = 0;
+    unsigned rows = 1;
     uint64_t bytes = 0;
     for (struct list *n = p->produces.next; n != &p->produces; n = n->next) {
         struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
         if (!fits_group(r, items, bytes))
             break;
         items += r->items_count;
+        rows += rows_of(r, now);
         bytes += own_produce(r)->bytes;
     }
+    if (!slot_room(s, rows))
+        return false;
     struct shared *own = encode_group(p, items);
     if (own == NULL) {
         refuse_group(p, items);
-        return;
+        return true;
     }
     struct batch *b = put_batch(s, items, STR_NONE, own, now);
     shared_unref(&own);
@@ -452,6 +466,7 @@ static void put_group(struct part *p, struct slot *s, store_time now)
         put_request(s, r, b, at, now);
         at += r->items_count;
     }
+    return true;
 }
 
 void produce_build(struct part *p, struct slot *s, store_time now)
@@ -459,11 +474,12 @@ void produce_build(struct part *p, struct slot *s, store_time now)
     for (struct list *n; (n = list_first(&p->produces)) != NULL;) {
         struct queue_produce *r = req_produce(CONTAINER_OF(n, struct req, link));
         struct own_produce *own = own_produce(r);
-        if (s->bytes >= PRODUCE_WRITE_BYTES || !slot_room(s, PRODUCE_OPS_MAX))
+        bool is_apart = own->encoded != NULL;
+        if (s->bytes >= PRODUCE_WRITE_BYTES || !slot_takes(s, PRODUCE_OPS_MAX))
             return;
-        if (own->encoded == NULL)
-            put_group(p, s, now);
-        else
+        if (is_apart ? !slot_room(s, 1 + rows_of(r, now)) : !put_group(p, s, now))
+            return;
+        if (is_apart)
             put_request(s, r, put_batch(s, r->items_count, r->order_key, own->encoded, now), 0, now);
     }
 }

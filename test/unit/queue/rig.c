@@ -314,7 +314,7 @@ struct ask *rig_lease_soon(struct rig *r, struct queue *q, unsigned count)
     return a;
 }
 
-err rig_change_items(struct rig *r, struct queue *q, struct ask *a)
+static err change_start(struct rig *r, struct queue *q, struct ask *a)
 {
     a->u.change.queue = q;
     a->u.change.items = a->changes;
@@ -322,8 +322,19 @@ err rig_change_items(struct rig *r, struct queue *q, struct ask *a)
     a->u.change.done = changed;
     a->u.change.ctx = a;
     a->u.change.deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
-    err why = queue_change_start(&a->u.change);
+    return queue_change_start(&a->u.change);
+}
+
+err rig_change_items(struct rig *r, struct queue *q, struct ask *a)
+{
+    err why = change_start(r, q, a);
     return why == ERR_OK ? ask_wait(a) : why;
+}
+
+void rig_change_begin(struct rig *r, struct queue *q, struct ask *a)
+{
+    if (change_start(r, q, a) != ERR_OK)
+        fail_msg("change: %s", a->u.change.note.text);
 }
 
 err rig_change(struct rig *r, struct queue *q, enum queue_change_kind kind, uint32_t partition,

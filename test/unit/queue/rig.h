@@ -79,6 +79,7 @@ struct ask *rig_produce_keyed_begin(struct rig *r, struct queue *q, const char *
 err rig_change(struct rig *r, struct queue *q, enum queue_change_kind kind, uint32_t partition,
                const struct ksuid *ids, unsigned count, struct err_note *note);
 err rig_change_items(struct rig *r, struct queue *q, struct ask *a);
+void rig_change_begin(struct rig *r, struct queue *q, struct ask *a); /* waits not; fails the test when it is refused */
 struct ask *rig_lease(struct rig *r, struct queue *q, unsigned count); /* waits for items */
 struct ask *rig_lease_soon(struct rig *r, struct queue *q, unsigned count); /* items, or none after 300 ms */
 struct ask *rig_lease_token(struct rig *r, struct queue *q, unsigned count); /* waits for items */
