@@ -27,7 +27,8 @@ struct pg {
 #define PG_MAGIC 0x9c0117ecu
 #define DENIED_STATE "42501"
 #define PORT_DEFAULT "5432"
-enum { OPTIONS_BYTES_MAX = PG_URL_OPTIONS_BYTES_MAX + 768, KEEPALIVE_S = 5, LOOK_MS = 100, ANSWER_BYTES_MAX = 256 << 20 };
+enum { OPTIONS_BYTES_MAX = PG_URL_OPTIONS_BYTES_MAX + 768, KEEPALIVE_S = 5 };
+enum { LOOK_MS = 100, ANSWER_BYTES_MAX = 256 << 20 };
 
 /* ---- connecting ---- */
 
@@ -301,9 +302,17 @@ str pg_bytes(const struct pg_rows *r, unsigned row, unsigned column)
     };
 }
 
+bool pg_is_i64(const struct pg_rows *r, unsigned row, unsigned column)
+{
+    enum { INT8 = 20, INT2 = 21, INT4 = 23 }; /* as pg_type.dat numbers them */
+    Oid type = PQftype(r->result, (int)column);
+    size_t wanted = type == INT8 ? 8 : type == INT4 ? 4 : type == INT2 ? 2 : 0;
+    return wanted != 0 && pg_bytes(r, row, column).n == wanted;
+}
+
 int64_t pg_i64(const struct pg_rows *r, unsigned row, unsigned column)
 {
-    str s = pg_bytes(r, row, column);
+    str s = pg_is_i64(r, row, column) ? pg_bytes(r, row, column) : STR_NONE;
     if (s.n == 8)
         return (int64_t)get_be64(s.p);
     if (s.n == 4)

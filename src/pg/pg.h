@@ -67,7 +67,9 @@ struct pg_rows;
 unsigned pg_rows_count(const struct pg_rows *r);
 /* Borrowed until pg_rows_free. INVARIANT: there are such a row and column. */
 str pg_bytes(const struct pg_rows *r, unsigned row, unsigned column);
-/* int2, int4, int8. */
+/* int2, int4, int8; neither is NULL. */
+bool pg_is_i64(const struct pg_rows *r, unsigned row, unsigned column);
+/* 0 for what is none. */
 int64_t pg_i64(const struct pg_rows *r, unsigned row, unsigned column);
 void pg_rows_free(struct pg_rows **rp);
 

@@ -274,6 +274,9 @@ static err record_take(const struct pg_rows *rows, struct queue_part_record *out
     struct queue_part_record r;
     if (pg_rows_count(rows) != 1)
         return ERR_CORRUPT;
+    for (unsigned i = 0; i < 4; i++)
+        if (!pg_is_i64(rows, 0, i))
+            return ERR_CORRUPT;
     r = (struct queue_part_record){
         .ready = (uint64_t)pg_i64(rows, 0, 0),
         .scheduled = (uint64_t)pg_i64(rows, 0, 1),

@@ -112,7 +112,7 @@ static err row_status(const struct row *r)
 static int64_t row_number(struct row *r, unsigned column, int64_t least, int64_t most)
 {
     int64_t n = pg_i64(r->rows, r->at, column);
-    r->damaged |= n < least || n > most;
+    r->damaged |= n < least || n > most || !pg_is_i64(r->rows, r->at, column);
     return n;
 }
 

@@ -739,6 +739,16 @@ static void rows_beyond_their_limits_are_damage(void **state)
             fail_msg("%s: %s", sql, err_name(why));
         run_sql(f, c, "TRUNCATE queue_902_0_b, queue_902_0_e, queue_902_0_l, queue_902_0_k", NULL);
     }
+    struct queue_part_record r;
+    assert_int_equal(s->ops->record(s, p, &r), ERR_OK);
+    run_sql(f, c, "UPDATE queue_902_0_r SET ready = NULL", NULL);
+    assert_int_equal(s->ops->record(s, p, &r), ERR_CORRUPT);
+    assert_int_equal(own_one(s, p, &r), ERR_CORRUPT);
+    run_sql(f, c, "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
+            " (SELECT decode(repeat('01', 20), 'hex') n) z", NULL);
+    assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
+    run_sql(f, c, "ALTER TABLE queue_902_0_l ALTER attempts TYPE numeric", NULL);
+    assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_CORRUPT);
     s->ops->close(&s);
     pg_close(&c);
 }

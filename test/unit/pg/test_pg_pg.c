@@ -394,8 +394,8 @@ static void each_address_that_was_tried_has_its_reason(void **state)
     struct err_note note = { .text = "" };
     assert_int_equal(open_at(*state, "postgresql://u@127.0.0.1:1,127.0.0.9:1/d", LONG_MS, LONG_MS, &c, &note),
                      ERR_UNAVAILABLE);
-    assert_string_equal(note.text, "PostgreSQL refuses: connection to server at \"127.0.0.1\", port 1 failed: Connection"
-                        " refused; PostgreSQL refuses: connection to server at \"127.0.0.9\", port 1 failed: Connection"
+    assert_string_equal(note.text, "PostgreSQL refuses: connection to server at \"127.0.0.1\", port 1 failed:"
+                        " Connection refused; PostgreSQL refuses: connection to server at \"127.0.0.9\", port 1 failed: Connection"
                         " refused");
 }
 
