@@ -309,6 +309,7 @@ err client_send(struct client *c, const struct client_request *r, struct client_
         client_follow(c->curl);
     if (r->patient)
         curl_easy_setopt(c->curl, CURLOPT_LOW_SPEED_TIME, 0L);
+    curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)r->timeout_ms);
     curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, r->method);
     CURLcode code = curl_easy_perform(c->curl);
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &out->status);

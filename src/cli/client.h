@@ -67,6 +67,7 @@ struct client_request {
     const char *to_name;          /* what that is called when it cannot be written */
     bool only_stored;             /* nothing is to be made: 504 says that it is not there (RFC 9111, 5.2.1.7) */
     bool patient;                 /* may take hours without a byte: no stall time-out */
+    int64_t timeout_ms;           /* of the whole answer; 0: none */
     bool render;                  /* a render is asked for: what a 2xx answer without its name brings is none */
     const char *member;           /* of client_ask_json: what the answer's object has in any case; NULL: nothing */
 };

@@ -81,7 +81,7 @@ static bool read_file(FILE *from, struct buf *out)
 {
     char chunk[16384];
     size_t n;
-    while ((n = fread(chunk, 1, sizeof chunk, from)) > 0)
+    while (buf_status(out) == ERR_OK && (n = fread(chunk, 1, sizeof chunk, from)) > 0)
         buf_put(out, (str){ .p = chunk, .n = n });
     return !ferror(from);
 }

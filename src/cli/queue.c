@@ -15,6 +15,8 @@
 #include <unistr.h>
 
 enum { READ_BYTES = 64 << 10, PATH_BYTES = 64, AGE_ARENA_BYTES = 4096, NEXT_ARENA_BYTES = 8192 };
+enum { SLACK_MS = 15000 };                                    /* of a slow server and network */
+#define REQUEST_TIMEOUT_MAX_NS (15 * 60 * NS_PER_S)            /* the server's */
 enum { STATUS_TRY_AGAIN = 453, STATUS_IN_VAIN = 454 }; /* Querator's own: it was not done, later it may be */
 
 /* ---- calls ---- */
@@ -38,6 +40,21 @@ static json_t *read_reply(const struct client *c, const struct client_answer *a,
     return NULL;
 }
 
+/* What the server may take for a call with a request_timeout, beyond which it hangs; 0: it has none. */
+static int64_t patience_ms(const json_t *body)
+{
+    struct arena a;
+    str why;
+    int64_t ns = 0;
+    const char *timeout = json_string_value(json_object_get(body, "request_timeout"));
+    if (timeout == NULL)
+        return 0;
+    arena_init(&a, AGE_ARENA_BYTES);
+    bool read = goduration_parse(str_of(timeout), &ns, &a, &why) == ERR_OK && ns > 0 && ns <= REQUEST_TIMEOUT_MAX_NS;
+    arena_fini(&a);
+    return (read ? ns : REQUEST_TIMEOUT_MAX_NS) / NS_PER_MS + SLACK_MS; /* the server refuses another one */
+}
+
 json_t *queue_post(struct client *c, const char *name, json_t *body, const char *const headers[2],
                    struct queue_reply *reply)
 {
@@ -45,11 +62,12 @@ json_t *queue_post(struct client *c, const char *name, json_t *body, const char 
     INVARIANT(snprintf(path, sizeof path, "/v1/%s", name) < PATH_BYTES);
     char *text = json_dumps(body, JSON_COMPACT);
     INVARIANT(text != NULL);
+    int64_t timeout_ms = patience_ms(body);
     json_decref(body);
     *reply = (struct queue_reply){ .status = 0 };
     struct client_answer a;
     struct client_request r = { .method = "POST", .path = str_of(path), .has_body = true, .body = str_of(text),
-                                .patient = strcmp(name, "queue.lease") == 0 || strcmp(name, "lease.take") == 0 };
+                                .patient = timeout_ms > 0, .timeout_ms = timeout_ms };
     if (headers != NULL) {
         r.header = headers[0];
         r.header_more = headers[1];

@@ -12,6 +12,7 @@
 #include "loop/entropy.h"
 #include "loop/sysclock.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,17 +206,20 @@ static bool add_lines(struct producing *p, const char *file)
 static bool add_file(struct producing *p, const char *file)
 {
     FILE *from = strcmp(file, "-") == 0 ? stdin : fopen(file, "rb");
+    errno = from != NULL ? 0 : errno;
     struct buf all;
     buf_init(&all, QUEUE_ITEM_BYTES_MAX);
     bool fine = from != NULL;
     char piece[16 << 10];
     size_t n;
-    while (fine && (n = fread(piece, 1, sizeof piece, from)) > 0)
+    while (fine && buf_status(&all) == ERR_OK && (n = fread(piece, 1, sizeof piece, from)) > 0)
         buf_put(&all, (str){ .p = piece, .n = n });
-    fine = fine && !ferror(from) && buf_status(&all) == ERR_OK;
+    fine = fine && !ferror(from);
     if (!fine)
-        (void)cli_fail(p->call, CLI_FAILED, "queue produce: cannot read %s, or it has more than %d bytes", file,
-                       QUEUE_ITEM_BYTES_MAX);
+        (void)cli_fail(p->call, CLI_FAILED, "queue produce: cannot read %s: %s", file, strerror(errno));
+    else if (buf_status(&all) != ERR_OK)
+        (void)cli_fail(p->call, CLI_FAILED, "queue produce: %s has more than %d bytes", file, QUEUE_ITEM_BYTES_MAX);
+    fine = fine && buf_status(&all) == ERR_OK;
     if (from != NULL && from != stdin)
         (void)fclose(from); /* it was read alone */
     fine = fine && add_item(p, buf_str(&all));

@@ -220,6 +220,17 @@ def when_to_come_again_is_said(binary):
 
 
 @scene
+def a_queue_call_to_a_server_that_hangs_ends_behind_its_time(binary):
+    with Server(binary) as server, socket.create_server(('127.0.0.1', 0)) as hangs:
+        client = Client(binary, server)
+        url = f'http://127.0.0.1:{hangs.getsockname()[1]}'
+        for args in (['queue', 'lease', 'q', '-t', '1s'], ['queue', 'produce', 'q', '-t', '1s']):
+            done = client(*args, '--server', url, stdin=b'x')
+            eq(done.returncode, 4, done.stderr)
+            check(b'Timeout was reached' in done.stderr, done.stderr)
+
+
+@scene
 def options_of_every_verb_may_stand_before_it(binary):
     with Server(binary) as server:
         client = Client(binary, server)

@@ -112,6 +112,20 @@ def _closed(binary, *args, folder):
 
 
 @scene
+def a_file_without_an_end_is_not_read_for_ever(binary):
+    with Server(binary) as server:
+        client = Client(binary, server)
+        client.ok('queue', 'create', 'q')
+        for args in (('put', 'T', '1', '/dev/zero'), ('queue', 'produce', 'q', '--file', '/dev/zero')):
+            done = client(*args)
+            eq(done.returncode, 1, done.stderr)
+            check(b'more than' in done.stderr, done.stderr)
+        done = client('queue', 'produce', 'q', '--file', 'nothing')
+        eq((done.returncode, done.stderr.splitlines()[0]),
+           (1, b'palimpsest: queue produce: cannot read nothing: No such file or directory'))
+
+
+@scene
 def closed_streams_are_not_the_files_of_a_store(binary):
     binary = str(pathlib.Path(binary).resolve())
     with tempfile.TemporaryDirectory() as folder:
