@@ -325,6 +325,12 @@ static bool close_part(struct queue *q, struct part *p)
     mono deadline = mono_add_ms(clock_mono(clock), QUIET_MS);
     for (;;) {
         queue_enter(q);
+        bool waits = !p->closed && move_inserts(p) && clock_mono(clock).ns < deadline.ns;
+        if (waits) {
+            queue_leave(q);
+            queue_rest();
+            continue;
+        }
         p->closed = true;
         place_open(q->place, p->number, false);
         produce_unplace_all(p);

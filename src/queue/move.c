@@ -368,6 +368,21 @@ static void insert(void *ctx)
     store->ops->write(store, &m->write);
 }
 
+/* May requeued items be inserted now? From then on the partition is not closed before they are removed (move_inserts),
+ * or they would stand in both queues. */
+static bool insert_begin(struct move *m)
+{
+    struct queue *q = m->part->queue;
+    queue_ref(q);
+    queue_enter(q);
+    bool may = is_current(m) && !m->part->closed;
+    if (may)
+        m->stage = MOVE_INSERT;
+    queue_leave(q);
+    queue_unref(&q);
+    return may;
+}
+
 static void move_done(struct loop_job *j, bool canceled)
 {
     struct move *m = CONTAINER_OF(j, struct move, job);
@@ -375,8 +390,11 @@ static void move_done(struct loop_job *j, bool canceled)
         m->why = ERR_SHUTDOWN;
     if (m->why != ERR_OK) {
         again(m);
-    } else if (m->across && m->placed && m->keeps) {
+    } else if (m->across && m->placed && m->keeps && insert_begin(m)) {
         insert(m);
+    } else if (m->across && m->placed && m->keeps) {
+        m->why = ERR_UNAVAILABLE;
+        again(m);
     } else {
         m->stage = m->across && m->placed ? MOVE_DOOM : MOVE_REMOVE;
         to_source(m);
@@ -499,6 +517,16 @@ void move_lost(struct part *p)
     for (struct list *n = p->movers.next; n != &p->movers; n = n->next)
         CONTAINER_OF(n, struct move, by_part)->generation = p->generation - 1;
     move_abandon(p);
+}
+
+bool move_inserts(const struct part *p)
+{
+    for (const struct list *n = p->movers.next; n != &p->movers; n = n->next) {
+        const struct move *m = CONTAINER_OF(unconst(n), struct move, by_part);
+        if (m->across && m->keeps && (m->stage == MOVE_INSERT || m->stage == MOVE_REMOVE))
+            return true;
+    }
+    return false;
 }
 
 void move_abandon(struct part *p)

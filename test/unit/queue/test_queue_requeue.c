@@ -142,6 +142,50 @@ static void more_items_than_memory_holds_are_all_moved(void **state)
     let_queues_go();
 }
 
+static pthread_t closer;
+
+/* The insert into the target waits until the source is closed, or would be. */
+static void late_write(struct queue_store *s, struct queue_write *w)
+{
+    if (w->parts[0].ops_count > 0 && w->parts[0].ops[0].kind == OP_BATCH_PUT && !atomic_exchange(&entered, true)) {
+        const mono until = mono_add_ms(clock_mono(rig.clock), LATE_MS);
+        bool is_closed = false;
+        assert_int_equal(pthread_create(&closer, NULL, reload, NULL), 0);
+        while (!is_closed && clock_mono(rig.clock).ns < until.ns) {
+            queue_rest();
+            queue_enter(dead);
+            is_closed = dead->parts[0]->closed;
+            queue_leave(dead);
+        }
+    }
+    real->write(s, w);
+}
+
+static void items_are_never_in_both_queues_when_a_partition_is_closed_meanwhile(void **state)
+{
+    struct err_note note = { "" };
+    unsigned moved = 0;
+    (void)state;
+    dead = rig_queue(&rig, "dead", 1);
+    to = rig_queue(&rig, "to", 1);
+    struct queue_part_change c = { .order = PART_MOVE, .store = STR("s1") };
+    assert_int_equal(queue_part_change(to, &c, &note), ERR_OK);
+    (void)rig_produce(&rig, dead, "x", ITEMS);
+    bend(false);
+    bent.leases = real->leases;
+    bent.write = late_write;
+    err why = queue_requeue(dead, to, 1000, &moved, &note);
+    assert_true(atomic_load(&entered));
+    (void)pthread_join(closer, NULL);
+    straighten();
+    queue_await_read(dead, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS));
+    uint64_t left = rig_stats(dead, 0).ready, there = rig_stats(to, 0).ready;
+    let_queues_go();
+    assert_int_equal(left + there, ITEMS);
+    assert_int_equal(why, ERR_OK);
+    assert_int_equal(there, moved);
+}
+
 static void a_queue_that_was_deleted_is_told(void **state)
 {
     struct err_note note = { "" };
@@ -164,6 +208,8 @@ int main(void)
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(a_partition_that_is_being_read_is_waited_for, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(more_items_than_memory_holds_are_all_moved, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(items_are_never_in_both_queues_when_a_partition_is_closed_meanwhile,
+                                        rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(a_queue_that_was_deleted_is_told, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
