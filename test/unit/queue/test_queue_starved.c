@@ -257,7 +257,8 @@ static void a_partition_that_finds_no_memory_stays_in_its_store(void **state)
     bool hit = true;
     for (long n = 0; hit; n++) {
         const char *at = rig_stats(q, 0).store;
-        struct queue_part_change c = { .order = PART_MOVE, .store = str_of(str_eq(str_of(at), STR("s0")) ? "s1" : "s0") };
+        bool is_first = str_eq(str_of(at), STR("s0"));
+        struct queue_part_change c = { .order = PART_MOVE, .store = is_first ? STR("s1") : STR("s0") };
         note.text[0] = '\0';
         starve(n);
         err why = queue_part_change(q, &c, &note);
