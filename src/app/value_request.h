@@ -87,8 +87,8 @@ void value_read(struct value_request *r, bool with_body, void (*done)(struct val
 /* The predicates of the path, in r; their count, or 0 when the arena is full. */
 unsigned value_predicates(struct value_request *r);
 
-/* The body of a PUT, into r->body and r->coding as they will be stored, and r->raw. HTTP worker: it may take milliseconds. False:
- * answered. */
+/* The body of a PUT, into r->body and r->coding as they will be stored, and r->raw. HTTP worker: it may take
+ * milliseconds. False: answered. */
 MUST_CHECK bool value_take_body(struct value_request *r, enum headers_rule rule);
 /* Headers and coding of the request, to keep. False: answered. */
 MUST_CHECK bool value_kept(struct value_request *r, enum headers_rule rule, str *lines, str *coding);

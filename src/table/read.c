@@ -267,7 +267,8 @@ static err emit(struct scan *s, const struct key_parts *parts, str plain, store_
 /* No more rows: one that is met now is for the next answer, and if none is there is none. */
 static bool limit_met(const struct scan *s)
 {
-    return s->sated || s->emitted == (s->g->limit == 0 || s->g->limit > TABLE_LIMIT_MAX ? TABLE_LIMIT_MAX : s->g->limit);
+    bool is_most = s->g->limit == 0 || s->g->limit > TABLE_LIMIT_MAX;
+    return s->sated || s->emitted == (is_most ? TABLE_LIMIT_MAX : s->g->limit);
 }
 
 /* A row that is alive and whose key matches: the limit first, then its bytes. */

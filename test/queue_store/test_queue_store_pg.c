@@ -1,6 +1,7 @@
 /* Goal: the store in PostgreSQL is a store (suite.h); a lost owner changes nothing; a server that is killed or stopped
  * leaves every write there whole or not at all, and is used again when it is back.
  * Method: PostgreSQL 15 of the test's own. */
+#include "pg_damage.h"
 #include "pg_server.h"
 #include "suite.h"
 
@@ -657,100 +658,23 @@ static void writes_are_synced_where_the_database_says_off(void **state)
     pg_close(&c);
 }
 
-static bool supersede_any(void *ctx, const struct queue_supersede *x)
+static void others_harm(struct fixture *f, void (*harm)(struct queue_store *s, struct pg *c, mono deadline))
 {
-    (void)ctx, (void)x;
-    return true;
+    struct queue_store *s = store_new(f);
+    struct pg *c = connect_apart(f);
+    harm(s, c, mono_add_ms(clock_mono(sysclock_clock(f->sysclock)), WRITE_TIMEOUT_MS));
+    s->ops->close(&s);
+    pg_close(&c);
 }
 
 static void a_supersede_of_no_partition_is_damage(void **state)
 {
-    struct fixture *f = *state;
-    struct queue_part p = { .queue = 901, .partition = 0 };
-    struct queue_store *s = store_new(f);
-    struct queue_part_record owned;
-    struct pg *c = connect_apart(f);
-    assert_int_equal(own_one(s, p, &owned), ERR_OK);
-    run_sql(f, c, "INSERT INTO queue_901_0_k VALUES (8, '\\x01', decode(repeat('01', 20), 'hex'), 65534, 0)", NULL);
-    assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_OK);
-    for (unsigned i = 0; i < 2; i++) {
-        run_sql(f, c, i == 0 ? "UPDATE queue_901_0_k SET count = 70000" : "UPDATE queue_901_0_k SET count = -1", NULL);
-        assert_int_equal(s->ops->supersedes(s, p, supersede_any, NULL), ERR_CORRUPT);
-    }
-    s->ops->close(&s);
-    pg_close(&c);
+    others_harm(*state, pg_damage_supersede);
 }
 
-static bool entry_any(void *ctx, const struct queue_entry *e, bool in_place)
-{
-    (void)ctx, (void)e, (void)in_place;
-    return true;
-}
-
-static bool lease_any(void *ctx, const struct queue_lease *l)
-{
-    (void)ctx, (void)l;
-    return true;
-}
-
-static bool key_any(void *ctx, const struct queue_key *k)
-{
-    (void)ctx, (void)k;
-    return true;
-}
-
-/* What others wrote into the tables, within what their columns take. */
 static void rows_beyond_their_limits_are_damage(void **state)
 {
-    struct fixture *f = *state;
-    static const struct { char table; const char *set; } harms[] = {
-        { 'b', "order_key = decode(repeat('61', 257), 'hex')" }, { 'b', "created = -1" },
-        { 'b', "expire = -9223372036854775808" }, { 'b', "count = 65537" },
-        { 'e', "order_key = decode(repeat('61', 257), 'hex')" }, { 'e', "attempts = -1" },
-        { 'e', "attempts = 4294967296" }, { 'e', "idx = 65536" }, { 'e', "created = -1" },
-        { 'l', "order_key = decode(repeat('61', 257), 'hex')" }, { 'l', "attempts = 4294967296" },
-        { 'l', "deadline = -1" }, { 'l', "in_place = 2" }, { 'l', "batch = ''" },
-        { 'k', "count = 4294967296" }, { 'k', "expire = -1" }, { 'k', "name = 'x'" },
-    };
-    struct queue_part p = { .queue = 902, .partition = 0 };
-    struct queue_store *s = store_new(f);
-    struct queue_part_record owned;
-    struct pg *c = connect_apart(f);
-    char sql[256];
-    assert_int_equal(own_one(s, p, &owned), ERR_OK);
-    for (size_t i = 0; i < COUNT_OF(harms); i++) {
-        run_sql(f, c, "INSERT INTO queue_902_0_b SELECT n, 1, 1, 1, 0, 'key', 1, 'x' FROM"
-                " (SELECT decode(repeat('01', 20), 'hex') n) z", NULL);
-        run_sql(f, c, "INSERT INTO queue_902_0_e SELECT 0, 0, n, n, 0, 1, 1, 1, 'key' FROM"
-                " (SELECT decode(repeat('02', 20), 'hex') n) z", NULL);
-        run_sql(f, c, "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
-                " (SELECT decode(repeat('01', 20), 'hex') n) z", NULL);
-        run_sql(f, c, "INSERT INTO queue_902_0_k SELECT 7, '0123456789abcdef', n, 1, 1 FROM"
-                " (SELECT decode(repeat('01', 20), 'hex') n) z", NULL);
-        assert_int_equal(s->ops->ready(s, p, KSUID_NIL, entry_any, NULL), ERR_OK);
-        assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
-        assert_int_equal(s->ops->keys(s, p, key_any, NULL), ERR_OK);
-        (void)snprintf(sql, sizeof sql, "UPDATE queue_902_0_%c SET %s", harms[i].table, harms[i].set);
-        run_sql(f, c, sql, NULL);
-        err why = harms[i].table == 'l'   ? s->ops->leases(s, p, lease_any, NULL)
-                  : harms[i].table == 'k' ? s->ops->keys(s, p, key_any, NULL)
-                                          : s->ops->ready(s, p, KSUID_NIL, entry_any, NULL);
-        if (why != ERR_CORRUPT)
-            fail_msg("%s: %s", sql, err_name(why));
-        run_sql(f, c, "TRUNCATE queue_902_0_b, queue_902_0_e, queue_902_0_l, queue_902_0_k", NULL);
-    }
-    struct queue_part_record r;
-    assert_int_equal(s->ops->record(s, p, &r), ERR_OK);
-    run_sql(f, c, "UPDATE queue_902_0_r SET ready = NULL", NULL);
-    assert_int_equal(s->ops->record(s, p, &r), ERR_CORRUPT);
-    assert_int_equal(own_one(s, p, &r), ERR_CORRUPT);
-    run_sql(f, c, "INSERT INTO queue_902_0_l SELECT n, n, 0, 1, 1, 1, 1, 1, 1, 'key' FROM"
-            " (SELECT decode(repeat('01', 20), 'hex') n) z", NULL);
-    assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_OK);
-    run_sql(f, c, "ALTER TABLE queue_902_0_l ALTER attempts TYPE numeric", NULL);
-    assert_int_equal(s->ops->leases(s, p, lease_any, NULL), ERR_CORRUPT);
-    s->ops->close(&s);
-    pg_close(&c);
+    others_harm(*state, pg_damage_rows);
 }
 
 /* Somebody changes a table, or looks at it with a lock: PostgreSQL says in time that nothing was written, and the

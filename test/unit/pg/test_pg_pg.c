@@ -395,8 +395,8 @@ static void each_address_that_was_tried_has_its_reason(void **state)
     assert_int_equal(open_at(*state, "postgresql://u@127.0.0.1:1,127.0.0.9:1/d", LONG_MS, LONG_MS, &c, &note),
                      ERR_UNAVAILABLE);
     assert_string_equal(note.text, "PostgreSQL refuses: connection to server at \"127.0.0.1\", port 1 failed:"
-                        " Connection refused; PostgreSQL refuses: connection to server at \"127.0.0.9\", port 1 failed: Connection"
-                        " refused");
+                        " Connection refused; PostgreSQL refuses: connection to server at \"127.0.0.9\", port 1 failed:"
+                        " Connection refused");
 }
 
 static void urls_of_addresses_are_taken_and_lists_that_do_not_fit_refused(void **state)
