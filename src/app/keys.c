@@ -20,6 +20,7 @@
 
 enum {
     KEYS_BODY_BYTES_MAX = 16384,
+    KEYS_ANSWER_ROOM = 64 << 10,     /* beyond a request's memory, for the answer that names a new key */
     KEYS_ANSWER_BYTES_MAX = 4 << 20, /* a list ends before the key that passes them, after at least one */
     KEYS_MEMORY = 8,                 /* an answer may have so small a part of a request's memory */
 };
@@ -79,6 +80,7 @@ static void create_run(struct loop_job *j)
     c->wanted.giver = &c->giver;
     c->why = auth_key_create(c->app->auth, &c->wanted, &k, secret, &c->note);
     if (c->why == ERR_OK) {
+        a->bytes_max += KEYS_ANSWER_ROOM; /* the key stands, and only this answer has its secret */
         str members = key_json(a, &k);
         c->answer = members.p == NULL ? STR_NONE
                                       : arena_printf(a, "{\"key\":\"%s\",%.*s}\n", secret, STR_ARG(members));

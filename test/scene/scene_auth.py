@@ -1,9 +1,11 @@
 """Goal: keys open what they should and nothing else, over HTTP and from the command line.
 Method: keys made in the data folder and through the admin routes; requests with and without them."""
+import collections
 import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import tempfile
 
@@ -253,6 +255,28 @@ def other_addresses_need_a_closed_door(binary):
         bound = serve(*data, *INTERNAL)
         eq(bound.returncode, 1, bound.stderr)
         check('192.0.2.1' in bound.stderr, bound.stderr)
+
+
+@scene
+def a_key_is_told_or_not_made(binary):
+    """List fields in many lines take a request's memory, so that it ends at each place in turn."""
+    limits = ('--set', 'http.arena_bytes_max=1M', '--set', 'page.body_bytes_max=300k', '--set', 'http.head_bytes_max=64k')
+    with Server(binary, *DOMAINS, *limits) as server:
+        said = collections.Counter()
+        for step in range(200):
+            body = json.dumps({'roles': ['read'], 'name': f'{step:03}{chr(34) * 250}'})
+            fields = f'Accept: text/{"x" * 170}\r\n' * 103 + f'Accept: {"y" * (4000 + 200 * step)}\r\n'
+            with socket.create_connection((server.host, server.port), timeout=60) as peer:
+                peer.sendall(f'POST /v1/admin.tokens HTTP/1.1\r\nHost: {server.host}:{server.port}\r\nContent-Type: '
+                             f'application/json\r\nContent-Length: {len(body)}\r\n{fields}\r\n{body}'.encode())
+                said[int(peer.recv(1000).split()[1])] += 1
+        check(said[201] > 0 and said[431] > 0, f'some have room, some have not: {said}')
+        listed, path = 0, '/v1/admin.tokens'
+        while path:
+            got = server.json('GET', path).body
+            listed += len(got['items'])
+            path = f'/v1/admin.tokens?page={got["next"]}' if 'next' in got else None
+        eq(listed, said[201], f'{said}')
 
 
 main()
