@@ -97,7 +97,7 @@ enum cli_exit verb_man(struct cli_call *call)
     }
     char *words[2];
     char word[2][64];
-    for (unsigned i = 0; i < call->operands_count; i++) {
+    for (unsigned i = 0; i < call->operands_count && i < COUNT_OF(word); i++) {
         if (!str_to_cstr(str_of(call->operands[i]), word[i], sizeof word[i]))
             word[i][0] = '\0';
         words[i] = word[i];

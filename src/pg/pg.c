@@ -10,6 +10,8 @@
 #include "base/buf.h"
 #include "pg/url.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -346,7 +348,8 @@ struct run {
     struct pg_rows **rows;
     struct pg_outcome *out;
     bool failed, ended;
-    uint64_t received;           /* bytes, about: libpq keeps all of an answer in memory */
+    uint64_t received_before;    /* on this connection, as TCP counts */
+    uint64_t received;           /* bytes: libpq keeps all of an answer in memory */
 };
 
 static err send_one(struct pg *c, const struct pg_statement *s)
@@ -437,10 +440,25 @@ static void take_results(struct run *r)
         r->c->broken = true;
 }
 
+/* What TCP says it has received since the connection was made. False: it is a socket in a folder. */
+static bool tcp_received(struct pg *c, uint64_t *bytes)
+{
+    struct tcp_info info = { .tcpi_state = 0 };
+    socklen_t n = sizeof info;
+    bool told = getsockopt(PQsocket(c->conn), IPPROTO_TCP, TCP_INFO, &info, &n) == 0;
+    *bytes = info.tcpi_bytes_received;
+    return told;
+}
+
+/* libpq reads until nothing is there, as much as the server sends meanwhile: of a socket in a folder, which counts
+ * nothing, some of that is not seen. */
 static bool is_too_large(struct run *r)
 {
+    uint64_t bytes;
     int waiting = 0;
-    if (ioctl(PQsocket(r->c->conn), FIONREAD, &waiting) == 0)
+    if (tcp_received(r->c, &bytes))
+        r->received = bytes - r->received_before;
+    else if (ioctl(PQsocket(r->c->conn), FIONREAD, &waiting) == 0)
         r->received += (uint64_t)waiting;
     return r->received > ANSWER_BYTES_MAX;
 }
@@ -479,6 +497,7 @@ void pg_run(struct pg *c, const struct pg_statement *list, unsigned count, mono 
     MAGIC_CHECK(c, PG_MAGIC);
     struct run r = { .c = c, .list = list, .count = count, .rows = rows, .out = out };
     *out = (struct pg_outcome){ .why = ERR_OK, .failed = count };
+    (void)tcp_received(c, &r.received_before); /* stays 0 where nothing is counted */
     for (unsigned i = 0; rows != NULL && i < count; i++)
         rows[i] = NULL;
     err why = c->broken ? ERR_UNAVAILABLE : ERR_OK;

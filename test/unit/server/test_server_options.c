@@ -285,7 +285,7 @@ static void wrong_stores_and_lists_are_named(void **state)
     yaml_wrong("queue: { stores: \"b=postgresql://127.0.0.1:65536/q\" }\n",
                "f.yaml:1: queue.stores: b: the PostgreSQL URL has a port that is none");
     yaml_wrong("queue: { stores: \"b=postgresql://127.0.0.1/q?sslmode=bogus\" }\n",
-               "f.yaml:1: queue.stores: b: the PostgreSQL URL has an sslmode that is none");
+               "f.yaml:1: queue.stores: b: the PostgreSQL URL has a value of sslmode that is none");
     yaml_fine(*state, "queue: { stores: \"b=postgresql://127.0.0.1:5433/q?sslmode=disable\" }\n");
     (void)finished(*state);
     yaml_wrong("lists:\n  r: { size: 3 }\n",
