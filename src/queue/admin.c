@@ -45,7 +45,12 @@ void part_looked(const struct part *p, err why)
 
 /* ---- stats ---- */
 
-struct ages { store_time now; int64_t sum, leased_sum; uint64_t count, leased_count; };
+struct ages { store_time now; double sum_ns, leased_sum_ns; uint64_t count, leased_count; };
+
+static int64_t average_ns(double sum_ns, uint64_t count)
+{
+    return count == 0 ? 0 : (int64_t)(sum_ns / (double)count);
+}
 
 static void add_age(void *ctx, struct hash_node *n)
 {
@@ -55,10 +60,10 @@ static void add_age(void *ctx, struct hash_node *n)
         return;
     a->count++;
     int64_t age_ns = a->now.ns - it->created_at.ns, left_ns = it->due_at.ns - a->now.ns;
-    a->sum += age_ns > 0 ? age_ns / 1000 : 0; /* microseconds: no sum overflows */
+    a->sum_ns += age_ns > 0 ? (double)age_ns : 0;
     if (it->state == QITEM_LEASED) {
         a->leased_count++;
-        a->leased_sum += left_ns > 0 ? left_ns / 1000 : 0; /* one past its deadline may wait for its store */
+        a->leased_sum_ns += left_ns > 0 ? (double)left_ns : 0; /* one past its deadline may wait for its store */
     }
 }
 
@@ -86,8 +91,8 @@ static void part_stats(struct part *p, store_time now, struct queue_part_stats *
         .leased = (uint64_t)(p->leased + p->granting), .placing = (uint64_t)p->placing, .failures = p->failures,
         .damaged = atomic_load(&p->damaged),
         .moving = move_items(p), .moves_failed = p->moves_failed,
-        .average_age_ns = ages.count == 0 ? 0 : ages.sum / (int64_t)ages.count * 1000,
-        .average_leased_age_ns = ages.leased_count == 0 ? 0 : ages.leased_sum / (int64_t)ages.leased_count * 1000,
+        .average_age_ns = average_ns(ages.sum_ns, ages.count),
+        .average_leased_age_ns = average_ns(ages.leased_sum_ns, ages.leased_count),
         .oldest_age_ns = head == NULL ? 0 : store_time_max(now, head->ready_at).ns - head->ready_at.ns,
         .state = state_of(p, stores_status(p->queue->all, p->store)), .store = part_store(p)->name };
 }

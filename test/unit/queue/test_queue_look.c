@@ -115,12 +115,12 @@ static void oldest_of_all_partitions_come_first(void **state)
     pages_show(q, 3, all);
     struct ask *held = rig_lease(&rig, q, 1);
     assert_true(rig_body_is(&held->u.lease.items[0], "000"));
-    for (uint32_t partition = 1; partition < 4; partition++) {
+    for (bool is_third = false; !is_third;) { /* which partition it is in is for placing to say */
         struct ask *l = rig_lease(&rig, q, 1);
-        bool is_third = rig_body_is(&l->u.lease.items[0], "030");
-        assert_int_equal(l->u.lease.partition, partition);
+        is_third = rig_body_is(&l->u.lease.items[0], "030");
         if (is_third)
-            assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, partition, &l->u.lease.items[0].id, 1, NULL), ERR_OK);
+            assert_int_equal(rig_change(&rig, q, CHANGE_RETRY, l->u.lease.partition, &l->u.lease.items[0].id, 1, NULL),
+                             ERR_OK);
         ask_free(l);
     }
     fill(q, 20, 22);

@@ -170,6 +170,7 @@ static void items_are_never_in_both_queues_when_a_partition_is_closed_meanwhile(
     to = rig_queue(&rig, "to", 1);
     struct queue_part_change c = { .order = PART_MOVE, .store = STR("s1") };
     assert_int_equal(queue_part_change(to, &c, &note), ERR_OK);
+    queue_await_read(to, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS)); /* else it takes nothing */
     (void)rig_produce(&rig, dead, "x", ITEMS);
     bend(false);
     bent.leases = real->leases;
