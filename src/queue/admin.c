@@ -121,7 +121,8 @@ static void changed(struct queue_change *c, err why)
     waiter_done(c->ctx, why, c->items_count);
 }
 
-static err change_wait(struct queue *q, enum queue_change_kind kind, uint32_t partition, const str *ids,
+/* Deletes them, or clears those of the kinds that are named. */
+static err remove_wait(struct queue *q, const struct queue_kinds *kinds, uint32_t partition, const str *ids,
                        unsigned count, struct err_note *note)
 {
     struct arena a;
@@ -135,8 +136,10 @@ static err change_wait(struct queue *q, enum queue_change_kind kind, uint32_t pa
     waiter_init(&w);
     for (unsigned i = 0; i < count; i++)
         items[i].id = ids[i];
-    struct queue_change c = { .queue = q, .kind = kind, .partition = partition, .items = items,
-                              .items_count = count, .arena = &a, .done = changed, .ctx = &w,
+    struct queue_change c = { .queue = q, .kind = kinds == NULL ? CHANGE_DELETE : CHANGE_CLEAR,
+                              .clears = kinds == NULL ? (struct queue_kinds){ .ready = false } : *kinds,
+                              .partition = partition, .items = items, .items_count = count,
+                              .arena = &a, .done = changed, .ctx = &w,
                               .deadline = mono_add_ms(clock_mono(q->all->opts.clock), ADMIN_WAIT_MS) };
     waiter_expect(&w);
     err why = queue_change_start(&c);
@@ -160,7 +163,7 @@ err queue_items_delete(struct queue *q, uint32_t partition, const str *ids, unsi
     }
     if (why == ERR_OK)
         why = part_readable(part_at(q, partition), note);
-    return why == ERR_OK ? change_wait(q, CHANGE_DELETE, partition, ids, count, note) : why;
+    return why == ERR_OK ? remove_wait(q, NULL, partition, ids, count, note) : why;
 }
 
 struct gather { struct ksuid ids[ADMIN_CHUNK]; unsigned count; struct ksuid last; };
@@ -184,7 +187,8 @@ static bool gather_scheduled(void *ctx, const struct queue_entry *e)
     return g->count < ADMIN_CHUNK;
 }
 
-static err remove_gathered(struct queue *q, struct part *p, const struct gather *g, bool leased, struct err_note *note)
+static err remove_gathered(struct queue *q, struct part *p, const struct gather *g, const struct queue_kinds *kinds,
+                           struct err_note *note)
 {
     char texts[ADMIN_CHUNK][KSUID_TEXT_BYTES + 1];
     str ids[ADMIN_CHUNK];
@@ -192,7 +196,7 @@ static err remove_gathered(struct queue *q, struct part *p, const struct gather 
         ksuid_format(g->ids[i], texts[i]);
         ids[i] = (str){ .p = texts[i], .n = KSUID_TEXT_BYTES };
     }
-    return change_wait(q, leased ? CHANGE_DELETE : CHANGE_CLEAR, p->number, ids, g->count, note);
+    return remove_wait(q, kinds, p->number, ids, g->count, note);
 }
 
 /* moved: to another store meanwhile; what was seen says nothing then. */
@@ -211,8 +215,9 @@ static err gather(struct queue *q, struct part *p, bool scheduled, struct ksuid 
     return why;
 }
 
-/* All of a kind that was there when it began. */
-static err clear_part(struct queue *q, struct part *p, bool scheduled, bool leased, struct err_note *note)
+/* All ready or scheduled ones that were there when it began, and are still of one of the kinds. */
+static err clear_part(struct queue *q, struct part *p, bool scheduled, const struct queue_kinds *kinds,
+                      struct err_note *note)
 {
     struct gather g = { .count = 0 };
     struct ksuid from = KSUID_NIL;
@@ -235,7 +240,7 @@ static err clear_part(struct queue *q, struct part *p, bool scheduled, bool leas
         if (g.count == 0)
             return ERR_OK;
         from = ksuid_add(g.ids[g.count - 1], 1);
-        why = remove_gathered(q, p, &g, leased, note);
+        why = remove_gathered(q, p, &g, kinds, note);
         if (why != ERR_OK)
             return why;
     }
@@ -243,6 +248,7 @@ static err clear_part(struct queue *q, struct part *p, bool scheduled, bool leas
 
 err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, struct err_note *note)
 {
+    const struct queue_kinds kinds = { .ready = ready, .scheduled = scheduled, .leased = ready && destructive };
     err why = ERR_OK;
     if (!ready && !scheduled) {
         err_note_set(note, "invalid clear request; one of 'queue', 'scheduled' must be true");
@@ -252,10 +258,10 @@ err queue_clear(struct queue *q, bool ready, bool scheduled, bool destructive, s
     for (uint32_t i = 0; i < count && why == ERR_OK; i++) /* before one of them is cleared */
         why = part_readable(part_at(q, i), note);
     for (uint32_t i = 0; i < count && why == ERR_OK; i++) {
-        if (ready)
-            why = clear_part(q, part_at(q, i), false, destructive, note);
-        if (why == ERR_OK && scheduled)
-            why = clear_part(q, part_at(q, i), true, true, note);
+        if (scheduled) /* first: what is due meanwhile is ready then */
+            why = clear_part(q, part_at(q, i), true, &kinds, note);
+        if (why == ERR_OK && ready)
+            why = clear_part(q, part_at(q, i), false, &kinds, note);
     }
     log_event(q->all->opts.log, LOG_INFO, "queue.clear", LOG_STR("name", q->info.name),
               LOG_CSTR("outcome", err_name(why)));

@@ -236,6 +236,16 @@ static void retry_item(struct part *p, struct slot *s, struct queue_change *c, u
         step_return(s, it, now);
 }
 
+/* What was seen of a kind that is to go may have become another since. */
+static bool is_kept(const struct queue_change *c, const struct qitem *it)
+{
+    if (c->kind != CHANGE_CLEAR)
+        return false;
+    if (it->state == QITEM_LEASED)
+        return !c->clears.leased;
+    return it->state == QITEM_SCHEDULED ? !c->clears.scheduled : !c->clears.ready;
+}
+
 static void apply(struct part *p, struct slot *s, struct queue_change *c, store_time now)
 {
     struct own_change *own = own_change(c);
@@ -244,7 +254,7 @@ static void apply(struct part *p, struct slot *s, struct queue_change *c, store_
         struct qitem *it = part_item(p, own->ids[i]);
         if (it == NULL && removes(c) && own->looked)
             it = looked_item(p, &own->there[i]);
-        if (it == NULL || it->state == QITEM_ENDING || (c->kind == CHANGE_CLEAR && it->state == QITEM_LEASED))
+        if (it == NULL || it->state == QITEM_ENDING || is_kept(c, it))
             continue; /* not there, deleted above, or completed before with the same token */
         switch (c->kind) {
         case CHANGE_COMPLETE:

@@ -176,8 +176,9 @@ void queue_lease_cancel(struct queue_lease_request *r);
 /* After done with ERR_OK, the queue held: items from kept on go back with their attempts, untold. */
 void queue_lease_give_back(struct queue_lease_request *r, unsigned kept);
 
-/* DELETE: in whatever state; ids of nothing and ids named twice are no error. CLEAR: the same, without leased ones. */
+/* DELETE: in whatever state; ids of nothing, or named twice, are no error. CLEAR: what is of one of its kinds then. */
 enum queue_change_kind { CHANGE_COMPLETE, CHANGE_RETRY, CHANGE_EXTEND, CHANGE_DELETE, CHANGE_CLEAR };
+struct queue_kinds { bool ready, scheduled, leased; }; /* ready: and all others */
 struct queue_change_item {
     str id;                      /* text */
     uint64_t token;              /* 0: none given */
@@ -189,6 +190,7 @@ struct queue_change_item {
 struct queue_change {
     struct queue *queue;
     enum queue_change_kind kind;
+    struct queue_kinds clears;
     uint32_t partition;
     const struct queue_change_item *items;
     unsigned items_count;
@@ -230,21 +232,19 @@ MUST_CHECK err queue_reload(struct queue *q, struct err_note *note);
 MUST_CHECK err queue_requeue(struct queue *dead, struct queue *to, unsigned count, unsigned *moved,
                              struct err_note *note);
 
-/* How store number index does; false: there are not so many. Thread: any; never blocks. name: the store's. */
+/* How store number index does; false: there are not so many. Thread: any; never blocks. */
 struct queue_store_stats {
-    const char *name, *state;    /* "available", "suspect", "error" */
+    const char *name, *state;    /* the store's; "available", "suspect", "error" */
     uint64_t failures;           /* writes, reads and probes, so far */
     int64_t write_ns;            /* a write takes about so long */
 };
 bool queues_store(struct queues *qs, unsigned index, struct queue_store_stats *out);
-
 enum queue_part_order { PART_ADD, PART_DRAIN, PART_PAUSE, PART_RESUME, PART_MOVE };
 struct queue_part_change { enum queue_part_order order; uint32_t partition; str store; };
 MUST_CHECK err queue_part_change(struct queue *q, const struct queue_part_change *c, struct err_note *note);
 /* Spreads partitions over stores by affinity while requests run; returns when done. */
 MUST_CHECK err queue_rebalance(struct queue *q, struct err_note *note);
-/* Why requests went where: the last decisions, as JSON lines in the arena; each can be replayed from what it
- * recorded (place.h). */
+/* Why requests went where: the last decisions, as JSON lines; each can be replayed from what it recorded (place.h). */
 MUST_CHECK err queue_why(struct queue *q, unsigned limit, struct arena *a, str *out);
 
 #endif

@@ -319,6 +319,8 @@ static void do_delete(struct sim *s)
     g.skip = (unsigned)sim_pick(s, 8);
     hash_each(&s->q->parts[g.partition]->items, gather_item, &g);
     a->u.change = (struct queue_change){ .queue = s->q, .kind = sim_pick(s, 2) == 0 ? CHANGE_DELETE : CHANGE_CLEAR,
+                                         .clears = { .ready = true, .scheduled = sim_pick(s, 2) == 0,
+                                                     .leased = sim_pick(s, 2) == 0 },
                                          .partition = g.partition, .items = a->changes, .items_count = a->count,
                                          .deadline = soon(s), .arena = &a->arena, .done = deleted, .ctx = a };
     if (a->count == 0 || queue_change_start(&a->u.change) != ERR_OK)

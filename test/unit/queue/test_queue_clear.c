@@ -1,0 +1,176 @@
+/* Goal: a clear removes the kinds that it names, and what is of another kind by then stays.
+ * Method: the store's look at what is there is over only when a consumer has changed it. */
+#include "rig.h"
+
+#include "queue/machine.h"
+
+#include <pthread.h>
+
+enum { LATER_S = 30 };
+
+static struct {
+    struct queue_store_ops ops;
+    const struct queue_store_ops *real;
+    pthread_t clearer;
+    void (*meanwhile)(struct queue *q);
+    struct queue *q;
+} bent;
+
+static void others(void)
+{
+    void (*meanwhile)(struct queue *q) = bent.meanwhile;
+    if (meanwhile == NULL || !pthread_equal(pthread_self(), bent.clearer))
+        return;
+    bent.meanwhile = NULL;
+    meanwhile(bent.q);
+}
+
+static err look_at_ready(struct queue_store *s, struct queue_part p, struct ksuid from,
+                         bool (*each)(void *ctx, const struct queue_entry *e, bool in_place), void *ctx)
+{
+    err why = bent.real->ready(s, p, from, each, ctx);
+    others();
+    return why;
+}
+
+static err look_at_scheduled(struct queue_store *s, struct queue_part p, store_time from_at, struct ksuid from,
+                             bool (*each)(void *ctx, const struct queue_entry *e), void *ctx)
+{
+    err why = bent.real->scheduled(s, p, from_at, from, each, ctx);
+    others();
+    return why;
+}
+
+/* Clears while meanwhile happens behind the first look. */
+static void clear(struct queue *q, bool ready, bool scheduled, bool destructive, void (*meanwhile)(struct queue *q))
+{
+    struct err_note note = { "" };
+    struct queue_store *s = rig.stores[0];
+    bent.real = s->ops;
+    bent.ops = *s->ops;
+    bent.ops.ready = look_at_ready;
+    bent.ops.scheduled = look_at_scheduled;
+    bent.clearer = pthread_self();
+    bent.q = q;
+    bent.meanwhile = meanwhile;
+    s->ops = &bent.ops;
+    err why = queue_clear(q, ready, scheduled, destructive, &note);
+    s->ops = bent.real;
+    assert_int_equal(why, ERR_OK);
+    assert_null(bent.meanwhile);
+}
+
+static void nothing(struct queue *q)
+{
+    (void)q;
+}
+
+/* Takes the oldest and gives it back for later. */
+static void give_back_later(struct queue *q)
+{
+    struct ask *l = rig_lease(&rig, q, 1), *a = ask_new();
+    ksuid_format(l->u.lease.items[0].id, a->ids[0]);
+    a->u.change.kind = CHANGE_RETRY;
+    a->u.change.items_count = 1;
+    a->changes[0] = (struct queue_change_item){
+        .id = str_of(a->ids[0]), .retry_at = store_time_add(clock_store(rig.clock), LATER_S * NS_PER_S),
+    };
+    assert_int_equal(rig_change_items(&rig, q, a), ERR_OK);
+    ask_free(a);
+    ask_free(l);
+}
+
+static void take(struct queue *q)
+{
+    ask_free(rig_lease(&rig, q, 1));
+}
+
+/* It is due, and somebody has it. */
+static void take_when_due(struct queue *q)
+{
+    rig_advance(&rig, (LATER_S + 1) * NS_PER_S);
+    take(q);
+}
+
+static void due(struct queue *q)
+{
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    rig_advance(&rig, (LATER_S + 1) * NS_PER_S);
+    while (rig_stats(q, 0).ready == 0) {
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+        queue_rest();
+    }
+}
+
+static void left(struct queue *q, uint64_t ready, uint64_t scheduled, uint64_t leased)
+{
+    struct queue_part_stats s = rig_stats(q, 0);
+    assert_int_equal(s.ready, ready);
+    assert_int_equal(s.scheduled, scheduled);
+    assert_int_equal(s.leased, leased);
+}
+
+static void what_is_given_back_for_later_meanwhile_stays(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "q", 1);
+    (void)rig_produce(&rig, q, "a", 3);
+    clear(q, true, false, false, give_back_later);
+    left(q, 0, 1, 0);
+    (void)rig_produce(&rig, q, "b", 3);
+    clear(q, true, false, true, give_back_later);
+    left(q, 0, 2, 0);
+    queue_unref(&q);
+}
+
+static void what_is_taken_meanwhile_stays_unless_leased_ones_go(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "q", 1);
+    (void)rig_produce(&rig, q, "a", 3);
+    clear(q, true, false, false, take);
+    left(q, 0, 0, 1);
+    (void)rig_produce(&rig, q, "b", 3);
+    clear(q, true, false, true, take);
+    left(q, 0, 0, 0);
+    queue_unref(&q);
+}
+
+static void what_was_scheduled_and_is_taken_meanwhile_stays(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "q", 1);
+    (void)rig_produce(&rig, q, "a", 2);
+    give_back_later(q);
+    give_back_later(q);
+    left(q, 0, 2, 0);
+    clear(q, false, true, false, take_when_due);
+    left(q, 1, 0, 1);
+    queue_unref(&q);
+}
+
+static void what_is_due_meanwhile_goes_where_both_kinds_do(void **state)
+{
+    (void)state;
+    struct queue *q = rig_queue(&rig, "q", 1);
+    (void)rig_produce(&rig, q, "a", 1);
+    give_back_later(q);
+    clear(q, false, true, false, nothing);
+    left(q, 0, 0, 0);
+    (void)rig_produce(&rig, q, "a", 1);
+    give_back_later(q);
+    clear(q, true, true, false, due);
+    left(q, 0, 0, 0);
+    queue_unref(&q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_given_back_for_later_meanwhile_stays, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(what_is_taken_meanwhile_stays_unless_leased_ones_go, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(what_was_scheduled_and_is_taken_meanwhile_stays, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(what_is_due_meanwhile_goes_where_both_kinds_do, rig_setup, rig_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
