@@ -80,7 +80,7 @@ static void create_run(struct loop_job *j)
     c->wanted.giver = &c->giver;
     c->why = auth_key_create(c->app->auth, &c->wanted, &k, secret, &c->note);
     if (c->why == ERR_OK) {
-        a->bytes_max += KEYS_ANSWER_ROOM; /* the key stands, and only this answer has its secret */
+        arena_raise(a, KEYS_ANSWER_ROOM); /* the key stands, and only this answer has its secret */
         str members = key_json(a, &k);
         c->answer = members.p == NULL ? STR_NONE
                                       : arena_printf(a, "{\"key\":\"%s\",%.*s}\n", secret, STR_ARG(members));
