@@ -237,13 +237,24 @@ static void retry_item(struct part *p, struct slot *s, struct queue_change *c, u
 }
 
 /* What was seen of a kind that is to go may have become another since. */
-static bool is_kept(const struct queue_change *c, const struct qitem *it)
+static bool is_kept(const struct queue_change *c, enum qitem_state state)
 {
     if (c->kind != CHANGE_CLEAR)
         return false;
-    if (it->state == QITEM_LEASED)
+    if (state == QITEM_LEASED)
         return !c->clears.leased;
-    return it->state == QITEM_SCHEDULED ? !c->clears.scheduled : !c->clears.ready;
+    return state == QITEM_SCHEDULED ? !c->clears.scheduled : !c->clears.ready;
+}
+
+/* The item; one that memory does not know is made only to be removed. NULL: it is not there, or stays. */
+static struct qitem *wanted(struct part *p, struct queue_change *c, unsigned i)
+{
+    struct own_change *own = own_change(c);
+    struct qitem *it = part_item(p, own->ids[i]);
+    const struct looked *there = it == NULL && removes(c) && own->looked ? &own->there[i] : NULL;
+    if (there != NULL && !is_kept(c, there->scheduled ? QITEM_SCHEDULED : QITEM_READY))
+        return looked_item(p, there);
+    return it != NULL && is_kept(c, it->state) ? NULL : it;
 }
 
 static void apply(struct part *p, struct slot *s, struct queue_change *c, store_time now)
@@ -251,10 +262,8 @@ static void apply(struct part *p, struct slot *s, struct queue_change *c, store_
     struct own_change *own = own_change(c);
     unsigned before = s->steps_count; /* not ops: a batch that changed becomes one at the end */
     for (unsigned i = 0; i < c->items_count; i++) {
-        struct qitem *it = part_item(p, own->ids[i]);
-        if (it == NULL && removes(c) && own->looked)
-            it = looked_item(p, &own->there[i]);
-        if (it == NULL || it->state == QITEM_ENDING || is_kept(c, it))
+        struct qitem *it = wanted(p, c, i);
+        if (it == NULL || it->state == QITEM_ENDING)
             continue; /* not there, deleted above, or completed before with the same token */
         switch (c->kind) {
         case CHANGE_COMPLETE:

@@ -65,19 +65,31 @@ static void nothing(struct queue *q)
     (void)q;
 }
 
-/* Takes the oldest and gives it back for later. */
-static void give_back_later(struct queue *q)
+/* Takes the oldest and gives them back for later. */
+static void give_back(struct queue *q, unsigned count, int64_t later_s)
 {
-    struct ask *l = rig_lease(&rig, q, 1), *a = ask_new();
-    ksuid_format(l->u.lease.items[0].id, a->ids[0]);
+    struct ask *l = rig_lease(&rig, q, count), *a = ask_new();
+    store_time at = store_time_add(clock_store(rig.clock), later_s * NS_PER_S);
+    assert_int_equal(l->u.lease.items_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        ksuid_format(l->u.lease.items[i].id, a->ids[i]);
+        a->changes[i] = (struct queue_change_item){ .id = str_of(a->ids[i]), .retry_at = at };
+    }
     a->u.change.kind = CHANGE_RETRY;
-    a->u.change.items_count = 1;
-    a->changes[0] = (struct queue_change_item){
-        .id = str_of(a->ids[0]), .retry_at = store_time_add(clock_store(rig.clock), LATER_S * NS_PER_S),
-    };
+    a->u.change.items_count = count;
     assert_int_equal(rig_change_items(&rig, q, a), ERR_OK);
     ask_free(a);
     ask_free(l);
+}
+
+static void give_back_later(struct queue *q)
+{
+    give_back(q, 1, LATER_S);
+}
+
+static void give_back_last(struct queue *q)
+{
+    give_back(q, 1, 2 * LATER_S);
 }
 
 static void take(struct queue *q)
@@ -164,6 +176,30 @@ static void what_is_due_meanwhile_goes_where_both_kinds_do(void **state)
     queue_unref(&q);
 }
 
+/* Memory holds the next schedules alone: what is given back behind them is known to the store. */
+static void what_memory_does_not_hold_stays_and_is_due_in_time(void **state)
+{
+    enum { ROUNDS = 5, ROUND = 1000 };
+    (void)state;
+    struct queue *q = rig_queue(&rig, "q", 1);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        (void)rig_produce(&rig, q, "a", ROUND);
+        give_back(q, ROUND, LATER_S);
+    }
+    left(q, 0, ROUNDS * ROUND, 0);
+    (void)rig_produce(&rig, q, "b", 1);
+    clear(q, true, false, false, give_back_last);
+    left(q, 0, ROUNDS * ROUND + 1, 0);
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    rig_advance(&rig, 3 * LATER_S * NS_PER_S);
+    while (rig_stats(q, 0).ready < ROUNDS * ROUND + 1) {
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+        queue_rest();
+    }
+    left(q, ROUNDS * ROUND + 1, 0, 0);
+    queue_unref(&q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_taken_meanwhile_stays_unless_leased_ones_go, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(what_was_scheduled_and_is_taken_meanwhile_stays, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(what_is_due_meanwhile_goes_where_both_kinds_do, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(what_memory_does_not_hold_stays_and_is_due_in_time, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
