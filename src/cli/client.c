@@ -205,7 +205,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     str line = { .p = p, .n = size * n };
     if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
         r->answer->etag[0] = r->answer->content_type[0] = r->answer->cache_status[0] = '\0';
-    r->answer->head_whole = client_ends_head(line);
+    r->answer->head_whole = !str_starts(line, STR("HTTP/")) && (r->answer->head_whole || client_ends_head(line));
     client_field_keep(line, STR("etag:"), r->answer->etag);
     client_field_keep(line, STR("content-type:"), r->answer->content_type);
     client_field_keep(line, STR("cache-status:"), r->answer->cache_status);

@@ -55,6 +55,18 @@ static int64_t patience_ms(const json_t *body)
     return (read ? ns : REQUEST_TIMEOUT_MAX_NS) / NS_PER_MS + SLACK_MS; /* the server refuses another one */
 }
 
+/* Does it take as long as there are items? No byte comes before its end. */
+static bool lasts(const char *name)
+{
+    static const char *const names[] = {
+        "partitions.move", "partitions.rebalance", "queue.clear", "queue.reload", "queue.requeue",
+    };
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 json_t *queue_post(struct client *c, const char *name, json_t *body, const char *const headers[2],
                    struct queue_reply *reply)
 {
@@ -67,7 +79,7 @@ json_t *queue_post(struct client *c, const char *name, json_t *body, const char 
     *reply = (struct queue_reply){ .status = 0 };
     struct client_answer a;
     struct client_request r = { .method = "POST", .path = str_of(path), .has_body = true, .body = str_of(text),
-                                .patient = timeout_ms > 0, .timeout_ms = timeout_ms };
+                                .patient = timeout_ms > 0 || lasts(name), .timeout_ms = timeout_ms };
     if (headers != NULL) {
         r.header = headers[0];
         r.header_more = headers[1];

@@ -213,7 +213,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     str line = { .p = p, .n = size * n };
     if (str_starts(line, STR("HTTP/"))) /* the answer a redirect led to */
         j->etag[0] = j->cache_status[0] = '\0';
-    j->head_whole = client_ends_head(line);
+    j->head_whole = !str_starts(line, STR("HTTP/")) && (j->head_whole || client_ends_head(line)); /* then trailers */
     client_field_keep(line, STR("etag:"), j->etag);
     client_field_keep(line, STR("cache-status:"), j->cache_status);
     return line.n;
