@@ -2,8 +2,9 @@
  *
  * A small JSON file: the number of items answered, and the last accepted one, which the server is asked about before
  * anything is skipped: a server that does not know it gets everything. The file names the import that it is of and
- * has a checksum; another import's, a damaged one, and what is no such file are refused, and never written over.
- * Files without name and sum, of version 0.1, are taken. Replaced whole, see whole.h. Thread: one. */
+ * has a checksum; another import's, a damaged one, and what is no such file are refused. A fresh start (opts.fresh)
+ * replaces those whose fields can be read. Files without name and sum, of version 0.1, are taken. Replaced whole, see
+ * whole.h. Thread: one. */
 #ifndef CLI_RESUME_H
 #define CLI_RESUME_H
 
