@@ -48,6 +48,10 @@ REPORTS = ('ERROR: AddressSanitizer', 'ERROR: LeakSanitizer', 'WARNING: ThreadSa
 
 Answer = collections.namedtuple('Answer', 'status headers body')
 
+# A shell starts what it runs in the background deaf to Ctrl-C, and that is inherited: scenes send it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 _scenes = []
 _servers = []
 
