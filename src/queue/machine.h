@@ -172,7 +172,8 @@ void queue_rest(void);
 void queue_ref(struct queue *q);
 void queue_arrive(struct queue *q, struct arrival *a);
 err queue_grow(struct queue *q, struct err_note *note); /* one more partition. Blocks, under change_lock */
-void part_reread(struct queue *q, uint32_t partition); /* forgets what is in memory and reads it again */
+/* Forgets what is in memory and reads it again. ERR_UNAVAILABLE: a requeue is between its two writes. */
+err part_reread(struct queue *q, uint32_t partition, struct err_note *note);
 err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note *note); /* as above */
 err queue_save(struct queue *q);                        /* its row. As above */
 err queue_save_grown(struct queue *q, uint32_t store);  /* its row with one more partition, on store. As above */

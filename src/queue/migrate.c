@@ -318,24 +318,36 @@ static bool is_quiet(const struct part *p)
            list_empty(&p->unknown);
 }
 
-/* Stops all work of a partition and waits until none is on its way. */
+/* Stops all work of a partition, but not between the two writes of a requeue: its items would stand in both queues.
+ * False: it was waited for in vain; the partition is open, as it was. */
 static bool close_part(struct queue *q, struct part *p)
 {
     struct clock *clock = q->all->opts.clock;
     mono deadline = mono_add_ms(clock_mono(clock), QUIET_MS);
     for (;;) {
         queue_enter(q);
-        bool waits = !p->closed && move_inserts(p) && clock_mono(clock).ns < deadline.ns;
-        if (waits) {
-            queue_leave(q);
-            queue_rest();
-            continue;
+        bool inserts = move_inserts(p);
+        if (!inserts) {
+            p->closed = true;
+            place_open(q->place, p->number, false);
+            part_heads(p);
         }
-        p->closed = true;
-        place_open(q->place, p->number, false);
+        queue_leave(q);
+        if (!inserts || clock_mono(clock).ns >= deadline.ns)
+            return !inserts;
+        queue_rest();
+    }
+}
+
+/* Waits until nothing of a closed partition is on its way. */
+static bool await_quiet(struct queue *q, struct part *p)
+{
+    struct clock *clock = q->all->opts.clock;
+    mono deadline = mono_add_ms(clock_mono(clock), QUIET_MS);
+    for (;;) {
+        queue_enter(q);
         produce_unplace_all(p);
         move_abandon(p); /* nothing of them goes on while it is closed; they begin anew */
-        part_heads(p);
         bool quiet = is_quiet(p), usable = p->loaded && !p->loading; /* but for being closed */
         queue_leave(q);
         if (quiet || clock_mono(clock).ns >= deadline.ns)
@@ -388,11 +400,27 @@ static err migrate(struct queue *q, struct part *p, uint32_t to, struct err_note
     return why;
 }
 
-void part_reread(struct queue *q, uint32_t partition)
+static err not_closed(const struct part *p, struct err_note *note)
+{
+    err_note_set(note, "partition not available; items of partition '%u' are on their way to another queue, try again",
+                 p->number);
+    return ERR_UNAVAILABLE;
+}
+
+static err failing(const struct part *p, struct err_note *note)
+{
+    err_note_set(note, "partition not available; partition '%u' is failing, retry again", p->number);
+    return ERR_UNAVAILABLE;
+}
+
+err part_reread(struct queue *q, uint32_t partition, struct err_note *note)
 {
     struct part *p = q->parts[partition];
-    (void)close_part(q, p); /* not quiet in time: it is read as soon as it is */
+    if (!close_part(q, p))
+        return not_closed(p, note);
+    (void)await_quiet(q, p); /* not in time: it is read as soon as it is */
     open_part(q, p);
+    return ERR_OK;
 }
 
 err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note *note)
@@ -408,10 +436,13 @@ err part_migrate(struct queue *q, uint32_t partition, str store, struct err_note
     }
     if (to == p->store)
         return ERR_OK;
-    if (stores_status(all, to) != PLACE_OK || !close_part(q, p)) {
+    if (stores_status(all, to) != PLACE_OK)
+        return failing(p, note);
+    if (!close_part(q, p))
+        return not_closed(p, note);
+    if (!await_quiet(q, p)) {
         open_part(q, p);
-        err_note_set(note, "partition not available; partition '%u' is failing, retry again", partition);
-        return ERR_UNAVAILABLE;
+        return failing(p, note);
     }
     err why = migrate(q, p, to, note);
     open_part(q, p);

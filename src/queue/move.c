@@ -8,7 +8,7 @@
  * is a lease whose attempts say so: nobody gets that item again, and after a crash it is moved before anything else.
  *   A round that fails is told, and tried again, later and later, as long as there is a target. What a
  * client ordered is put back after MOVE_ORDER_TRIES, requeued items at once. Items that are doomed, or
- * in the target already, are not put back, unless their partition waits too long to be closed (QUIET_MS, migrate.c). */
+ * in the target already, are not put back. */
 #include "queue/move.h"
 #include "queue/wait.h"
 
@@ -368,8 +368,8 @@ static void insert(void *ctx)
     store->ops->write(store, &m->write);
 }
 
-/* May requeued items be inserted now? From then on whoever closes the partition waits until they are removed
- * (move_inserts), or they would stand in both queues; not longer than QUIET_MS. */
+/* May requeued items be inserted now? From then on nobody closes the partition until they are removed (move_inserts),
+ * or they would stand in both queues. */
 static bool insert_begin(struct move *m)
 {
     struct queue *q = m->part->queue;

@@ -142,6 +142,17 @@ static void more_items_than_memory_holds_are_all_moved(void **state)
     let_queues_go();
 }
 
+static void requeue_between_stores(void)
+{
+    struct err_note note = { "" };
+    dead = rig_queue(&rig, "dead", 1);
+    to = rig_queue(&rig, "to", 1);
+    struct queue_part_change c = { .order = PART_MOVE, .store = STR("s1") };
+    assert_int_equal(queue_part_change(to, &c, &note), ERR_OK);
+    queue_await_read(to, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS)); /* else it takes nothing */
+    (void)rig_produce(&rig, dead, "x", ITEMS);
+}
+
 static pthread_t closer;
 
 /* The insert into the target waits until the source is closed, or would be. */
@@ -166,12 +177,7 @@ static void items_are_never_in_both_queues_when_a_partition_is_closed_meanwhile(
     struct err_note note = { "" };
     unsigned moved = 0;
     (void)state;
-    dead = rig_queue(&rig, "dead", 1);
-    to = rig_queue(&rig, "to", 1);
-    struct queue_part_change c = { .order = PART_MOVE, .store = STR("s1") };
-    assert_int_equal(queue_part_change(to, &c, &note), ERR_OK);
-    queue_await_read(to, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS)); /* else it takes nothing */
-    (void)rig_produce(&rig, dead, "x", ITEMS);
+    requeue_between_stores();
     bend(false);
     bent.leases = real->leases;
     bent.write = late_write;
@@ -185,6 +191,64 @@ static void items_are_never_in_both_queues_when_a_partition_is_closed_meanwhile(
     assert_int_equal(left + there, ITEMS);
     assert_int_equal(why, ERR_OK);
     assert_int_equal(there, moved);
+}
+
+/* Nothing can be removed from the first store, in which dead is. */
+static void write_no_removal(struct queue_store *s, struct queue_write *w)
+{
+    for (unsigned i = 0; i < w->parts[0].ops_count; i++) {
+        if (w->parts[0].ops[i].kind == OP_BATCH_STATES && atomic_load(&silent)) {
+            atomic_store(&entered, true);
+            w->done(w, ERR_UNAVAILABLE);
+            return;
+        }
+    }
+    real->write(s, w);
+}
+
+static void *requeue(void *ctx)
+{
+    unsigned *moved = ctx;
+    struct err_note note;
+    assert_int_equal(queue_requeue(dead, to, 1000, moved, &note), ERR_UNAVAILABLE); /* told when the removal failed */
+    return NULL;
+}
+
+static void a_partition_is_not_closed_while_its_items_are_in_both_queues(void **state)
+{
+    static struct queue_store_ops ops;
+    struct queue_store *s0 = rig.stores[0];
+    struct queue_part_change c = { .order = PART_MOVE, .store = STR("s1") };
+    struct err_note note = { "" };
+    unsigned moved = 0;
+    pthread_t thread;
+    (void)state;
+    requeue_between_stores();
+    real = s0->ops;
+    ops = *real;
+    ops.write = write_no_removal;
+    atomic_store(&entered, false);
+    atomic_store(&silent, true);
+    s0->ops = &ops;
+    assert_int_equal(pthread_create(&thread, NULL, requeue, &moved), 0);
+    const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS);
+    while (!atomic_load(&entered) && clock_mono(rig.clock).ns < deadline.ns)
+        queue_rest();
+    err ordered = queue_part_change(dead, &c, &note);
+    err reloaded = queue_reload(dead, &note);
+    (void)pthread_join(thread, NULL);
+    (void)rig_produce(&rig, dead, "more", 1); /* it goes on working */
+    atomic_store(&silent, false);
+    while (rig_stats(dead, 0).ready != 1 && clock_mono(rig.clock).ns < deadline.ns)
+        queues_upkeep_all(rig.queues);
+    s0->ops = real;
+    assert_int_equal(rig_stats(dead, 0).ready, 1);
+    assert_int_equal(rig_stats(to, 0).ready, ITEMS);
+    assert_int_equal(ordered, ERR_UNAVAILABLE);
+    assert_int_equal(reloaded, ERR_UNAVAILABLE);
+    assert_string_equal(note.text, "partition not available; items of partition '0' are on their way to another queue, "
+                                   "try again");
+    let_queues_go();
 }
 
 static void a_queue_that_was_deleted_is_told(void **state)
@@ -211,6 +275,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(more_items_than_memory_holds_are_all_moved, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(items_are_never_in_both_queues_when_a_partition_is_closed_meanwhile,
                                         rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(a_partition_is_not_closed_while_its_items_are_in_both_queues, rig_setup_two,
+                                        rig_teardown),
         cmocka_unit_test_setup_teardown(a_queue_that_was_deleted_is_told, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
