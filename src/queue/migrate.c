@@ -311,10 +311,11 @@ static err copy_all(struct copy *c, struct err_note *note)
 
 /* ---- closing and opening ---- */
 
+/* placing: what a move of another queue puts here, since nothing that is produced is placed in a closed one. */
 static bool is_quiet(const struct part *p)
 {
-    return (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy) && !p->loading &&
-           !p->refilling && !p->refilling_due && list_empty(&p->movers) && list_empty(&p->fetching) &&
+    return (p->main == NULL || !p->main->busy) && (p->early == NULL || !p->early->busy) && p->placing == 0 &&
+           !p->loading && !p->refilling && !p->refilling_due && list_empty(&p->movers) && list_empty(&p->fetching) &&
            list_empty(&p->unknown);
 }
 

@@ -251,6 +251,65 @@ static void a_partition_is_not_closed_while_its_items_are_in_both_queues(void **
     let_queues_go();
 }
 
+/* Insert and drop wait for each other, until LATE_MS are over. */
+static atomic_bool dropping, inserted;
+
+static void await(const atomic_bool *flag)
+{
+    const mono until = mono_add_ms(clock_mono(rig.clock), LATE_MS);
+    while (!atomic_load(flag) && clock_mono(rig.clock).ns < until.ns)
+        queue_rest();
+}
+
+static void *move_target(void *ctx)
+{
+    struct queue_part_change c = { .order = PART_MOVE, .store = STR("s0") };
+    struct err_note note;
+    (void)ctx;
+    assert_int_equal(queue_part_change(to, &c, &note), ERR_OK);
+    return NULL;
+}
+
+static void write_before_drop(struct queue_store *s, struct queue_write *w)
+{
+    if (w->parts[0].ops_count > 0 && w->parts[0].ops[0].kind == OP_BATCH_PUT && !atomic_exchange(&entered, true)) {
+        assert_int_equal(pthread_create(&closer, NULL, move_target, NULL), 0);
+        await(&dropping);
+    }
+    real->write(s, w);
+    atomic_store(&inserted, true);
+}
+
+static err drop_after_write(struct queue_store *s, struct queue_part p)
+{
+    atomic_store(&dropping, true);
+    await(&inserted);
+    return real->drop(s, p);
+}
+
+static void a_target_that_is_moved_meanwhile_loses_no_items(void **state)
+{
+    struct err_note note = { "" };
+    unsigned moved = 0;
+    (void)state;
+    requeue_between_stores();
+    bend(false);
+    bent.leases = real->leases;
+    bent.write = write_before_drop;
+    bent.drop = drop_after_write;
+    atomic_store(&dropping, false);
+    atomic_store(&inserted, false);
+    err why = queue_requeue(dead, to, 1000, &moved, &note);
+    assert_true(atomic_load(&entered));
+    (void)pthread_join(closer, NULL);
+    straighten();
+    queue_await_read(to, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS));
+    assert_int_equal(rig_stats(dead, 0).ready + rig_stats(to, 0).ready, ITEMS);
+    assert_int_equal(rig_stats(to, 0).ready, moved);
+    assert_int_equal(why, ERR_OK);
+    let_queues_go();
+}
+
 static void a_queue_that_was_deleted_is_told(void **state)
 {
     struct err_note note = { "" };
@@ -277,6 +336,7 @@ int main(void)
                                         rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(a_partition_is_not_closed_while_its_items_are_in_both_queues, rig_setup_two,
                                         rig_teardown),
+        cmocka_unit_test_setup_teardown(a_target_that_is_moved_meanwhile_loses_no_items, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(a_queue_that_was_deleted_is_told, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
