@@ -33,14 +33,21 @@ static struct part *part_at(struct queue *q, uint32_t partition)
 /* A store that does not answer may not do so for long: nobody waits for it on a thread of the pool. */
 err part_readable(const struct part *p, struct err_note *note)
 {
-    return stores_silent(p->queue->all, p->store) ? part_failing_note(p, note) : ERR_OK;
+    queue_enter(p->queue);
+    err why = stores_silent(p->queue->all, p->store) ? part_failing_note(p, note) : ERR_OK;
+    queue_leave(p->queue);
+    return why;
 }
 
 /* Its store did not answer who looked there: it is probed, and those who come meanwhile do not wait. */
 void part_looked(const struct part *p, err why)
 {
-    if (why == ERR_UNAVAILABLE || why == ERR_TIMEOUT)
-        stores_written(p->queue->all, p->store, ERR_UNAVAILABLE, 0, false);
+    if (why != ERR_UNAVAILABLE && why != ERR_TIMEOUT)
+        return;
+    queue_enter(p->queue);
+    uint32_t store = p->store;
+    queue_leave(p->queue);
+    stores_written(p->queue->all, store, ERR_UNAVAILABLE, 0, false);
 }
 
 /* ---- stats ---- */

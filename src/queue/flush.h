@@ -124,7 +124,7 @@ bool part_reads_on(const struct part *p);        /* more of the window has to be
 void part_refuse(struct part *p);                /* what it stores cannot be read: read it all anew */
 void part_failed(struct part *p);                /* an unknown outcome, damage: memory is worth nothing */
 
-/* admin.c: of what looks into a partition on a thread of the pool. */
+/* admin.c: of what looks into a partition on a thread of the pool. Not under the lock. */
 err part_check(struct queue *q, uint32_t partition, struct err_note *note); /* is there such a one? */
 err part_readable(const struct part *p, struct err_note *note); /* nobody waits there for a store known to be silent */
 void part_looked(const struct part *p, err why); /* its store did not answer: it is probed */

@@ -265,14 +265,15 @@ static void next_round(void *ctx)
     struct queue *q = p->queue;
     move_deliver(m);
     reset(m);
+    queue_ref(q);
+    queue_enter(q);
+    m->inserts = false;
     m->count -= m->round;
     memmove(m->items, m->items + m->round, m->count * sizeof(struct qitem *));
     memmove(m->places, m->places + m->round, m->count * sizeof *m->places);
     memmove(m->ids, m->ids + m->round, m->count * sizeof *m->ids);
     m->round = m->tries = 0;
     m->doomed = false;
-    queue_ref(q);
-    queue_enter(q);
     if (!is_current(m)) {
         end(m, ERR_UNAVAILABLE);
     } else {
@@ -376,8 +377,7 @@ static bool insert_begin(struct move *m)
     queue_ref(q);
     queue_enter(q);
     bool may = is_current(m) && !m->part->closed;
-    if (may)
-        m->stage = MOVE_INSERT;
+    m->inserts = may;
     queue_leave(q);
     queue_unref(&q);
     return may;
@@ -522,8 +522,7 @@ void move_lost(struct part *p)
 bool move_inserts(const struct part *p)
 {
     for (const struct list *n = p->movers.next; n != &p->movers; n = n->next) {
-        const struct move *m = CONTAINER_OF(unconst(n), struct move, by_part);
-        if (m->across && m->keeps && (m->stage == MOVE_INSERT || m->stage == MOVE_REMOVE))
+        if (CONTAINER_OF(unconst(n), struct move, by_part)->inserts)
             return true;
     }
     return false;

@@ -20,6 +20,7 @@ struct move {
     struct queue_change *change;  /* that waits for it; NULL: none */
     struct waiter *waiter;
     bool keeps;                   /* ordered: what fails is put back */
+    bool inserts;                 /* and is in another store soon, or already. As count under the source's lock */
     bool running, doomed, told;   /* doomed: the round is; told: that it cannot go on */
     unsigned tries;               /* that failed, one after the other */
     const char *what;             /* why the last one failed */

@@ -71,9 +71,11 @@ static err requeue_round(struct requeue *r, struct err_note *note)
 /* Nothing is left that can be moved, but for what p may have. */
 static err requeue_lacks(const struct part *p, struct err_note *note)
 {
+    queue_enter(p->queue);
     (void)part_failing_note(p, note); /* its store is probed soon */
     err_note_set(note, "partition not available; partition '%u' is %s", p->number,
                  p->foreign ? "owned by another process" : part_failing(p) ? "failing" : "being read");
+    queue_leave(p->queue);
     return ERR_UNAVAILABLE;
 }
 

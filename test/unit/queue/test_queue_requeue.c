@@ -6,8 +6,9 @@
 #include "queue/machine.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
-enum { ITEMS = 5, LATE_MS = 300 };
+enum { ITEMS = 5, LARGE_ITEMS = 20, RELOADS = 5, LATE_MS = 300 };
 
 static struct queue *dead, *to;
 
@@ -310,6 +311,47 @@ static void a_target_that_is_moved_meanwhile_loses_no_items(void **state)
     let_queues_go();
 }
 
+static atomic_bool over;
+
+static void *look(void *ctx)
+{
+    struct err_note note;
+    (void)ctx;
+    for (unsigned n = 0; !atomic_load(&over); n++) {
+        assert_true(rig_stats(dead, 0).moving <= LARGE_ITEMS);
+        err why = n < RELOADS ? queue_reload(dead, &note) : ERR_OK; /* each stops the moves */
+        assert_true(why == ERR_OK || why == ERR_UNAVAILABLE); /* while items are on their way it is refused */
+    }
+    return NULL;
+}
+
+/* For the thread sanitizer. */
+static void moves_may_be_looked_at_while_they_go_on(void **state)
+{
+    static char body[1 << 20];
+    struct err_note note = { "" };
+    unsigned moved, all = 0;
+    pthread_t thread;
+    (void)state;
+    requeue_between_stores();
+    memset(body, 'x', sizeof body - 1);
+    for (unsigned i = ITEMS; i < LARGE_ITEMS; i++)
+        (void)rig_produce(&rig, dead, body, 1);
+    atomic_store(&over, false);
+    assert_int_equal(pthread_create(&thread, NULL, look, NULL), 0);
+    for (const mono deadline = mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS); all < LARGE_ITEMS; all += moved) {
+        err why = queue_requeue(dead, to, 1000, &moved, &note);
+        assert_true(why == ERR_OK || why == ERR_UNAVAILABLE);
+        assert_true(clock_mono(rig.clock).ns < deadline.ns);
+    }
+    atomic_store(&over, true);
+    (void)pthread_join(thread, NULL);
+    queue_await_read(dead, QUEUE_PARTS_ALL, mono_add_ms(clock_mono(rig.clock), RIG_WAIT_MS));
+    assert_int_equal(rig_stats(dead, 0).ready, 0);
+    assert_int_equal(rig_stats(to, 0).ready, LARGE_ITEMS);
+    let_queues_go();
+}
+
 static void a_queue_that_was_deleted_is_told(void **state)
 {
     struct err_note note = { "" };
@@ -337,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_partition_is_not_closed_while_its_items_are_in_both_queues, rig_setup_two,
                                         rig_teardown),
         cmocka_unit_test_setup_teardown(a_target_that_is_moved_meanwhile_loses_no_items, rig_setup_two, rig_teardown),
+        cmocka_unit_test_setup_teardown(moves_may_be_looked_at_while_they_go_on, rig_setup_two, rig_teardown),
         cmocka_unit_test_setup_teardown(a_queue_that_was_deleted_is_told, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
