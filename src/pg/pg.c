@@ -167,17 +167,17 @@ static err connect_wait(struct pg *c, mono deadline, struct err_note *note)
     return ERR_OK;
 }
 
-/* The URL's options, and what holds whatever it, a role or a database says: no statement or lock is waited for longer
- * than somebody waits for the answer, no session ends while it is idle, and a row that another changed meanwhile is no
- * failure. False: they do not fit. */
+/* The URL's options, and what holds whatever it, a role or a database says: no statement is waited for longer than
+ * somebody waits for the answer, and no lock as long, so that it is named; no session ends while it is idle, and a
+ * row that another changed meanwhile is no failure. False: they do not fit. */
 static bool session_options(const struct pg_opts *opts, const char *of_url, char out[OPTIONS_BYTES_MAX])
 {
-    long long ms = opts->statement_timeout_ms;
+    long long ms = opts->statement_timeout_ms, lock_ms = ms < 3 ? ms : ms / 3 * 2; /* 0 is for ever */
     int n = snprintf(out, OPTIONS_BYTES_MAX,
                      "%s -c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
                      " -c idle_session_timeout=0 -c default_transaction_isolation=read\\ committed"
                      " -c client_min_messages=error -c tcp_keepalives_idle=%d -c tcp_keepalives_interval=%d"
-                     " -c tcp_keepalives_count=3 -c jit=off %s", of_url, ms, ms, ms, KEEPALIVE_S, KEEPALIVE_S,
+                     " -c tcp_keepalives_count=3 -c jit=off %s", of_url, ms, lock_ms, ms, KEEPALIVE_S, KEEPALIVE_S,
                      opts->settings == NULL ? "" : opts->settings);
     return n > 0 && n < OPTIONS_BYTES_MAX;
 }

@@ -27,7 +27,7 @@ struct pg_opts {
     struct clock *clock;
     atomic_uint *address;         /* which of the URL's took the last connection, for the next; NULL: the first one */
     const atomic_bool *ended;     /* outlives the connection; once set every wait is over, soon; NULL: never */
-    int64_t statement_timeout_ms; /* the server gives a statement up, and a lock */
+    int64_t statement_timeout_ms; /* the server gives a statement up; a lock after two thirds of it */
 };
 /* Of several addresses each has its share of the time, so that one that never answers hides no other, and only a
  * primary is taken, unless the URL has target_session_attrs.

@@ -71,6 +71,7 @@ struct store_pg {
 
     struct pg *conn;               /* the job's; recover's while it does not run, before that the opening's */
     uint64_t writes;               /* sent, for what is done now and then */
+    mono locked_at;                /* a lock of another session was last waited for in vain; ns 0: never. The job's */
 };
 #define STORE_PG_MAGIC 0x57043009u
 
@@ -99,9 +100,11 @@ struct pg_group {
     struct arena arena;
     struct queue_write *writes[PG_GROUP_WRITES_MAX];
     unsigned count;
-    struct pg_statement *list;     /* room for PG_PART_STATEMENTS of each part, and one */
+    struct pg_statement *list;     /* room for PG_PART_STATEMENTS of each part, and two */
     enum pg_tag *tags;
     unsigned statements;
+    unsigned ends[PG_GROUP_WRITES_MAX]; /* statements up to the end of each write sent */
+    unsigned stuck;                /* the one of them whose statement failed; count: none's did */
     bool full;                     /* the arena is; the group cannot be sent */
 };
 enum { PG_PART_STATEMENTS = 13 };

@@ -1,8 +1,9 @@
 /* store_pg_write.c - writes go to PostgreSQL in the order they came, many in one transaction.
  *
  * A job of the pool takes what waits, sends it in one pipeline and answers. When a transaction fails for one of
- * its writes, each is tried alone: the failure was definite. One that took too long is not: each of them would wait
- * for the same lock in turn.
+ * its writes, each is tried alone: the failure was definite. When it waited too long for one of them, as for a lock of
+ * another session, that one and all of its partitions are told so, and the others are sent again. For a while after
+ * that locks are waited for shortly, since one that waits holds up all that come behind.
  *
  * Invariants
  *  1. One job at a time, so writes are applied in order.
@@ -13,10 +14,11 @@
 #include "queue/store_pg.h"
 #include "queue/wait.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WRITE_PARTS_MAX = 2 };
+enum { LOCKED_S = 10, LOCKED_PATIENCE = 32 /* the part of a write's time */, LOCKED_SQL_BYTES = 80 };
 
 static struct queue_write **next_of(struct queue_write *w)
 {
@@ -70,6 +72,30 @@ static const char LAZY_SQL[] = "SELECT set_config('synchronous_commit', 'off', t
 static const char BEAT_SQL[] = "WITH b AS (UPDATE queue_store SET beats = beats + 1 RETURNING 1)"
                                " SELECT 1 / count(*)::int4 FROM b";
 
+static void add_setting(struct pg_group *g, const char *sql)
+{
+    g->tags[g->statements] = PG_TAG_OTHER;
+    g->list[g->statements++] = (struct pg_statement){ .sql = sql };
+}
+
+/* Of this transaction alone. */
+static void add_patience(struct pg_group *g)
+{
+    struct store_pg *s = g->s;
+    char *sql = arena_alloc(&g->arena, LOCKED_SQL_BYTES);
+    g->full |= sql == NULL;
+    if (sql == NULL)
+        return;
+    (void)snprintf(sql, LOCKED_SQL_BYTES, "SELECT set_config('lock_timeout', '%lld', true)",
+                   (long long)s->timeout_ms / LOCKED_PATIENCE + 1); /* 0 is for ever */
+    add_setting(g, sql);
+}
+
+static bool was_locked(const struct store_pg *s)
+{
+    return s->locked_at.ns != 0 && clock_mono(s->clock).ns < s->locked_at.ns + LOCKED_S * NS_PER_S;
+}
+
 static void add_write(struct pg_group *g, const struct queue_write *w)
 {
     for (unsigned k = 0; k < w->parts_count; k++)
@@ -82,19 +108,21 @@ static void add_write(struct pg_group *g, const struct queue_write *w)
 
 static bool prepare(struct pg_group *g, struct queue_write *const *writes, unsigned count)
 {
-    size_t room = (size_t)count * WRITE_PARTS_MAX * PG_PART_STATEMENTS + 1;
+    size_t room = (size_t)count * WRITE_PARTS_MAX * PG_PART_STATEMENTS + 2;
     g->statements = 0;
     g->full = false;
     g->list = arena_calloc(&g->arena, room, sizeof(*g->list));
     g->tags = arena_calloc(&g->arena, room, sizeof(*g->tags));
     if (g->list == NULL || g->tags == NULL)
         return false;
-    if (is_lazy(writes[0])) {
-        g->tags[g->statements] = PG_TAG_OTHER;
-        g->list[g->statements++] = (struct pg_statement){ .sql = LAZY_SQL };
-    }
-    for (unsigned i = 0; i < count; i++)
+    if (is_lazy(writes[0]))
+        add_setting(g, LAZY_SQL);
+    if (was_locked(g->s))
+        add_patience(g);
+    for (unsigned i = 0; i < count; i++) {
         add_write(g, writes[i]);
+        g->ends[i] = g->statements;
+    }
     return !g->full;
 }
 
@@ -121,6 +149,8 @@ static void keep_words(struct store_pg *s, err why, const struct pg_outcome *o)
         store_pg_keep(s, &told);
 }
 
+#define LOCKED_STATE "55P03"
+
 static void set_failed(struct store_pg *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -137,6 +167,10 @@ static err send(struct pg_group *g, struct queue_write *const *writes, unsigned 
         pg_run(s->conn, g->list, g->statements, store_pg_deadline(s), NULL, &o);
     err why = o.why == ERR_LIMIT ? ERR_LIMIT : result_of(g, &o);
     keep_words(s, why, &o);
+    for (g->stuck = 0; g->stuck < count && o.failed >= g->ends[g->stuck];)
+        g->stuck++;
+    if (strcmp(o.state, LOCKED_STATE) == 0)
+        s->locked_at = clock_mono(s->clock);
     if (pg_broken(s->conn))
         set_failed(s);
     arena_reset(&g->arena);
@@ -169,6 +203,44 @@ static void sort_out(struct pg_group *g)
     g->count = left;
 }
 
+static bool shares_partition(const struct queue_write *a, const struct queue_write *b)
+{
+    for (unsigned i = 0; i < a->parts_count; i++)
+        for (unsigned k = 0; k < b->parts_count; k++)
+            if (a->parts[i].part.queue == b->parts[k].part.queue &&
+                a->parts[i].part.partition == b->parts[k].part.partition)
+                return true;
+    return false;
+}
+
+/* Tells the write that was waited for in vain, and those of its partitions: they would wait for the same in turn. */
+static void drop_stuck(struct pg_group *g)
+{
+    struct queue_write *stuck = g->writes[g->stuck];
+    unsigned left = 0;
+    for (unsigned i = 0; i < g->count; i++) {
+        struct queue_write *w = g->writes[i];
+        if (w != stuck && shares_partition(w, stuck))
+            w->done(w, ERR_TIMEOUT);
+        else if (w != stuck)
+            g->writes[left++] = w;
+    }
+    g->count = left;
+    stuck->done(stuck, ERR_TIMEOUT);
+}
+
+/* As one transaction, without those that are waited for in vain; they are answered. */
+static err send_group(struct pg_group *g)
+{
+    for (;;) {
+        sort_out(g);
+        err why = g->count == 0 ? ERR_OK : send(g, g->writes, g->count);
+        if (why != ERR_TIMEOUT || g->stuck == g->count)
+            return why;
+        drop_stuck(g);
+    }
+}
+
 /* Nothing of them was committed: each alone. */
 static void send_each(struct pg_group *g)
 {
@@ -186,10 +258,7 @@ void store_pg_job_run(struct loop_job *j)
     struct pg_group g = { .s = s };
     arena_init(&g.arena, PG_ARENA_BYTES_MAX);
     while (take_group(s, &g)) {
-        sort_out(&g);
-        if (g.count == 0)
-            continue;
-        err why = send(&g, g.writes, g.count);
+        err why = send_group(&g);
         bool again = g.count > 1 && why != ERR_OK && why != ERR_IO && why != ERR_TIMEOUT;
         if (again)
             send_each(&g);

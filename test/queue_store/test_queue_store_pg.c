@@ -2,6 +2,8 @@
  * leaves every write there whole or not at all, and is used again when it is back.
  * Method: PostgreSQL 15 of the test's own. */
 #include "pg_damage.h"
+#include "pg_lock.h"
+#include "pg_many.h"
 #include "pg_server.h"
 #include "suite.h"
 
@@ -367,26 +369,6 @@ static void who_waits_for_a_connection_waits_for_one_deadline(void **state)
     s->ops->close(&s);
 }
 
-enum { MANY = 200, MANY_LOCKED = 20 };
-struct many {
-    struct queue_write writes[MANY];
-    struct queue_op ops[MANY];
-    pthread_mutex_t lock;
-    pthread_cond_t over;
-    unsigned done;
-    err results[MANY];
-};
-
-static void many_done(struct queue_write *w, err why)
-{
-    struct many *m = w->ctx;
-    pthread_mutex_lock(&m->lock);
-    m->results[w - m->writes] = why;
-    m->done++;
-    pthread_cond_signal(&m->over);
-    pthread_mutex_unlock(&m->lock);
-}
-
 /* Every tenth is refused; the others, which went along in its transaction, are there. */
 static void one_refused_write_harms_no_other(void **state)
 {
@@ -399,24 +381,19 @@ static void one_refused_write_harms_no_other(void **state)
     struct item it = { .bytes = STR("x") };
     struct arena a;
     arena_init(&a, 1 << 20);
-    pthread_mutex_init(&m.lock, NULL);
-    pthread_cond_init(&m.over, NULL);
+    many_begin(&m);
     assert_int_equal(own_one(s, p, &own), ERR_OK);
     for (unsigned i = 0; i < MANY; i++) {
         uint64_t id = i % 10 == 9 ? i : i + 1; /* the one before, again */
         m.ops[i] = (struct queue_op){ .kind = OP_BATCH_PUT };
         m.ops[i].u.batch = (struct queue_batch){ .first = { .low = id }, .count = 1, .states = in_place };
         assert_int_equal(item_batch_encode(&it, 1, &a, &m.ops[i].u.batch.bytes), ERR_OK);
-        m.writes[i] = (struct queue_write){ .parts_count = 1, .done = many_done, .ctx = &m };
         m.writes[i].parts[0] = (struct queue_write_part){ .part = p, .epoch = own.epoch, .ready = 1, .ops = &m.ops[i],
             .ops_count = 1 };
     }
     for (unsigned i = 0; i < MANY; i++)
-        s->ops->write(s, &m.writes[i]);
-    pthread_mutex_lock(&m.lock);
-    while (m.done < MANY)
-        pthread_cond_wait(&m.over, &m.lock);
-    pthread_mutex_unlock(&m.lock);
+        many_start(&m, s, i);
+    many_wait(&m, MANY);
     for (unsigned i = 0; i < MANY; i++)
         assert_int_equal(m.results[i], i % 10 == 9 ? ERR_CORRUPT : ERR_OK);
     assert_int_equal(s->ops->record(s, p, &r), ERR_OK);
@@ -677,42 +654,26 @@ static void rows_beyond_their_limits_are_damage(void **state)
     others_harm(*state, pg_damage_rows);
 }
 
-/* Somebody changes a table, or looks at it with a lock: PostgreSQL says in time that nothing was written, and the
- * connection stays. */
-static void a_lock_of_another_session_is_no_unknown_outcome(void **state)
+static void others_lock(struct fixture *f,
+                        void (*lock)(struct queue_store *s, struct pg *c, struct clock *clock, int64_t timeout_ms))
 {
-    struct fixture *f = *state;
-    struct queue_part p = { .queue = 903, .partition = 0 };
-    struct queue_part_record owned;
     f->timeout_ms = LOCKED_TIMEOUT_MS;
     struct queue_store *s = store_new(f);
     f->timeout_ms = WRITE_TIMEOUT_MS;
     struct pg *c = connect_apart(f);
-    assert_int_equal(own_one(s, p, &owned), ERR_OK);
-    run_sql(f, c, "BEGIN", NULL);
-    run_sql(f, c, "LOCK TABLE queue_903_0_r", NULL);
-    assert_int_equal(write_nothing(s, p, owned.epoch), ERR_TIMEOUT);
-    static struct many m;
-    mono before = clock_mono(sysclock_clock(f->sysclock));
-    pthread_mutex_init(&m.lock, NULL);
-    pthread_cond_init(&m.over, NULL);
-    for (unsigned i = 0; i < MANY; i++)
-        m.writes[i] = (struct queue_write){ .parts = { { .part = p, .epoch = owned.epoch } }, .parts_count = 1,
-                                            .done = many_done, .ctx = &m };
-    for (unsigned i = 0; i < MANY_LOCKED; i++)
-        s->ops->write(s, &m.writes[i]);
-    pthread_mutex_lock(&m.lock);
-    while (m.done < MANY_LOCKED)
-        pthread_cond_wait(&m.over, &m.lock);
-    pthread_mutex_unlock(&m.lock);
-    for (unsigned i = 0; i < MANY_LOCKED; i++)
-        assert_int_equal(m.results[i], ERR_TIMEOUT);
-    int64_t waited_ms = (clock_mono(sysclock_clock(f->sysclock)).ns - before.ns) / NS_PER_MS;
-    assert_true(waited_ms < WAITS_MAX * LOCKED_TIMEOUT_MS); /* not one after the other */
-    run_sql(f, c, "ROLLBACK", NULL);
-    assert_int_equal(write_nothing(s, p, owned.epoch), ERR_OK);
+    lock(s, c, sysclock_clock(f->sysclock), LOCKED_TIMEOUT_MS);
     s->ops->close(&s);
     pg_close(&c);
+}
+
+static void a_lock_of_another_session_is_no_unknown_outcome(void **state)
+{
+    others_lock(*state, pg_lock_alone);
+}
+
+static void writes_beside_a_locked_partition_are_written(void **state)
+{
+    others_lock(*state, pg_lock_beside);
 }
 
 static void a_first_connection_that_is_not_over_is_given_up_by_close(void **state)
@@ -780,6 +741,7 @@ int main(void)
         cmocka_unit_test(a_supersede_of_no_partition_is_damage),
         cmocka_unit_test(rows_beyond_their_limits_are_damage),
         cmocka_unit_test(a_lock_of_another_session_is_no_unknown_outcome),
+        cmocka_unit_test(writes_beside_a_locked_partition_are_written),
         cmocka_unit_test(a_killed_server_leaves_writes_whole),
         cmocka_unit_test(a_stopped_server_is_given_up_in_time),
         cmocka_unit_test(a_store_that_is_away_at_start_is_recovered),

@@ -455,7 +455,7 @@ static void sessions_have_the_settings_of_the_url_and_ours_whatever_the_role_say
                                " = 'read committed')::int4"), 1);
     assert_int_equal(number_of(f, c, "SELECT (current_setting('idle_session_timeout') = '0')::int4"), 1);
     assert_int_equal(number_of(f, c, "SELECT (current_setting('statement_timeout') = '2s')::int4"), 1);
-    assert_int_equal(number_of(f, c, "SELECT (current_setting('lock_timeout') = '2s')::int4"), 1);
+    assert_int_equal(number_of(f, c, "SELECT (current_setting('lock_timeout') = '1332ms')::int4"), 1);
     assert_int_equal(number_of(f, c, "SELECT (current_setting('client_encoding') = 'UTF8')::int4"), 1);
     assert_int_equal(number_of(f, c, "SELECT (current_setting('search_path') = 'elsewhere')::int4"), 1);
     pg_close(&c);
