@@ -19,10 +19,8 @@ enum { MULTI_BODY_BYTES_MAX = ENGINE_BLOB_BYTES_MAX /* page.body_bytes_max says 
 static bool etag_time(str etag, int64_t *ns)
 {
     struct tid tid;
-    if (str_starts(etag, STR("W/")))
-        etag = str_skip(etag, 2);
-    if (etag.n > 0 && etag.p[0] == '"')
-        etag = str_skip(etag, 1);
+    bool weak;
+    etag = http_etag_bare(etag, &weak);
     etag = str_skip(etag, str_find(etag, '/') + 1);
     if (!tid_parse(str_take(etag, TID_TEXT_BYTES), &tid))
         return false;
@@ -126,11 +124,8 @@ static bool names_stored(str field, const struct table_row *stored, bool weak)
 {
     if (stored == NULL || str_eq(str_trim(field), STR("*")))
         return stored != NULL;
-    str etag = table_row_value(stored, STR("etag"));
-    bool is_weak = str_starts(etag, STR("W/"));
-    etag = str_skip(etag, is_weak ? 2 : 0);
-    if (etag.n >= 2 && etag.p[0] == '"')
-        etag = str_skip(str_take(etag, etag.n - 1), 1);
+    bool is_weak;
+    str etag = http_etag_bare(table_row_value(stored, STR("etag")), &is_weak);
     return etag.n > 0 && (weak || !is_weak) && http_etag_matches(field, etag, weak);
 }
 

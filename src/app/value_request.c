@@ -374,9 +374,8 @@ void value_delete(struct value_request *r)
 bool value_unchanged(const struct value_request *r, str etag)
 {
     str field = http_common(r->x)->if_none_match;
-    str tag = str_starts(etag, STR("W/")) ? str_skip(etag, 2) : etag;
-    if (tag.n >= 2 && tag.p[0] == '"' && tag.p[tag.n - 1] == '"')
-        tag = (str){ .p = tag.p + 1, .n = tag.n - 2 };
+    bool weak;
+    str tag = http_etag_bare(etag, &weak);
     return str_eq(str_trim(field), STR("*")) || (field.n > 0 && tag.n > 0 && http_etag_matches(field, tag, true));
 }
 

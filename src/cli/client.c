@@ -4,6 +4,7 @@
 #include "base/tid.h"
 #include "cli/out.h"
 #include "cli/stop.h"
+#include "http/negotiate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -325,11 +326,8 @@ void client_answer_fini(struct client_answer *a)
 
 bool client_etag_read(const char *etag, uint64_t *rev, str *tid)
 {
-    str tag = str_of(etag);
-    if (str_starts(tag, STR("W/")))
-        tag = str_skip(tag, 2);
-    if (tag.n >= 2 && tag.p[0] == '"')
-        tag = (str){ .p = tag.p + 1, .n = tag.n - 2 };
+    bool weak;
+    str tag = http_etag_bare(str_of(etag), &weak);
     str number = str_split(&tag, '/');
     if (tag.p != NULL && tag.n > 0 && str_to_u64(number, rev)) {
         *tid = str_split(&tag, '/');

@@ -114,6 +114,14 @@ bool http_etag_matches(str field, str tag, bool weak)
     return false;
 }
 
+str http_etag_bare(str tag, bool *weak)
+{
+    *weak = str_starts(tag, STR("W/"));
+    tag = str_skip(tag, *weak ? 2 : 0);
+    bool quoted = tag.n >= 2 && tag.p[0] == '"' && tag.p[tag.n - 1] == '"';
+    return quoted ? str_skip(str_take(tag, tag.n - 1), 1) : tag;
+}
+
 /* ---- Range (RFC 9110 14.1, 14.2) ---- */
 
 /* Digits, saturating; false when there are none or something else is among them. */

@@ -15,6 +15,9 @@ struct http_accept http_accept_encoding(str field);
 /* Does a list of entity tags ("*" or "a", W/"b") match tag (without quotes)? weak: W/ is ignored. */
 bool http_etag_matches(str field, str tag, bool weak);
 
+/* What an entity tag says: without W/ and without its quotes, when it has both. *weak: it had W/. Borrowed. */
+str http_etag_bare(str tag, bool *weak);
+
 /* One byte range of a body of size bytes. Several ranges or another unit: NONE, the whole is sent. */
 enum http_range_kind { RANGE_NONE, RANGE_ONE, RANGE_UNSATISFIABLE };
 struct http_range { enum http_range_kind kind; uint64_t first, last; };

@@ -200,6 +200,8 @@ def a_put_of_a_value_obeys_its_conditions(binary):
         problem(put('k', {'If-None-Match': '"2"'}), 412, 'precondition_failed')
         eq(put('k', {'If-None-Match': '"1"'}, '').status, 201)
         problem(put('k', {'If-Match': '""'}), 412, 'precondition_failed')
+        eq(put('k', {}, '"odd').status, 201)     # without its second quote it is no tag of any field
+        problem(put('k', {'If-Match': '"od"'}), 412, 'precondition_failed')
         eq(put('k', {'If-Match': '*', 'If-None-Hash-Match': '*'}, '"3"', b'y').status, 201)
         def put_first(number):
             return put('first', {'If-None-Match': '*'}, f'"{number}"').status

@@ -83,6 +83,28 @@ static void etag_comparison_of_the_rfc(void **state)
     etag_is("\"a,b\",\"c\"", "c", false, true);
 }
 
+static void bare_is(const char *tag, const char *wanted, bool weak)
+{
+    bool is_weak;
+    str bare = http_etag_bare(str_of(tag), &is_weak);
+    if (!str_eq(bare, str_of(wanted)) || is_weak != weak)
+        fail_msg("%s: %.*s", tag, STR_ARG(bare));
+}
+
+static void a_bare_tag_has_no_quotes(void **state)
+{
+    (void)state;
+    bare_is("\"a\"", "a", false);
+    bare_is("W/\"a\"", "a", true);
+    bare_is("a", "a", false);
+    bare_is("\"a", "\"a", false);
+    bare_is("a\"", "a\"", false);
+    bare_is("\"", "\"", false);
+    bare_is("\"\"", "", false);
+    bare_is("W/", "", true);
+    bare_is("", "", false);
+}
+
 static void etag_lists_that_are_malformed_match_nothing(void **state)
 {
     (void)state;
@@ -198,6 +220,7 @@ int main(void)
         cmocka_unit_test(accept_encoding_survives_ugly_input),
         cmocka_unit_test(coding_names),
         cmocka_unit_test(etag_comparison_of_the_rfc),
+        cmocka_unit_test(a_bare_tag_has_no_quotes),
         cmocka_unit_test(etag_lists_that_are_malformed_match_nothing),
         cmocka_unit_test(range_of_the_rfc),
         cmocka_unit_test(range_survives_ugly_input),
