@@ -249,21 +249,26 @@ bool out_damaged(const struct cli_call *call, const json_t *listing)
     return json_array_size(rows) > 0;
 }
 
-/* A control character above ASCII, U+0080 to U+009F, which JSON may hold as it is and a terminal obeys. */
-static bool is_c1(const char *p)
+/* A control character that JSON may hold as it is and a terminal obeys, U+007F to U+009F: its bytes; 0: none. */
+static size_t json_control(const char *p)
 {
-    return (unsigned char)p[0] == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0;
+    const unsigned char *c = (const unsigned char *)p;
+    if (c[0] == 0x7f)
+        return 1;
+    return c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0 ? 2 : 0;
 }
 
 void out_json(FILE *to, const json_t *value)
 {
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
     INVARIANT(text != NULL);
-    for (const char *p = text; *p != '\0'; p++) {
-        if (is_c1(p))
-            fprintf(to, "\\u%04x", (unsigned char)*++p);
+    for (const char *p = text; *p != '\0';) {
+        size_t n = json_control(p);
+        if (n > 0)
+            fprintf(to, "\\u%04x", (unsigned char)p[n - 1]);
         else
             fputc(*p, to);
+        p += n > 0 ? n : 1;
     }
     fputc('\n', to); /* a failed write is found when stdout is flushed */
     free(text);
