@@ -278,7 +278,7 @@ static enum cli_exit load(struct options *o, const struct cli_call *call)
 {
     char *args[2 * CLI_GIVEN_MAX + 1];
     int count = 0;
-    static char config[] = "--config", set[] = "--set";
+    char config[] = "--config", set[] = "--set";
     for (unsigned i = 0; i < call->given_count; i++) {
         const char *name = call->given[i].option->name;
         bool is_config = strcmp(name, "config") == 0;

@@ -13,7 +13,6 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,12 +181,6 @@ static bool session_options(const struct pg_opts *opts, const char *of_url, char
     return n > 0 && n < OPTIONS_BYTES_MAX;
 }
 
-/* The URL's sslpassword or none: OpenSSL would ask at the terminal for that of a key, and wait. Of the process. */
-static void ask_nobody(void)
-{
-    PQsetSSLKeyPassHook_OpenSSL(PQdefaultSSLKeyPassHook_OpenSSL);
-}
-
 /* libpq would print it. */
 static void drop_notice(void *ctx, const PGresult *notice)
 {
@@ -253,13 +246,17 @@ static err open_any(const struct pg_opts *opts, const PQconninfoOption *options,
     return why;
 }
 
+/* The URL's sslpassword or none: OpenSSL would ask at the terminal for that of a key, and wait. */
+void pg_ask_nobody(void)
+{
+    PQsetSSLKeyPassHook_OpenSSL(PQdefaultSSLKeyPassHook_OpenSSL);
+}
+
 err pg_open(const struct pg_opts *opts, mono deadline, struct pg **out, struct err_note *note)
 {
     err why = pg_url_check(opts->url, note);
     if (why != ERR_OK)
         return why;
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    INVARIANT(pthread_once(&once, ask_nobody) == 0);
     PQconninfoOption *options = PQconninfoParse(opts->url, NULL);
     INVARIANT(options != NULL); /* it was read before */
     why = open_any(opts, options, deadline, out, note);

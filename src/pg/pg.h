@@ -20,6 +20,9 @@ struct pg;
  * nothing of it: any part may be of a password. */
 MUST_CHECK err pg_url_check(const char *url, struct err_note *note);
 
+/* Of the process: nobody is asked at the terminal for the passphrase of a client's key. Before the first pg_open. */
+void pg_ask_nobody(void);
+
 struct pg_opts {
     const char *url;              /* postgresql://user:password@1.2.3.4:5432/db */
     const char *application;      /* shown in pg_stat_activity */

@@ -74,6 +74,8 @@ struct queue_pg_opts {
 };
 /* ERR_BAD: no URL that can be used; note says what is wrong with it and quotes nothing: a password may be anywhere. */
 MUST_CHECK err queue_pg_url_check(const char *url, struct err_note *note);
+/* Of the process, before the first of them is opened: no passphrase of a key is asked for at the terminal. */
+void queue_pg_init(void);
 /* ERR_BAD: the URL, the deployment, a database of another one, tables of another version; ERR_DENIED: the user. */
 MUST_CHECK err queue_pg_open(const struct queue_pg_opts *opts, struct queue_store **out, struct err_note *note);
 /* What came of the first connection. ERR_AGAIN: nothing yet; ERR_UNAVAILABLE: it is away; ERR_BAD, ERR_DENIED: as

@@ -552,6 +552,11 @@ static const struct queue_store_ops pg_ops = {
     .close = store_pg_close,
 };
 
+void queue_pg_init(void)
+{
+    pg_ask_nobody();
+}
+
 err queue_pg_url_check(const char *url, struct err_note *note)
 {
     return pg_url_check(url, note);

@@ -214,6 +214,7 @@ static err stores_open(struct server *s, struct err_note *note)
     const struct config_queue *q = &s->config->queue;
     s->stores = calloc(q->stores_count + 1, sizeof(struct queue_store *));
     INVARIANT(s->stores != NULL);
+    queue_pg_init();
     err why = ERR_OK;
     if (q->stores_count == 0)
         why = local_open(s, "main", (struct local_where){ .dir = NULL }, &s->stores[s->stores_count], note);

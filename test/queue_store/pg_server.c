@@ -81,6 +81,7 @@ void pg_server_init(struct pg_server *s, struct clock *clock)
 {
     const char *tmp = getenv("TMPDIR");
     const struct passwd *p = getuid() == 0 ? getpwnam("postgres") : NULL;
+    pg_ask_nobody();
     *s = (struct pg_server){ .port = free_port(), .clock = clock };
     (void)snprintf(s->dir, sizeof(s->dir), "%s/pg-XXXXXX", tmp == NULL ? "/tmp" : tmp);
     assert_non_null(mkdtemp(s->dir));
