@@ -68,10 +68,8 @@ static void plain_get(struct http_exchange *x, void *app)
 
 /* The conditions of a PUT, and what is stored as they are judged, when that is what is being written. */
 struct put_condition {
-    const struct value_request *r;
-    const struct http_common *common;
+    struct value_request *r;
     bool by_hash;              /* If-None-Hash-Match is among them */
-    bool unmet;                /* another one of them does not hold */
     str headers;               /* to be written */
     char *kept;                /* a copy of the stored headers, then of the stored etag */
     size_t headers_bytes, etag_bytes;
@@ -119,26 +117,13 @@ static bool is_other(struct put_condition *s, const struct table_row *stored)
     return false;
 }
 
-/* Does the field name the stored value? Its etag is as the writer gave it, and there may be none. */
-static bool names_stored(str field, const struct table_row *stored, bool weak)
-{
-    if (stored == NULL || str_eq(str_trim(field), STR("*")))
-        return stored != NULL;
-    bool is_weak;
-    str etag = http_etag_bare(table_row_value(stored, STR("etag")), &is_weak);
-    return etag.n > 0 && (weak || !is_weak) && http_etag_matches(field, etag, weak);
-}
-
 /* In the update that decides. */
 static bool may_put(void *ctx, const struct table_row *stored)
 {
     struct put_condition *s = ctx;
-    const struct http_common *c = s->common;
     s->headers_bytes = s->etag_bytes = 0;
     s->why = ERR_OK;
-    s->unmet = (c->if_match.n > 0 && !names_stored(c->if_match, stored, false)) ||
-               (c->if_none_match.n > 0 && names_stored(c->if_none_match, stored, true));
-    return !s->unmet && (!s->by_hash || is_other(s, stored));
+    return value_allows(s->r, stored) && (!s->by_hash || is_other(s, stored));
 }
 
 /* With the stored headers. */
@@ -161,8 +146,8 @@ static void put_written(struct value_request *r, err why)
         why = s->why;
     if (why != ERR_OK)
         value_fail(r, why);
-    else if (!r->change.update.applied && s->unmet)
-        app_problem(r->x, 412, "precondition_failed", NULL, STR("A condition of the request does not hold."), STR_NONE);
+    else if (r->unmet)
+        value_unmet(r);
     else if (!r->change.update.applied)
         answer_same(r, s);
     else
@@ -177,8 +162,7 @@ static bool put_conditional(struct value_request *r, bool by_hash)
         app_fail(r->x, ERR_LIMIT, NULL);
         return false;
     }
-    *s = (struct put_condition){ .r = r, .common = http_common(r->x), .by_hash = by_hash, .headers = r->row.headers,
-                                 .kept = kept };
+    *s = (struct put_condition){ .r = r, .by_hash = by_hash, .headers = r->row.headers, .kept = kept };
     r->write.condition = IF_ALLOWED;
     r->write.allow = may_put;
     r->write.allow_ctx = s;
@@ -193,9 +177,8 @@ static void put_write(struct value_request *r)
         return;
     if (http_header(r->x, "x-store-etag", &etag) && etag.n > 0 && headers_value_is_sane(etag))
         r->row.etag = etag;
-    const struct http_common *c = http_common(r->x);
     bool by_hash = http_header(r->x, "if-none-hash-match", &hash);
-    bool conditional = by_hash || c->if_match.n > 0 || c->if_none_match.n > 0;
+    bool conditional = by_hash || value_is_conditional(r);
     if (!conditional || put_conditional(r, by_hash))
         value_write(r, &r->row, put_written);
 }

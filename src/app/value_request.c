@@ -351,22 +351,23 @@ void value_write(struct value_request *r, const struct value_row *row, void (*do
 
 static void delete_done(struct value_request *r, err why)
 {
-    if (why == ERR_OK || (why == ERR_NOT_FOUND && r->configured != NULL))
-        http_answer(r->x, 204, STR_NONE);
-    else
+    bool unmade = why == ERR_NOT_FOUND && r->configured != NULL; /* nothing was ever stored in it */
+    if (unmade)
+        (void)value_allows(r, NULL); /* sets unmet */
+    if (why != ERR_OK && !unmade)
         value_fail(r, why);
+    else if (r->unmet)
+        value_unmet(r);
+    else
+        http_answer(r->x, 204, STR_NONE);
 }
 
 void value_delete(struct value_request *r)
 {
-    r->write = (struct table_write){ .is_delete = true, .predicates = r->predicates };
-    r->write.predicates_count = value_predicates(r);
-    if (r->write.predicates_count == 0) {
-        app_fail(r->x, ERR_LIMIT, NULL);
-        return;
-    }
+    r->write = (struct table_write){ .is_delete = true };
     r->write_done = delete_done;
-    change_start(r);
+    if (value_judge(r))
+        change_start(r);
 }
 
 /* ---- answering ---- */

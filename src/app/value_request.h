@@ -17,6 +17,7 @@ enum {
     VALUE_LIMIT_DEFAULT = 125,         /* of a listing, as the peer */
     VALUE_LIMIT_MAX = 1000,
     VALUE_ATTRS_MAX = 8,
+    VALUE_REV_TAG_BYTES = 20 + 1 + TID_TEXT_BYTES + 1,
 };
 
 enum value_bucket_kind { BUCKET_PLAIN, BUCKET_REVS };
@@ -56,6 +57,7 @@ struct value_request {
     struct table_write write;
     struct table_attr attrs[VALUE_ATTRS_MAX];
     struct table_predicate predicates[3];
+    bool unmet;                /* a condition did not hold; nothing was written */
 };
 
 /* Reads {domain}, {bucket}, {key}, {rev}, {tid}. NULL: answered. */
@@ -92,9 +94,18 @@ unsigned value_predicates(struct value_request *r);
 MUST_CHECK bool value_take_body(struct value_request *r, enum headers_rule rule);
 /* Headers and coding of the request, to keep. False: answered. */
 MUST_CHECK bool value_kept(struct value_request *r, enum headers_rule rule, str *lines, str *coding);
+/* value_condition.c. Has it If-Match or If-None-Match? */
+bool value_is_conditional(const struct value_request *r);
+/* Judges them by what is stored at the path, NULL: nothing; sets r->unmet. In the update that decides: it is of struct
+ * table_write. */
+bool value_allows(void *r, const struct table_row *stored);
+/* Has the write judged so, if it is conditional; a delete needs it in any case. False: answered. */
+MUST_CHECK bool value_judge(struct value_request *r);
+/* 412. */
+void value_unmet(struct value_request *r);
 /* Writes key, in key_rev_value r->rev and r->tid, and row.headers, row.etag, row.coding; the body is r->body. */
 void value_write(struct value_request *r, const struct value_row *row, void (*done)(struct value_request *r, err why));
-/* Deletes what the path names. */
+/* Deletes what the path names, if its conditions hold. */
 void value_delete(struct value_request *r);
 
 /* 200 or 304 with the row; etag with its quotes, or empty. */
@@ -107,6 +118,8 @@ void value_bucket_create(struct http_exchange *x, struct app *app, enum value_bu
 void value_bucket_drop(struct http_exchange *x, struct app *app, enum value_bucket_kind kind);
 void value_bucket_keys(struct http_exchange *x, struct app *app, enum value_bucket_kind kind);
 void value_key_revs(struct http_exchange *x, void *app);
+/* "rev/tid" without quotes: what the etag of a revision says. */
+void value_rev_tag(int64_t rev, struct tid tid, char text[VALUE_REV_TAG_BYTES]);
 void value_rev_get(struct http_exchange *x, void *app);
 void value_rev_put(struct http_exchange *x, void *app);
 void value_rev_delete(struct http_exchange *x, void *app);

@@ -5,12 +5,20 @@
 #include "loop/entropy.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+
+void value_rev_tag(int64_t rev, struct tid tid, char text[VALUE_REV_TAG_BYTES])
+{
+    char tid_text[TID_TEXT_BYTES + 1];
+    tid_format(tid, tid_text);
+    (void)snprintf(text, VALUE_REV_TAG_BYTES, "%" PRId64 "/%s", rev, tid_text); /* fits */
+}
 
 static str etag_of(struct value_request *r, int64_t rev, struct tid tid)
 {
-    char text[TID_TEXT_BYTES + 1];
-    tid_format(tid, text);
-    return arena_printf(http_arena(r->x), "\"%" PRId64 "/%s\"", rev, text);
+    char text[VALUE_REV_TAG_BYTES];
+    value_rev_tag(rev, tid, text);
+    return arena_printf(http_arena(r->x), "\"%s\"", text);
 }
 
 static void get_read(struct value_request *r, err why)
@@ -32,8 +40,11 @@ void value_rev_get(struct http_exchange *x, void *app)
 
 static void put_written(struct value_request *r, err why)
 {
-    if (why != ERR_OK) {
-        value_fail(r, why);
+    if (why != ERR_OK || r->unmet) {
+        if (why != ERR_OK)
+            value_fail(r, why);
+        else
+            value_unmet(r);
         return;
     }
     char tid[TID_TEXT_BYTES + 1];
@@ -59,7 +70,8 @@ static void put_write(struct value_request *r)
     if (!value_kept(r, HEADERS_ALL, &row.headers, &row.coding))
         return;
     r->row = row;
-    value_write(r, &row, put_written);
+    if (value_judge(r))
+        value_write(r, &row, put_written);
 }
 
 /* A tid of our own is later than what the revision has, also when the clock stands still. */

@@ -142,6 +142,18 @@ err key_split(struct arena *a, const struct schema *s, str key, struct key_parts
     return e;
 }
 
+str key_part(const struct schema *s, const struct key_parts *parts, const struct schema_attr *at)
+{
+    unsigned index = (unsigned)(at - s->attrs);
+    for (unsigned i = 0; i < s->hash_count; i++)
+        if (s->hash[i] == index)
+            return parts->values[i];
+    for (unsigned i = 0; i < s->range_count; i++)
+        if (s->range[i] == index)
+            return parts->values[s->hash_count + i];
+    return STR_NONE;
+}
+
 err key_partition(const struct schema *s, str key, size_t *partition_size, bool *is_static)
 {
     str rest = behind_head(s, key);

@@ -36,6 +36,8 @@ struct key_parts {
     bool is_static;
 };
 MUST_CHECK err key_split(struct arena *a, const struct schema *s, str key, struct key_parts *out);
+/* The value of a key attribute of s; of any other none. */
+str key_part(const struct schema *s, const struct key_parts *parts, const struct schema_attr *at);
 /* Finds only where the partition ends and the mark. */
 MUST_CHECK err key_partition(const struct schema *s, str key, size_t *partition_size, bool *is_static);
 

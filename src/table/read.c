@@ -186,24 +186,12 @@ static bool holds(enum table_op op, int order)
     return false;
 }
 
-static str part_of(const struct schema *s, const struct key_parts *parts, const struct schema_attr *at)
-{
-    unsigned index = (unsigned)(at - s->attrs);
-    for (unsigned i = 0; i < s->hash_count; i++)
-        if (s->hash[i] == index)
-            return parts->values[i];
-    for (unsigned i = 0; i < s->range_count; i++)
-        if (s->range[i] == index)
-            return parts->values[s->hash_count + i];
-    return STR_NONE;
-}
-
 static bool matches(const struct scan *s, const struct key_parts *parts)
 {
     for (unsigned i = 0; !s->plan.exact && i < s->g->predicates_count; i++) {
         const struct table_predicate *p = &s->g->predicates[i];
         const struct schema_attr *at = schema_find(s->schema, p->name);
-        if (!holds(p->op, value_cmp(at->kind, part_of(s->schema, parts, at), p->value)))
+        if (!holds(p->op, value_cmp(at->kind, key_part(s->schema, parts, at), p->value)))
             return false;
     }
     return true;
@@ -248,7 +236,7 @@ static err emit(struct scan *s, const struct key_parts *parts, str plain, store_
         if (!s->wanted[i])
             continue;
         bool in_key = at->role == ROLE_HASH || at->role == ROLE_RANGE;
-        str value = in_key                     ? part_of(s->schema, parts, at)
+        str value = in_key                     ? key_part(s->schema, parts, at)
                     : at->role == ROLE_STATIC ? row_attr(s->statics, at->number)
                                                : row_attr(plain, at->number);
         attrs[count++] = (struct table_attr){ .name = at->name, .value = value };
@@ -397,7 +385,7 @@ static err damage_tell(struct scan *s)
     for (unsigned i = 0; e == ERR_OK && i < s->schema->attrs_count; i++) {
         const struct schema_attr *at = &s->schema->attrs[i];
         if (at->name.n > 0 && (at->role == ROLE_HASH || at->role == ROLE_RANGE))
-            attrs[row.count++] = (struct table_attr){ .name = at->name, .value = part_of(s->schema, &parts, at) };
+            attrs[row.count++] = (struct table_attr){ .name = at->name, .value = key_part(s->schema, &parts, at) };
     }
     s->damaged++;
     atomic_fetch_add_explicit(&s->r->tables->damaged, 1, memory_order_relaxed);

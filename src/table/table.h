@@ -163,12 +163,14 @@ struct table_write {
     enum table_condition condition;
     const struct table_attr *equal; /* IF_EQUAL: all of them; NULL: the attribute is not set */
     unsigned equal_count;
-    /* IF_ALLOWED: asked in the update, maybe more than once. stored is borrowed, lacks what is null, and is NULL when
-     * there is no such row. */
+    /* IF_ALLOWED, also of a delete: asked in the update, maybe more than once. stored is borrowed, lacks what is
+     * null, and is NULL when there is no such row. It is that of the key; of a delete, and of a put with predicates,
+     * the first that they name. Of a long delete: before its first update. */
     bool (*allow)(void *ctx, const struct table_row *stored);
     void *allow_ctx;
+    bool allow_by_key;          /* stored has but its key: nothing else is read */
     int64_t ttl_s;              /* 0: the table's default_time_to_live, if any */
-    /* delete: all hash attributes eq, then eq on range attributes and at most one range */
+    /* delete, IF_ALLOWED: all hash attributes eq, then eq on range attributes and at most one range */
     const struct table_predicate *predicates;
     unsigned predicates_count;
     const struct schema *schema; /* the module's; NULL */

@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+enum { FIRST_DEAD_ROWS_MAX = 10000 /* before the first that is alive; the upkeep removes them soon */ };
+
 struct table_step {
     const struct table_write *write;
     const struct schema *schema;
@@ -21,7 +23,7 @@ struct table_step {
     str *values;                   /* put: by index of attributes */
     bool *named;
     bool names_static, names_all;  /* names_all: no plain attribute keeps its old value */
-    struct plan plan;              /* delete */
+    struct plan plan;              /* of predicates */
 };
 
 /* ---- preparing ---- */
@@ -89,6 +91,24 @@ static err key_build(struct buf *b, struct table_step *st, uint32_t domain, stru
     return ERR_OK;
 }
 
+/* All of one partition, or what begins alike within it. */
+static err range_prepare(struct table_update *u, struct table_step *st)
+{
+    const struct table_write *w = st->write;
+    err e = plan_make(st->schema, u->domain, w->predicates, w->predicates_count, &st->plan, &u->note);
+    if (e != ERR_OK || st->plan.empty)
+        return e;
+    if (!st->plan.one_partition) {
+        err_note_set(&u->note, "a delete must give all hash attributes with eq");
+        return ERR_BAD;
+    }
+    if (!st->plan.exact) {
+        err_note_set(&u->note, "a delete must give range attributes in the order of the index, the last with a range");
+        return ERR_BAD;
+    }
+    return ERR_OK;
+}
+
 static err put_prepare(struct table_update *u, struct table_step *st)
 {
     const struct table_write *w = st->write;
@@ -116,27 +136,18 @@ static err put_prepare(struct table_update *u, struct table_step *st)
     buf_init(&b, TABLE_KEY_BYTES_MAX);
     err e = key_build(&b, st, u->domain, &u->note);
     buf_fini(&b);
-    return e;
+    return e == ERR_OK && w->predicates_count > 0 ? range_prepare(u, st) : e;
 }
 
 static err delete_prepare(struct table_update *u, struct table_step *st)
 {
-    const struct table_write *w = st->write;
-    err e = plan_make(st->schema, u->domain, w->predicates, w->predicates_count, &st->plan, &u->note);
+    err e = range_prepare(u, st);
     if (e != ERR_OK)
         return e;
     st->key = st->plan.from; /* whatever its ranges say, it begins with the partition */
     st->key.n = st->partition_size = st->plan.partition_size;
     if (st->plan.empty)
         return ERR_OK;
-    if (!st->plan.one_partition) {
-        err_note_set(&u->note, "a delete must give all hash attributes with eq");
-        return ERR_BAD;
-    }
-    if (!st->plan.exact) {
-        err_note_set(&u->note, "a delete must give range attributes in the order of the index, the last with a range");
-        return ERR_BAD;
-    }
     INVARIANT(st->partition_size > 0);
     if (st->plan.whole_partition)
         st->plan.from = st->key; /* the static row goes too */
@@ -228,19 +239,70 @@ static bool equal_holds(const struct table_step *st, const struct table_attr *wa
     return value_cmp(at->kind, is, want->value) == 0;
 }
 
+/* Makes key that of the first row of the step's range that is alive. ERR_NOT_FOUND. */
+static err first_find(struct engine_view *v, const struct table_step *st, store_time now, struct key_buf *key)
+{
+    struct engine_range range = { .space = SPACE_ROW, .from = key_buf_str(&st->plan.from),
+                                  .until = key_buf_str(&st->plan.until) };
+    struct engine_cursor *c = engine_cursor_open(v, &range);
+    struct engine_row row;
+    struct row_head head = { .expiry = STORE_TIME_ZERO };
+    size_t partition_size;
+    bool is_static = false;
+    err e = st->plan.empty ? ERR_NOT_FOUND : ERR_OK;
+    for (unsigned dead = 0; e == ERR_OK && (is_static || !store_time_before(now, head.expiry)); dead++) {
+        e = dead == FIRST_DEAD_ROWS_MAX ? ERR_UNAVAILABLE : engine_cursor_next(c, &row);
+        if (e == ERR_OK)
+            e = row_head_read(row.value, &head);
+        if (e == ERR_OK)
+            e = key_partition(st->schema, row.key, &partition_size, &is_static);
+    }
+    if (e == ERR_OK && !key_buf_set(key, row.key))
+        e = ERR_CORRUPT;
+    engine_cursor_close(&c);
+    return e;
+}
+
+/* The row that IF_ALLOWED asks about. */
+static err judged_find(struct engine_view *v, const struct table_step *st, store_time now, struct key_buf *key)
+{
+    *key = st->key;
+    return st->write->is_delete || st->write->predicates_count > 0 ? first_find(v, st, now, key) : ERR_OK;
+}
+
 /* What is not null, static attributes left out. */
-static bool allowed(const struct table_step *st, const struct old_row *old)
+static err row_of(struct table_update *u, const struct table_step *st, str key, const struct old_row *old,
+                  struct table_attr attrs[TABLE_ATTRS_MAX], unsigned *count)
 {
     const struct schema *s = st->schema;
+    struct key_parts parts;
+    err e = key_split(&u->decided, s, key, &parts);
+    *count = 0;
+    for (unsigned i = 0; e == ERR_OK && i < s->attrs_count; i++) {
+        bool in_key = s->attrs[i].role == ROLE_HASH || s->attrs[i].role == ROLE_RANGE;
+        str value = in_key ? key_part(s, &parts, &s->attrs[i]) : row_attr(old->attrs, s->attrs[i].number);
+        if (value.p != NULL && s->attrs[i].role != ROLE_STATIC)
+            attrs[(*count)++] = (struct table_attr){ s->attrs[i].name, value };
+    }
+    return e;
+}
+
+static err allowed(struct engine_txn *t, struct table_update *u, const struct table_step *st, bool *holds)
+{
+    const struct table_write *w = st->write;
     struct table_attr attrs[TABLE_ATTRS_MAX];
     struct table_row row = { .attrs = attrs };
-    for (unsigned i = 0; i < s->attrs_count; i++) {
-        bool in_key = s->attrs[i].role == ROLE_HASH || s->attrs[i].role == ROLE_RANGE;
-        str value = in_key ? st->values[i] : row_attr(old->attrs, s->attrs[i].number);
-        if (value.p != NULL && s->attrs[i].role != ROLE_STATIC)
-            attrs[row.count++] = (struct table_attr){ s->attrs[i].name, value };
-    }
-    return st->write->allow(st->write->allow_ctx, old->alive ? &row : NULL);
+    struct old_row old = { .there = false };
+    struct key_buf key;
+    err e = judged_find(engine_txn_view(t), st, engine_txn_now(t), &key);
+    if (e == ERR_OK)
+        e = old_read(t, u, key_buf_str(&key), !w->allow_by_key, &old);
+    if (e == ERR_OK && old.alive)
+        e = row_of(u, st, key_buf_str(&key), &old, attrs, &row.count);
+    if (e != ERR_OK && e != ERR_NOT_FOUND)
+        return e;
+    *holds = w->allow(w->allow_ctx, old.alive ? &row : NULL);
+    return ERR_OK;
 }
 
 static err condition_holds(struct engine_txn *t, struct table_update *u, const struct table_step *st, bool *holds)
@@ -248,10 +310,11 @@ static err condition_holds(struct engine_txn *t, struct table_update *u, const s
     const struct table_write *w = st->write;
     struct old_row row, statics = { .there = false };
     *holds = true;
-    if (w->is_delete || w->condition == IF_ALWAYS)
+    if (w->condition == IF_ALWAYS || u->deleted_before > 0)
         return ERR_OK;
-    bool with_attrs = w->condition == IF_EQUAL || w->condition == IF_ALLOWED;
-    err e = old_read(t, u, key_buf_str(&st->key), with_attrs, &row);
+    if (w->condition == IF_ALLOWED)
+        return allowed(t, u, st, holds);
+    err e = old_read(t, u, key_buf_str(&st->key), w->condition == IF_EQUAL, &row);
     if (e == ERR_OK && w->condition == IF_EQUAL && st->schema->statics_count > 0) {
         struct key_buf key = static_key(st);
         e = old_read(t, u, key_buf_str(&key), true, &statics);
@@ -260,8 +323,6 @@ static err condition_holds(struct engine_txn *t, struct table_update *u, const s
         return e;
     if (w->condition == IF_NOT_EXISTS)
         *holds = !row.alive;
-    if (w->condition == IF_ALLOWED)
-        *holds = allowed(st, &row);
     for (unsigned i = 0; i < w->equal_count; i++)
         *holds &= equal_holds(st, &w->equal[i], &row, &statics);
     return ERR_OK;
@@ -509,11 +570,16 @@ void tables_update_warm(struct table_update *u)
     struct engine_view *v = engine_view_begin(u->tables->engine);
     err e = ERR_OK;
     for (unsigned i = 0; i < u->writes_count && (e == ERR_OK || e == ERR_NOT_FOUND); i++) {
-        if (u->writes[i].is_delete)
+        const struct table_step *st = &u->steps[i];
+        struct key_buf key;
+        if (st->write->condition == IF_ALLOWED &&
+            judged_find(v, st, clock_store(u->tables->clock), &key) == ERR_OK)
+            e = warm(u, v, key_buf_str(&key));
+        if (st->write->is_delete || (e != ERR_OK && e != ERR_NOT_FOUND))
             continue;
-        struct key_buf key = static_key(&u->steps[i]);
-        e = warm(u, v, key_buf_str(&u->steps[i].key));
-        if (u->steps[i].schema->statics_count > 0 && (e == ERR_OK || e == ERR_NOT_FOUND))
+        key = static_key(st);
+        e = warm(u, v, key_buf_str(&st->key));
+        if (st->schema->statics_count > 0 && (e == ERR_OK || e == ERR_NOT_FOUND))
             e = warm(u, v, key_buf_str(&key));
     }
     engine_view_end(&v);

@@ -210,6 +210,73 @@ def a_put_of_a_value_obeys_its_conditions(binary):
 
 
 @scene
+def a_delete_of_a_value_obeys_its_conditions(binary):
+    with page_server(binary) as server:
+        create(server, KV + '/b')
+        def delete(fields, key='k'):
+            return server.request('DELETE', f'{KV}/b/{key}', fields)
+        for size in (4, 200000):                # beside the row, and in the log
+            problem(delete({'If-Match': '*'}), 412, 'precondition_failed')
+            eq(delete({'If-None-Match': '*'}).status, 204, 'nothing is there')
+            eq(server.request('PUT', KV + '/b/k', {'x-store-etag': '"1"'}, b'x' * size).status, 201)
+            for fields in ({'If-Match': '"2"'}, {'If-Match': 'W/"1"'}, {'If-None-Match': '"1"'}, {'If-None-Match': '*'},
+                           {'If-Match': '"1"', 'If-None-Match': '"1"'}):
+                problem(delete(fields), 412, 'precondition_failed')
+            eq(server.request('GET', KV + '/b/k').status, 200)
+            eq(delete({'If-Match': '"0", "1"'}).status, 204)
+            eq(server.request('GET', KV + '/b/k').status, 404)
+        problem(server.request('DELETE', KV + '/none/k', {'If-Match': '*'}), 404, 'unknown_bucket')
+        def race(number):
+            if number % 2:
+                return 'put', server.request('PUT', KV + '/b/race', {'If-Match': '"1"', 'x-store-etag': '"2"'}, b'x').status
+            return 'delete', delete({'If-Match': '"1"'}, 'race').status
+        for _ in range(10):
+            eq(server.request('PUT', KV + '/b/race', {'x-store-etag': '"1"'}, b'x').status, 201)
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                won = [what for what, status in pool.map(race, range(8)) if status != 412]
+            eq(len(won), 1, 'each would have taken what the others wanted')
+            eq(server.request('GET', KV + '/b/race').status, {'put': 200, 'delete': 404}[won[0]])
+
+
+@scene
+def revisions_of_a_value_obey_their_conditions(binary):
+    """Judged is what a GET of the same path answers."""
+    with page_server(binary) as server:
+        create(server, KRV + '/b')
+        path = KRV + '/b/k'
+        def put(fields, where, body=b'x'):
+            return server.request('PUT', path + where, fields, body)
+        problem(put({'If-Match': '*'}, '/1'), 412, 'precondition_failed')
+        first = put({'If-None-Match': '*'}, '/1')
+        eq(first.status, 201)
+        problem(put({'If-None-Match': '*'}, '/1'), 412, 'precondition_failed')
+        problem(put({'If-None-Match': '*'}, '/' + first.headers['etag'].strip('"')), 412, 'precondition_failed')
+        eq(put({'If-None-Match': '*'}, '/2').status, 201, 'no revision 2 is there')
+        second = put({'If-Match': first.headers['etag']}, '/1')
+        eq(second.status, 201)
+        problem(put({'If-Match': first.headers['etag']}, '/1'), 412, 'precondition_failed')
+        problem(put({'If-None-Match': second.headers['etag']}, '/1'), 412, 'precondition_failed')
+        eq(server.request('GET', path + '/1').headers['etag'], second.headers['etag'])
+        newest = server.request('GET', path).headers['etag']
+        def delete(fields, where=''):
+            return server.request('DELETE', path + where, fields)
+        for fields, where in (({'If-Match': second.headers['etag']}, ''), ({'If-Match': newest}, '/1'),
+                              ({'If-Match': '*'}, '/3'), ({'If-None-Match': '*'}, ''), ({'If-None-Match': newest}, ''),
+                              ({'If-Match': second.headers['etag']}, '/' + first.headers['etag'].strip('"'))):
+            problem(delete(fields, where), 412, 'precondition_failed')
+        eq(len(server.json('GET', path + '/').body['items']), 3)
+        eq(delete({'If-Match': first.headers['etag']}, '/' + first.headers['etag'].strip('"')).status, 204)
+        eq(delete({'If-Match': second.headers['etag']}, '/1').status, 204)
+        eq(delete({'If-Match': newest}).status, 204)
+        eq(server.request('GET', path).status, 404)
+        eq(delete({'If-None-Match': '*'}).status, 204)
+        def put_first(_):
+            return put({'If-None-Match': '*'}, '/7').status
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            eq(sorted(pool.map(put_first, range(16))), [201] + [412] * 15)
+
+
+@scene
 def of_equal_puts_at_once_one_is_stored(binary):
     with page_server(binary) as server:
         create(server, KV + '/b')

@@ -150,6 +150,14 @@ static void update_done(struct table_update *u, err why)
 static err update(struct tabletest *t, struct table_update *u, const struct table_query *q)
 {
     err why = tables_parse(t->tables, u->domain, q, u->arena, u, &u->note);
+    if (why == ERR_OK && t->allow != NULL) {
+        struct table_write *w = (struct table_write *)(uintptr_t)u->writes; /* of the arena */
+        w->condition = IF_ALLOWED;
+        w->allow = t->allow;
+        w->allow_ctx = t->allow_ctx;
+        w->allow_by_key = t->allow_by_key;
+        t->allow = NULL;
+    }
     if (why == ERR_OK)
         why = tables_update(t->tables, u, false);
     if (why != ERR_OK)

@@ -15,6 +15,10 @@ struct tabletest {
     char answer[ANSWER_BYTES];   /* of the last get, NUL-terminated */
     bool applied;                /* of the last put or batch */
     uint64_t rows_deleted;
+    /* Of the next write: IF_ALLOWED; NULL: as its JSON says. */
+    bool (*allow)(void *ctx, const struct table_row *stored);
+    void *allow_ctx;
+    bool allow_by_key;
 };
 void tabletest_up(struct tabletest *t);
 void tabletest_down(struct tabletest *t);

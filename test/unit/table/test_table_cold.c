@@ -107,6 +107,37 @@ static void conditions_on_cold_rows_hold(void **state)
     assert_true(t->applied);
 }
 
+static bool sees_large(void *ctx, const struct table_row *stored)
+{
+    *(bool *)ctx = stored != NULL && str_eq(table_row_value(stored, STR("v")), str_of(large_value()));
+    return true;
+}
+
+static bool sees_key(void *ctx, const struct table_row *stored)
+{
+    *(bool *)ctx = stored != NULL && table_row_value(stored, STR("r")).p != NULL &&
+                   table_row_value(stored, STR("v")).p == NULL;
+    return false;
+}
+
+static void a_judge_of_a_delete_sees_a_cold_row(void **state)
+{
+    (void)state;
+    bool seen = false;
+    t->allow = sees_key;
+    t->allow_ctx = &seen;
+    t->allow_by_key = true;
+    must_delete(t, "l", "{'attributes':{'k':'x'}}");
+    assert_true(seen);
+    assert_int_equal(atomic_load(&refused), 0); /* a key is never cold */
+    t->allow = sees_large;
+    t->allow_by_key = false;
+    must_delete(t, "l", "{'attributes':{'k':'x'}}");
+    assert_true(seen);
+    assert_true(atomic_load(&refused) > 0);
+    must_get(t, "l", "{}", "[]");
+}
+
 static void cold_static_rows_are_merged(void **state)
 {
     (void)state;
@@ -192,6 +223,7 @@ int main(void)
         COLD_TEST(a_put_into_a_cold_row_keeps_its_rest),
         COLD_TEST(a_put_of_all_attributes_reads_nothing),
         COLD_TEST(conditions_on_cold_rows_hold),
+        COLD_TEST(a_judge_of_a_delete_sees_a_cold_row),
         COLD_TEST(cold_static_rows_are_merged),
         COLD_TEST(a_large_schema_is_read_when_cold),
         COLD_TEST(a_first_try_leaves_no_note),

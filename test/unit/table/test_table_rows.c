@@ -424,6 +424,68 @@ static err copies_write(struct engine_txn *txn, void *ctx)
 }
 
 /* The one row that matches is the first that a look at TABLE_SCAN_ROWS_MAX rows does not come to. */
+/* What a judge saw, and how often; allowed while the row it saw has that body. */
+struct judge { const char *body; unsigned asked; bool saw; };
+
+static bool has_body(void *ctx, const struct table_row *stored)
+{
+    struct judge *j = ctx;
+    j->asked++;
+    j->saw = stored != NULL;
+    return stored != NULL && str_eq(table_row_value(stored, STR("body")), str_of(j->body));
+}
+
+static void delete_judged(struct judge *j, const char *json)
+{
+    t->allow = has_body;
+    t->allow_ctx = j;
+    must_delete(t, "r", json);
+}
+
+static void a_delete_is_judged_by_the_first_row_that_it_names(void **state)
+{
+    (void)state;
+    struct judge j = { .body = "2.1" };
+    fill();
+    must_put(t, "r", "{'attributes':{'key':'a','rev':3,'tid':3,'latest':3,'body':'3.3'}}"); /* and a static row */
+    delete_judged(&j, "{'attributes':{'key':'a'}}");
+    assert_false(t->applied);
+    delete_judged(&j, "{'attributes':{'key':'a','rev':2}}");
+    assert_true(t->applied);
+    assert_int_equal(t->rows_deleted, 2);
+    delete_judged(&j, "{'attributes':{'key':'c'}}");
+    assert_false(t->applied);
+    assert_false(j.saw);
+    bodies("'attributes':{'key':'a'}", "3.1 3.2 3.3 1.1 1.2");
+    must_put(t, "r", "{'attributes':{'key':'a','rev':4,'tid':1,'body':'4.1'},'_ttl':60}");
+    tabletest_advance(t, 61);
+    j.body = "3.1"; /* what is past its end does not exist, though it is still there */
+    delete_judged(&j, "{'attributes':{'key':'a'}}");
+    assert_true(t->applied);
+    bodies("'attributes':{'key':'a'}", "");
+}
+
+static void a_long_delete_is_judged_once(void **state)
+{
+    (void)state;
+    struct judge j = { .body = "1.1" };
+    must_create(t, "r", revisions);
+    for (unsigned i = 0; i < TABLE_DELETE_ROWS_MAX + 100; i += TABLE_OPS_MAX) {
+        static char batch[TABLE_OPS_MAX * 100];
+        size_t n = 0;
+        for (unsigned k = i; k < i + TABLE_OPS_MAX; k++)
+            n += (size_t)snprintf(batch + n, sizeof batch - n,
+                                  "%c{'op':'put','table':'r','attributes':{'key':'a','rev':1,'tid':%u,'body':'1.%u'}}",
+                                  k == i ? '[' : ',', k + 1, k + 1);
+        (void)snprintf(batch + n, sizeof batch - n, "]");
+        assert_int_equal(tabletest_write(t, 1, QUERY_BATCH, "", batch), ERR_OK);
+    }
+    delete_judged(&j, "{'attributes':{'key':'a'}}");
+    assert_true(t->rows_deleted > TABLE_DELETE_ROWS_MAX);
+    assert_int_equal(j.asked, 1);
+    bodies("'attributes':{'key':'a'}", "");
+}
+
 static void a_look_that_gives_up_goes_on_where_it_was(void **state)
 {
     (void)state;
@@ -605,6 +667,8 @@ int main(void)
         ROW_TEST(conditions_are_decided_inside_the_update),
         ROW_TEST(deletes_take_points_ranges_and_partitions),
         ROW_TEST(a_long_delete_runs_as_several),
+        ROW_TEST(a_delete_is_judged_by_the_first_row_that_it_names),
+        ROW_TEST(a_long_delete_is_judged_once),
         ROW_TEST(a_look_that_gives_up_goes_on_where_it_was),
         ROW_TEST(batches_are_all_or_nothing),
         ROW_TEST(batches_stay_on_one_partition),
