@@ -66,16 +66,24 @@ static void plain_get(struct http_exchange *x, void *app)
 
 /* ---- key_value: PUT ---- */
 
-/* The conditions of a PUT, and what is stored as they are judged, when that is what is being written. */
+/* The conditions of a PUT, and what is stored as they are judged, when that is what is being written.
+ *
+ * A value in gzip is undone only to be compared, and not in the update that decides: one whose tail speaks of the same
+ * bytes is read and undone on the pool, and the update asked again. It takes that word for the very frame alone. */
 struct put_condition {
     struct value_request *r;
     bool by_hash;              /* If-None-Hash-Match is among them */
-    str headers;               /* to be written */
+    str headers, coding;       /* to be written */
+    struct frame_sum sum;      /* of what is */
+    str known;                 /* a frame of gzip that was undone; borrowed from the arena, behind mark */
+    bool known_same;           /* it holds the same bytes */
+    bool is_open;              /* another frame may: nothing was written */
+    unsigned looks;
+    struct arena_mark mark;
     char *kept;                /* a copy of the stored headers, then of the stored etag */
     size_t headers_bytes, etag_bytes;
-    err why;                   /* what kept it from being found out */
 };
-enum { SAME_KEPT_BYTES_MAX = 2 * PAGE_HEADERS_BYTES_MAX };
+enum { SAME_KEPT_BYTES_MAX = 2 * PAGE_HEADERS_BYTES_MAX, LOOKS_MAX = 8 };
 
 static bool same_type(const struct put_condition *s, str stored)
 {
@@ -90,12 +98,14 @@ static bool same_type(const struct put_condition *s, str stored)
 static bool same_value(struct put_condition *s, const struct table_row *stored)
 {
     str value = table_row_value(stored, STR("value")), coding = table_row_value(stored, STR("coding"));
-    bool same = str_eq(value, s->r->body) && str_eq(coding, s->r->row.coding);
-    if (!same && coding.n == 0)
-        same = str_eq(value, s->r->raw);
-    else if (!same)
-        s->why = frame_gzip_holds(value, s->r->raw, &same);
-    return same;
+    if (str_eq(value, s->r->body) && str_eq(coding, s->coding))
+        return true;
+    if (coding.n == 0)
+        return str_eq(value, s->r->raw);
+    if (!frame_gzip_says(value, s->sum))
+        return false;
+    s->is_open = s->known.p == NULL || !str_eq(value, s->known);
+    return s->known_same;
 }
 
 static bool is_other(struct put_condition *s, const struct table_row *stored)
@@ -104,8 +114,8 @@ static bool is_other(struct put_condition *s, const struct table_row *stored)
         return true;
     str headers = table_row_value(stored, STR("headers")), etag = table_row_value(stored, STR("etag"));
     bool same = same_type(s, headers) && same_value(s, stored);
-    if (s->why != ERR_OK)
-        return false; /* nothing is written */
+    if (s->is_open)
+        return false;
     if (!same || headers.n + etag.n > SAME_KEPT_BYTES_MAX)
         return !same;
     if (headers.n > 0)
@@ -122,8 +132,44 @@ static bool may_put(void *ctx, const struct table_row *stored)
 {
     struct put_condition *s = ctx;
     s->headers_bytes = s->etag_bytes = 0;
-    s->why = ERR_OK;
+    s->is_open = false;
     return value_allows(s->r, stored) && (!s->by_hash || is_other(s, stored));
+}
+
+static void look_run(struct loop_job *j)
+{
+    struct value_request *r = CONTAINER_OF(j, struct value_request, job);
+    struct put_condition *s = r->write.allow_ctx;
+    if (s->looks == 1)
+        s->mark = arena_mark(http_arena(r->x));
+    else
+        arena_release(http_arena(r->x), s->mark); /* what was known, and what its update took */
+    s->known = STR_NONE;
+    r->why = value_read_wait(r);
+    if (r->why != ERR_OK || !frame_gzip_says(r->row.body, s->sum))
+        return; /* it is another by now */
+    s->known = r->row.body;
+    r->why = frame_gzip_holds(s->known, r->raw, &s->known_same);
+}
+
+static void look_done(struct loop_job *j, bool canceled)
+{
+    struct value_request *r = CONTAINER_OF(j, struct value_request, job);
+    if (canceled || r->why != ERR_OK)
+        value_fail(r, canceled ? ERR_SHUTDOWN : r->why);
+    else
+        value_write_again(r);
+}
+
+/* Who stores a frame of its own each time is not waited for without end. */
+static void put_look(struct value_request *r, struct put_condition *s)
+{
+    if (s->looks++ == LOOKS_MAX) {
+        value_fail(r, ERR_AGAIN);
+        return;
+    }
+    r->job = (struct loop_job){ .run = look_run, .done = look_done };
+    loop_job_start(r->app->loop, &r->job);
 }
 
 /* With the stored headers. */
@@ -141,13 +187,13 @@ static void answer_same(const struct value_request *r, const struct put_conditio
 
 static void put_written(struct value_request *r, err why)
 {
-    const struct put_condition *s = r->write.allow_ctx; /* NULL: there was none */
-    if (why == ERR_OK && s != NULL)
-        why = s->why;
+    struct put_condition *s = r->write.allow_ctx; /* NULL: there was none */
     if (why != ERR_OK)
         value_fail(r, why);
     else if (r->unmet)
         value_unmet(r);
+    else if (s != NULL && s->is_open)
+        put_look(r, s);
     else if (!r->change.update.applied)
         answer_same(r, s);
     else
@@ -162,7 +208,10 @@ static bool put_conditional(struct value_request *r, bool by_hash)
         app_fail(r->x, ERR_LIMIT, NULL);
         return false;
     }
-    *s = (struct put_condition){ .r = r, .by_hash = by_hash, .headers = r->row.headers, .kept = kept };
+    *s = (struct put_condition){ .r = r, .by_hash = by_hash, .headers = r->row.headers, .coding = r->row.coding,
+                                 .kept = kept };
+    if (by_hash)
+        s->sum = frame_sum_of(r->raw);
     r->write.condition = IF_ALLOWED;
     r->write.allow = may_put;
     r->write.allow_ctx = s;

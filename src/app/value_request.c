@@ -244,6 +244,12 @@ static err read_try(struct value_request *r, bool now)
     return why == ERR_OK ? r->why : why;
 }
 
+err value_read_wait(struct value_request *r)
+{
+    r->with_body = true;
+    return read_try(r, false);
+}
+
 static void read_run(struct loop_job *j)
 {
     struct value_request *r = CONTAINER_OF(j, struct value_request, job);
@@ -346,6 +352,11 @@ void value_write(struct value_request *r, const struct value_row *row, void (*do
     r->write.attrs = r->attrs; /* a condition is set already */
     r->write.attrs_count = n;
     r->write_done = done;
+    change_start(r);
+}
+
+void value_write_again(struct value_request *r)
+{
     change_start(r);
 }
 

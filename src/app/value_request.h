@@ -86,6 +86,8 @@ MUST_CHECK err value_schema_read(struct value_request *r, str *out, struct err_n
 /* Finds the row the path names (of several the newest) into r->row and calls done: at once, or on the loop when its
  * bytes were cold. without a body only the key and the headers are read. */
 void value_read(struct value_request *r, bool with_body, void (*done)(struct value_request *r, err why));
+/* As a read with the body, here and now. Blocks: a pool thread. */
+MUST_CHECK err value_read_wait(struct value_request *r);
 /* The predicates of the path, in r; their count, or 0 when the arena is full. */
 unsigned value_predicates(struct value_request *r);
 
@@ -105,6 +107,8 @@ MUST_CHECK bool value_judge(struct value_request *r);
 void value_unmet(struct value_request *r);
 /* Writes key, in key_rev_value r->rev and r->tid, and row.headers, row.etag, row.coding; the body is r->body. */
 void value_write(struct value_request *r, const struct value_row *row, void (*done)(struct value_request *r, err why));
+/* The write that was not done, once more; done is called as before. */
+void value_write_again(struct value_request *r);
 /* Deletes what the path names, if its conditions hold. */
 void value_delete(struct value_request *r);
 

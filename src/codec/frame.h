@@ -42,7 +42,12 @@ MUST_CHECK err frame_measure(enum frame_coding coding, str frame, size_t raw_max
  * ERR_UNAVAILABLE too (no memory). */
 MUST_CHECK err frame_unpack(struct frame_codec *f, enum frame_coding coding, str frame, size_t raw_bytes,
                             struct arena *a, str *out);
-/* Does a member of gzip that frame_unpack took hold raw? It is looked into only when its tail says so, without memory
+/* What the tail of a member of gzip says of the bytes it holds. */
+struct frame_sum { size_t bytes; uint32_t crc; };
+struct frame_sum frame_sum_of(str raw);
+/* Does the tail of frame say so? Other bytes may have that sum. False too for what is no member. Thread: any. */
+bool frame_gzip_says(str frame, struct frame_sum sum);
+/* Does a member of gzip that frame_unpack took hold raw? All of it is undone when its tail says so, without memory
  * for what it holds. False too for what is no such member. Fails: ERR_UNAVAILABLE (no memory). Thread: any. */
 MUST_CHECK err frame_gzip_holds(str frame, str raw, bool *holds);
 /* May a frame of a stranger's be stored as it came? It says nothing of its writer but for the bytes. */

@@ -173,13 +173,23 @@ static err gzip_compare(z_stream *z, str raw, bool *holds)
     return said == Z_MEM_ERROR ? ERR_UNAVAILABLE : ERR_OK;
 }
 
+struct frame_sum frame_sum_of(str raw)
+{
+    return (struct frame_sum){ .bytes = raw.n, .crc = libdeflate_crc32(0, raw.n == 0 ? "" : raw.p, raw.n) };
+}
+
+bool frame_gzip_says(str frame, struct frame_sum sum)
+{
+    if (!is_gzip(frame) || frame.n > UINT32_MAX || sum.bytes > UINT32_MAX)
+        return false;
+    const char *tail = frame.p + frame.n - GZIP_TAIL_BYTES;
+    return get_le32(tail + 4) == sum.bytes && get_le32(tail) == sum.crc;
+}
+
 err frame_gzip_holds(str frame, str raw, bool *holds)
 {
     *holds = false;
-    if (!is_gzip(frame) || frame.n > UINT32_MAX || raw.n > UINT32_MAX)
-        return ERR_OK;
-    const char *tail = frame.p + frame.n - GZIP_TAIL_BYTES;
-    if (get_le32(tail + 4) != raw.n || get_le32(tail) != libdeflate_crc32(0, raw.n == 0 ? "" : raw.p, raw.n))
+    if (!frame_gzip_says(frame, frame_sum_of(raw)))
         return ERR_OK;
     z_stream z = { .next_in = (z_const Bytef *)(uintptr_t)frame.p, .avail_in = (uInt)frame.n };
     if (inflateInit2(&z, ZLIB_GZIP_BITS) != Z_OK)

@@ -535,6 +535,7 @@ err tables_update(struct tables *ts, struct table_update *u, bool now)
     }
     u->tables = ts;
     u->deleted_before = 0;
+    u->may_block = false;
     u->delete_rows = TABLE_DELETE_ROWS_MAX;
     u->update = (struct engine_update){ .decide = update_decide, .done = update_done, .ctx = u,
                                         .deadline = u->deadline, .frees = true };

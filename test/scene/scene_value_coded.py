@@ -3,7 +3,7 @@ Method: each value is put and got in every pair of codings, against a real serve
 import concurrent.futures
 import gzip
 
-from harness import eq, main, scene
+from harness import check, eq, main, scene
 from page_help import ZSTD_BUCKET, page_server, path, put, zstd_of
 
 KV = '/localhost/v1/key_value'
@@ -50,6 +50,29 @@ def of_equal_puts_in_many_codings_at_once_one_is_stored(binary):
             with concurrent.futures.ThreadPoolExecutor(len(ways)) as pool:
                 got = list(pool.map(put_equal, ways))
             eq(sorted(answer.status for answer in got), [201] + [412] * (len(ways) - 1))
+
+
+@scene
+def an_equal_value_whose_frame_changes_is_equal_all_the_same(binary):
+    """A frame is undone beside the step that stores: what was found of it says nothing of another."""
+    with page_server(binary) as server:
+        eq(server.request('PUT', KV + '/b').status, 201)
+        raw = bytes(range(256)) * 2000
+        frames = [gzip.compress(raw, level, mtime=level) for level in range(1, 10)]
+        store = lambda frame: server.request('PUT', KV + '/b/k', {**HTML, 'Content-Encoding': 'gzip'}, frame).status
+        put = lambda body: server.request('PUT', KV + '/b/k', {**HTML, 'If-None-Hash-Match': '*'}, body).status
+        eq(store(frames[0]), 201)
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            others = [pool.submit(lambda: [store(frame) for frame in frames * 10]) for _ in range(2)]
+            told = [put(raw)]
+            while not all(other.done() for other in others):
+                told.append(put(raw))
+        check(set(told) <= {412, 503}, 'never stored: it was equal at any time')
+        check(412 in told, told)
+        eq(put(raw), 412)
+        eq(put(raw[:-1] + b'!'), 201)
+        eq(store(frames[3]), 201)
+        eq(put(raw), 412, 'once it rests')
 
 
 def tags_by_coding(server, where, fields=None):

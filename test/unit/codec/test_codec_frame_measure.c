@@ -238,6 +238,8 @@ static void a_member_holds_its_own_bytes_alone(void **state)
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         str raw = text_of(sizes[i]), frame = gzip_made(raw, i % 2 == 0 ? NULL : "a-name");
         assert_true(holds(frame, raw));
+        assert_true(frame_gzip_says(frame, frame_sum_of(raw)));
+        assert_false(frame_gzip_says(raw, frame_sum_of(raw)));
         assert_false(holds(frame, text_of(sizes[i] + 1)));
         assert_false(holds(both(frame, STR("x")), raw));
         assert_false(holds(raw, raw));
