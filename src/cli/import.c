@@ -46,7 +46,7 @@ void import_absolute(const char *path, struct buf *out)
 static enum cli_exit open_resume(struct import *im, str input, str selection)
 {
     struct buf of;
-    buf_init(&of, RESUME_OF_BYTES);
+    buf_init(&of, 2 * IMPORT_SELECTION_BYTES_MAX);
     buf_printf(&of, "%s%s%.*s --domain %s --bucket %s", im->call->verb->name, selection.n > 0 ? " " : "",
                STR_ARG(selection), im->client.domain, im->client.bucket);
     struct err_note note = { .text = "its options are too long" };

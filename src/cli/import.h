@@ -6,7 +6,7 @@
 #include "cli/resume.h"
 #include "cli/upload.h"
 
-enum { IMPORT_HTML_BYTES_MAX = 32 << 20, IMPORT_SELECTION_BYTES_MAX = 1 << 18 /* two arguments */ };
+enum { IMPORT_HTML_BYTES_MAX = 32 << 20, IMPORT_SELECTION_BYTES_MAX = 1 << 19 /* three arguments */ };
 
 struct sysclock;
 struct import {

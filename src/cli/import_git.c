@@ -308,7 +308,7 @@ enum cli_exit verb_import_git(struct cli_call *call)
     struct import_git g = { .repository = call->operands_count > 0 ? call->operands[0] : ".",
                             .ref = ref != NULL ? ref : "HEAD", .match = cli_value(call, "match") };
     struct buf what;
-    buf_init(&what, 16384);
+    buf_init(&what, IMPORT_SELECTION_BYTES_MAX);
     buf_put(&what, STR("git\n"));
     import_absolute(g.repository, &what);
     buf_printf(&what, "\n%s\n%s", g.ref, g.match != NULL ? g.match : "");

@@ -246,7 +246,7 @@ enum cli_exit verb_prewarm(struct cli_call *call)
 {
     struct prewarm p = { .namespace_only = -1 };
     struct buf what;
-    buf_init(&what, 16384);
+    buf_init(&what, IMPORT_SELECTION_BYTES_MAX);
     enum cli_exit code = read_call(&p, call, &what);
     if (code == CLI_OK)
         code = open_import(&p, call, buf_str(&what));

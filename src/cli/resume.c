@@ -12,7 +12,7 @@
 #include <unistr.h>
 #include <xxhash.h>
 
-enum { SUM_BYTES = 17 };
+enum { SUM_BYTES = 17, KEY_BYTES = 8 /* of a key, beside its parts */ };
 
 static bool make_dirs(char *path)
 {
@@ -33,7 +33,7 @@ static void default_path(struct resume *r, const struct client *c, str what)
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
     struct buf key;
-    buf_init(&key, 32768);
+    buf_init(&key, strlen(c->server) + strlen(c->domain) + strlen(c->bucket) + what.n + KEY_BYTES);
     buf_printf(&key, "%s\n%s\n%s\n", c->server, c->domain, c->bucket);
     buf_put(&key, what);
     uint64_t hash = XXH3_64bits(key.p, key.n);
@@ -79,8 +79,15 @@ static void sum_of(json_t *doc, char sum[SUM_BYTES])
     json_decref(rest);
 }
 
+/* A device that is at its end at once, such as /dev/null, keeps nothing. */
+static bool keeps_nothing(int fd, const struct stat *st)
+{
+    char c;
+    return S_ISCHR(st->st_mode) && read(fd, &c, 1) == 0;
+}
+
 /* The bytes of the file; an empty one is none. ERR_NOT_FOUND: nothing is there. */
-static err read_file(const struct resume *r, struct buf *out, struct err_note *note)
+static err read_file(struct resume *r, struct buf *out, struct err_note *note)
 {
     struct stat st;
     int fd = open(r->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -91,6 +98,11 @@ static err read_file(const struct resume *r, struct buf *out, struct err_note *n
         if (fd >= 0)
             close(fd);
         return ERR_IO;
+    }
+    if (keeps_nothing(fd, &st)) {
+        close(fd);
+        r->path[0] = '\0';
+        return ERR_NOT_FOUND;
     }
     bool small = S_ISREG(st.st_mode) && st.st_size < RESUME_FILE_BYTES_MAX;
     char *dst = small ? buf_extend(out, RESUME_FILE_BYTES_MAX) : NULL;
@@ -109,21 +121,39 @@ static err read_file(const struct resume *r, struct buf *out, struct err_note *n
     return n == 0 ? ERR_NOT_FOUND : ERR_OK;
 }
 
+/* Was it written by us, whatever became of it since? What stands where nobody named a file was. */
+static bool is_ours(const struct resume_opts *opts, str text)
+{
+    static const char *const begins[] = { "{\"of\":\"import ", "{\"of\":\"prewarm", "{\"done\":" };
+    bool ours = opts->given == NULL;
+    for (size_t i = 0; i < COUNT_OF(begins); i++)
+        ours = ours || str_starts(text, str_of(begins[i]));
+    return ours;
+}
+
+static bool is_whole(json_t *doc, struct resume *found)
+{
+    const char *sum = json_string_value(json_object_get(doc, "sum"));
+    char real[SUM_BYTES];
+    if (doc == NULL || !read_fields(found, doc))
+        return false;
+    sum_of(doc, real);
+    return sum == NULL || strcmp(sum, real) == 0;
+}
+
 /* Its fields, when they are whole and of this import. */
-static err take_state(struct resume *r, json_t *doc, bool fresh, struct err_note *note)
+static err take_state(struct resume *r, str text, json_t *doc, const struct resume_opts *opts, struct err_note *note)
 {
     struct resume found = *r;
     const char *of = json_string_value(json_object_get(doc, "of"));
-    const char *sum = json_string_value(json_object_get(doc, "sum"));
-    char real[SUM_BYTES];
-    if (doc == NULL || !read_fields(&found, doc)) {
-        err_note_set(note, "%s is no state file of an import, or a damaged one: remove it, or name another", r->path);
+    bool whole = is_whole(doc, &found);
+    if (!whole && !is_ours(opts, text)) {
+        err_note_set(note, "%s is no state file of an import: name another", r->path);
         return ERR_CONFLICT;
     }
-    sum_of(doc, real);
-    if (fresh)
+    if (opts->fresh)
         return ERR_OK;
-    if (sum != NULL && strcmp(sum, real) != 0) {
+    if (!whole) {
         err_note_set(note, "%s is damaged: --restart begins anew", r->path);
         return ERR_CONFLICT;
     }
@@ -135,26 +165,34 @@ static err take_state(struct resume *r, json_t *doc, bool fresh, struct err_note
     return ERR_OK;
 }
 
-static err read_state(struct resume *r, bool fresh, struct err_note *note)
+static err read_state(struct resume *r, const struct resume_opts *opts, struct err_note *note)
 {
     struct buf text;
     buf_init(&text, RESUME_FILE_BYTES_MAX);
     err e = read_file(r, &text, note);
     if (e == ERR_OK) {
         json_t *doc = json_loadb(text.p, text.n, 0, NULL);
-        e = take_state(r, doc, fresh, note);
+        e = take_state(r, buf_str(&text), doc, opts, note);
         json_decref(doc);
     }
     buf_fini(&text);
     return e == ERR_NOT_FOUND ? ERR_OK : e;
 }
 
+/* Of a longer one its beginning and a digest of all of it. */
+static void set_of(struct resume *r, str of)
+{
+    if (!str_to_cstr(of, r->of, sizeof r->of))
+        (void)snprintf(r->of, sizeof r->of, "%.*s... %016llx", RESUME_OF_SHOWN_BYTES, of.p,
+                       (unsigned long long)XXH3_64bits(of.p, of.n)); /* fits */
+}
+
 err resume_open(struct resume *r, const struct client *c, const struct resume_opts *opts, struct err_note *note)
 {
     *r = (struct resume){ .call = c->call };
-    if (!str_to_cstr(opts->of, r->of, sizeof r->of) ||
-        (opts->given != NULL && !str_to_cstr(str_of(opts->given), r->path, sizeof r->path))) {
-        err_note_set(note, "the name of the state file, or what it is of, is too long");
+    set_of(r, opts->of);
+    if (opts->given != NULL && !str_to_cstr(str_of(opts->given), r->path, sizeof r->path)) {
+        err_note_set(note, "the name of the file of --state is too long");
         return ERR_LIMIT;
     }
     if (u8_check((const uint8_t *)r->of, strlen(r->of)) != NULL) /* JSON cannot say it */
@@ -162,7 +200,7 @@ err resume_open(struct resume *r, const struct client *c, const struct resume_op
             *p = (unsigned char)*p < 0x80 ? *p : '?';
     if (opts->given == NULL && opts->input.n > 0)
         default_path(r, c, opts->input);
-    return r->path[0] != '\0' ? read_state(r, opts->fresh, note) : ERR_OK;
+    return r->path[0] != '\0' ? read_state(r, opts, note) : ERR_OK;
 }
 
 void resume_forget(struct resume *r)

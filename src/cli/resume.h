@@ -3,7 +3,7 @@
  * A small JSON file: the number of items answered, and the last accepted one, which the server is asked about before
  * anything is skipped: a server that does not know it gets everything. The file names the import that it is of and
  * has a checksum; another import's, a damaged one, and what is no such file are refused. A fresh start (opts.fresh)
- * replaces those whose fields can be read. Files without name and sum, of version 0.1, are taken. Replaced whole, see
+ * replaces the first two. Files without name and sum, of version 0.1, are taken. Replaced whole, see
  * whole.h. Thread: one. */
 #ifndef CLI_RESUME_H
 #define CLI_RESUME_H
@@ -13,6 +13,7 @@
 enum {
     RESUME_PATH_BYTES = 4096,
     RESUME_OF_BYTES = 4096,
+    RESUME_OF_SHOWN_BYTES = 1024,
     RESUME_FILE_BYTES_MAX = 1 << 16,
     RESUME_SAVE_EVERY_MS = 1000,
 };

@@ -315,6 +315,12 @@ def a_pattern_takes_only_what_matches(binary):
         repository = Repository(client.folder / 'r')
         repository.commit(**{'a.md': '1\n', 'b.txt': '1\n', 'd/c.md': '1\n'})
         eq(client.json('import', 'git', 'r', '--match', '*.md')[0]['stored'], 2)
+        long = ['*' * 20000 + '.m' + last for last in 'dt']   # as long as a shell lets it be
+        eq([client.json('import', 'git', 'r', '--match', one)[0]['imported_before'] for one in (long[0], long[0])], [0, 2])
+        eq(client.json('import', 'git', 'r', '--match', long[1])[0]['imported_before'], 0, 'another import')
+        client.ok('import', 'git', 'r', '--match', long[0], '--state', 's')
+        done = client('import', 'git', 'r', '--match', long[1], '--state', 's')
+        check(done.returncode == 6 and b'is of another import, "import git --ref HEAD --match ***' in done.stderr, done)
         eq(client.ok('ls').split(), ['a.md', 'd/c.md'])
         repository.git('tag', 'first')
         repository.commit(**{'a.md': '2\n'})

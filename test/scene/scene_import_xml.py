@@ -4,6 +4,7 @@ Method: exports made here with the schema's elements, compressed by Python's own
 import bz2
 import gzip
 import lzma
+import os
 import pathlib
 import random
 import re
@@ -313,18 +314,31 @@ def a_state_file_of_something_else_or_a_damaged_one_is_refused_and_left(binary):
             check(mended_by_restart or state.read_bytes() == held, 'it is as it was')
         refused(b'my only copy of a poem\n', b'no state file of an import')
         refused(b'{"poem": 1}', b'no state file of an import')
-        refused(good[:len(good) // 2], b'or a damaged one')
+        refused(good[:len(good) // 2], b'is damaged: --restart', mended_by_restart=True)
+        refused(good.replace(b'"rev"', b'"rew"'), b'is damaged: --restart', mended_by_restart=True)
+        refused(b'{"of":"poem"}', b'no state file of an import: name another')
         refused(good.replace(b'"done":', b'"done":1'), b'is damaged: --restart', mended_by_restart=True)
         refused(good, b'is of another import, "import mediawiki-xml --domain localhost', '--domain', 'other', mended_by_restart=True)
         state.write_bytes(good)
         (client.folder / 'titles').write_text('A\n')
         done = client('prewarm', 'titles', '--state', 's')
         eq((done.returncode, state.read_bytes()), (6, good), done.stderr)
-        for name in ('/dev/zero', '.'):
+        for name in ('/dev/zero', '.', './' + 'x' * 5000):
             done = client(*args[:-1], name)
-            check(done.returncode == 6 and b'no state file' in done.stderr, done)
+            said = (1, b'of --state is too long') if len(name) > 5000 else (6, b'no state file')
+            check(done.returncode == said[0] and said[1] in done.stderr, done)
+        for _ in range(2):
+            eq(client.json(*args[:-1], '/dev/null')[0]['imported_before'], 0, 'nothing is kept')
+        check(stat.S_ISCHR(os.stat('/dev/null').st_mode), 'it is what it was')
         state.write_bytes(re.sub(rb'"of":"[^"]*",', b'', re.sub(rb',"sum":"[^"]*"', b'', good)))
         eq(client.json(*args)[0]['imported_before'], first['imported_before'], 'one of a version before is taken')
+        client.ok(*args[:-2])
+        [kept] = (client.folder / 'state' / 'palimpsest').iterdir()
+        kept.write_bytes(b'\0' * 100)
+        done = client(*args[:-2])
+        check(done.returncode == 6 and b'is damaged: --restart' in done.stderr, 'its name is our own')
+        client.ok(*args[:-2], '--restart')
+        eq(client.json(*args[:-2])[0]['imported_before'], first['imported_before'])
 
 
 @scene
