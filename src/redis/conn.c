@@ -14,13 +14,23 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 << 10, READS_A_TURN = 16, REPLY_DEPTH_MAX = 8 };
+enum { READ_BYTES = 64 << 10, READS_A_TURN = 16, REPLY_DEPTH_MAX = 8, PART_BYTES_MIN = 4 /* ":1\r\n" */ };
+
+/* As hiredis announces the parts of an array: int before hiredis 1.0. */
+#if HIREDIS_MAJOR >= 1
+typedef size_t parts_announced;
+#else
+typedef int parts_announced;
+#endif
 
 struct conn {
     uint32_t magic;
     struct conn_opts opts;
     struct loop_watch *watch;
     redisReader *reader;
+    redisReplyObjectFunctions makers; /* hiredis's own, but for arrays */
+    void *(*make_array)(const redisReadTask *task, parts_announced count);
+    bool too_many;          /* parts were announced */
     size_t reply_bytes;     /* of the reply that is not yet whole; the reader gives its parts' own back */
     char *out;              /* unsent: from out_from to out_to */
     size_t out_from, out_to, out_size;
@@ -126,12 +136,32 @@ err conn_send(struct conn *c, const str *args, unsigned count)
 
 /* ---- in ---- */
 
+/* hiredis gets memory for all parts of an array as it is announced: for no more than a reply may have. */
+static void *make_array(const redisReadTask *task, parts_announced count)
+{
+    struct conn *c = task->privdata;
+    MAGIC_CHECK(c, CONN_MAGIC);
+    c->too_many = (size_t)count > c->opts.reply_bytes_max / PART_BYTES_MIN;
+    return c->too_many ? NULL : c->make_array(task, count);
+}
+
+static void make_reader(struct conn *c)
+{
+    c->reader = redisReaderCreate();
+    INVARIANT(c->reader != NULL);
+    c->makers = *c->reader->fn;
+    c->make_array = c->makers.createArray;
+    c->makers.createArray = make_array;
+    c->reader->fn = &c->makers;
+    c->reader->privdata = c;
+}
+
 static void hand_over(struct conn *c)
 {
     while (!c->gone) {
         void *reply = NULL;
         if (redisReaderGetReply(c->reader, &reply) != REDIS_OK) {
-            end(c, c->reader->errstr);
+            end(c, c->too_many ? "a reply announces too many parts" : c->reader->errstr);
             return;
         }
         if (reply == NULL)
@@ -223,8 +253,8 @@ struct conn *conn_open(const struct conn_opts *opts, const char **why)
     }
     struct conn *c = calloc(1, sizeof *c);
     INVARIANT(c != NULL);
-    *c = (struct conn){ .magic = CONN_MAGIC, .opts = *opts, .fd = fd, .reader = redisReaderCreate() };
-    INVARIANT(c->reader != NULL);
+    *c = (struct conn){ .magic = CONN_MAGIC, .opts = *opts, .fd = fd };
+    make_reader(c);
     c->watch = loop_watch_new(opts->loop, fd, ready, c);
     loop_watch_start(c->watch, LOOP_WRITABLE);
     return c;

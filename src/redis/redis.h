@@ -57,7 +57,7 @@ struct redis_opts {
     int64_t retry_min_ms, retry_max_ms;     /* [250, 5000] */
     int64_t echo_ms;                        /* [1000] */
     unsigned pending_max;                   /* commands in flight; one more: ERR_LIMIT [10000] */
-    size_t reply_bytes_max;                 /* of what is not yet a whole reply [16 MiB] */
+    size_t reply_bytes_max;                 /* of what is not yet a whole reply; a quarter as many parts [16 MiB] */
     const char *channels[REDIS_CHANNELS_MAX]; /* copied; the first is this process's own and carries the echo */
     unsigned channels_count;
     struct redis_script scripts[REDIS_SCRIPTS_MAX];

@@ -14,6 +14,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@
 
 #include <cmocka.h>
 
-enum { WAIT_S = 120, TEXT = 256 };
+enum { WAIT_S = 120, TEXT = 256, ANNOUNCED_BYTES_MAX = 400 << 20 };
 
 /* What happened, under the lock. */
 struct world {
@@ -546,6 +547,80 @@ static void a_reply_has_a_limit_whatever_its_parts(void **state)
     redis_server_end(&s);
 }
 
+/* A server that sends each who connects the same words. */
+struct liar { int listener; uint16_t port; const char *words; pthread_t thread; atomic_uint told; };
+
+static void *lie(void *ctx)
+{
+    struct liar *l = ctx;
+    for (int fd; (fd = accept(l->listener, NULL, NULL)) >= 0;) {
+        char byte;
+        (void)send(fd, l->words, strlen(l->words), MSG_NOSIGNAL); /* it may have gone */
+        while (recv(fd, &byte, 1, 0) > 0)
+            continue;
+        (void)close(fd);
+        atomic_fetch_add(&l->told, 1);
+    }
+    return NULL;
+}
+
+static void liar_begin(struct liar *l, const char *words)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof at;
+    *l = (struct liar){ .listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .words = words };
+    assert_int_equal(bind(l->listener, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(l->listener, 8), 0);
+    assert_int_equal(getsockname(l->listener, (struct sockaddr *)&at, &size), 0);
+    l->port = ntohs(at.sin_port);
+    assert_int_equal(pthread_create(&l->thread, NULL, lie, l), 0);
+}
+
+static void liar_end(struct liar *l)
+{
+    (void)shutdown(l->listener, SHUT_RDWR);
+    (void)pthread_join(l->thread, NULL);
+    (void)close(l->listener);
+}
+
+/* The most address space this process ever had. */
+static unsigned long long peak_bytes(void)
+{
+    unsigned long long kb = 0;
+    char line[TEXT];
+    FILE *f = fopen("/proc/self/status", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "VmPeak: %llu", &kb) == 1)
+            break;
+    (void)fclose(f);
+    return kb << 10;
+}
+
+static void no_memory_is_got_for_parts_that_are_only_announced(void **state)
+{
+    static const char *const words[] = { "*67108864\r\n", "*134217728\r\n:1\r\n", "*2147483647\r\n",
+                                         "*2\r\n*134217728\r\n", "*4294967296\r\n", "*9223372036854775807\r\n" };
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        struct liar l;
+        struct world w;
+        liar_begin(&l, words[i]);
+        struct redis_opts opts = { .address = { .port = l.port }, .timeout_ms = 60000, .connect_timeout_ms = 60000,
+                                   .retry_min_ms = 5, .retry_max_ms = 20 };
+        snprintf(opts.address.host, sizeof opts.address.host, "127.0.0.1");
+        unsigned long long before = peak_bytes();
+        world_begin(&w, opts);
+        const time_t until = time(NULL) + WAIT_S;
+        while (atomic_load(&l.told) < 6 && time(NULL) < until) /* it goes, and tries again */
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        assert_true(atomic_load(&l.told) >= 6);
+        assert_true(peak_bytes() - before < ANNOUNCED_BYTES_MAX);
+        world_end(&w);
+        liar_end(&l);
+    }
+}
+
 /* In place of libc's, for one name: two addresses, the first of nobody. */
 int getaddrinfo(const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
                 struct addrinfo **restrict out)
@@ -607,6 +682,7 @@ int main(void)
         cmocka_unit_test(a_full_server_refuses_and_stays),
         cmocka_unit_test(what_is_in_flight_is_bounded),
         cmocka_unit_test(a_reply_has_a_limit_whatever_its_parts),
+        cmocka_unit_test(no_memory_is_got_for_parts_that_are_only_announced),
         cmocka_unit_test(every_address_of_a_name_is_tried),
         cmocka_unit_test(it_can_be_stopped_at_any_time),
     };
