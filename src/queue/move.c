@@ -19,6 +19,8 @@
 
 enum {
     MOVES_RUNNING_MAX = 4,            /* of a partition: each holds the bodies of a round */
+    MOVE_ITEMS_FIRST = 4,
+    MOVE_CHUNK_BYTES = 512,
     MOVE_RETRY_MS = 1000, MOVE_RETRY_MS_MAX = 30000,
     MOVE_ORDER_TRIES = 3,             /* then the client of an order is told */
     MOVE_TOLD_TRIES = 3, MOVE_TOLD_MS = 60000, /* then the operator is; so often for a queue */
@@ -40,6 +42,7 @@ struct move *move_new(struct part *p, struct queue_change *c, str to)
     m->to_name_bytes = to.n;
     memcpy(m->to_name, to.p, to.n);
     arena_init(&m->arena, MOVE_ARENA_BYTES_MAX);
+    arena_chunks(&m->arena, MOVE_CHUNK_BYTES);
     list_append(&p->dying, &m->link);
     list_append(&p->movers, &m->by_part);
     q->busy++;
@@ -56,9 +59,14 @@ void move_add(struct move *m, struct qitem *it)
         heap_remove(&p->queue->due, &it->due);
     part_unlist(p, it);
     qitem_move(it, QITEM_MOVING);
-    m->places[m->count] = (struct queue_place){ .batch = it->batch->first, .index = it->index };
-    m->ids[m->count] = it->id;
-    m->items[m->count++] = it;
+    INVARIANT(m->count < MOVE_ITEMS_MAX);
+    if (m->count == m->size) { /* many partitions may have few items each that die at once */
+        m->size = m->size == 0 ? MOVE_ITEMS_FIRST : 2 * m->size;
+        m->items = reallocarray(m->items, m->size, sizeof *m->items);
+        INVARIANT(m->items != NULL);
+    }
+    m->items[m->count++] = (struct moved){ .item = it, .id = it->id,
+                                           .place = { .batch = it->batch->first, .index = it->index } };
 }
 
 /* One more item of this order, for this queue. */
@@ -97,6 +105,7 @@ static void move_free(struct move *m)
     INVARIANT(m->batch == NULL);
     INVARIANT(m->by_part.next == &m->by_part);
     free(m->ops);
+    free(m->items);
     arena_fini(&m->arena);
     queue_unref(&m->to);
     queue_unref(&from);
@@ -156,7 +165,7 @@ static void end(struct move *m, err why)
     struct part *p = m->part;
     struct queue *q = p->queue;
     for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++)
-        put_back(p, m->items[i]);
+        put_back(p, m->items[i].item);
     m->removed = why == ERR_OK;
     if (m->told && why == ERR_OK)
         log_event(q->all->opts.log, LOG_INFO, "queue.move", LOG_STR("name", q->info.name),
@@ -269,9 +278,7 @@ static void next_round(void *ctx)
     queue_enter(q);
     m->inserts = false;
     m->count -= m->round;
-    memmove(m->items, m->items + m->round, m->count * sizeof(struct qitem *));
-    memmove(m->places, m->places + m->round, m->count * sizeof *m->places);
-    memmove(m->ids, m->ids + m->round, m->count * sizeof *m->ids);
+    memmove(m->items, m->items + m->round, m->count * sizeof *m->items);
     m->round = m->tries = 0;
     m->doomed = false;
     if (!is_current(m)) {
@@ -451,9 +458,9 @@ void move_build(struct part *p, struct slot *s)
     list_remove(n);
     for (unsigned i = 0; i < m->round; i++) {
         if (m->stage == MOVE_DOOM)
-            doom(s, m->items[i]);
+            doom(s, m->items[i].item);
         else
-            step_gone(s, m->items[i]);
+            step_gone(s, m->items[i].item);
     }
     if (m->stage == MOVE_DOOM && s->ops_count == before) {
         loop_post(p->queue->all->opts.loop, insert, m);
@@ -482,7 +489,7 @@ void move_outcome(struct move *m, err why)
     bool current = m->generation == p->generation && why != ERR_IO && why != ERR_CORRUPT;
     if (why != ERR_OK && m->stage == MOVE_REMOVE && current)
         for (unsigned i = 0; i < m->round; i++)
-            keep_moving(p, m->items[i]);
+            keep_moving(p, m->items[i].item);
     if (m->stage == MOVE_DOOM && why == ERR_OK) {
         m->doomed = true;
         loop_post(loop, insert, m);
@@ -550,7 +557,7 @@ static struct move *waiting_move(struct part *p, const struct qitem *it)
     for (struct list *n = p->later.next; n != &p->later; n = n->next) {
         struct move *m = CONTAINER_OF(n, struct move, link);
         for (unsigned i = 0; i < m->count && m->generation == p->generation; i++)
-            if (m->items[i] == it)
+            if (m->items[i].item == it)
                 return m;
     }
     return NULL;

@@ -10,6 +10,12 @@ enum {
     MOVE_ARENA_BYTES_MAX = 64 << 20,
 };
 
+struct moved {
+    struct qitem *item;
+    struct queue_place place;
+    struct ksuid id;
+    bool skip;                    /* the target has it already */
+};
 enum move_stage { MOVE_NEW, MOVE_DOOM, MOVE_INSERT, MOVE_REMOVE };
 struct move {
     struct list link;             /* part.dying, part.moves, part.later */
@@ -24,11 +30,8 @@ struct move {
     bool running, doomed, told;   /* doomed: the round is; told: that it cannot go on */
     unsigned tries;               /* that failed, one after the other */
     const char *what;             /* why the last one failed */
-    struct qitem *items[MOVE_ITEMS_MAX];
-    struct queue_place places[MOVE_ITEMS_MAX];
-    struct ksuid ids[MOVE_ITEMS_MAX];
-    bool skip[MOVE_ITEMS_MAX];    /* the target has it already */
-    unsigned count;               /* items left */
+    struct moved *items;
+    unsigned count, size;         /* items left; room */
     unsigned round, new_count;    /* of this round: the first so many; not skipped */
     struct queue_store *store;
     uint32_t store_index;

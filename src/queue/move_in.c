@@ -19,7 +19,7 @@ static void key_of(const struct move *m, unsigned i, unsigned char out[16])
     XXH128_canonical_t c;
     put_be32(text, m->place.queue);
     put_be32(text + 4, m->place.partition);
-    ksuid_key(m->ids[i], text + 8);
+    ksuid_key(m->items[i].id, text + 8);
     XXH128_canonicalFromHash(&c, XXH3_128bits_withSeed(text, sizeof text, UINT64_C(0x6d6f7665)));
     memcpy(out, c.digest, 16);
 }
@@ -29,18 +29,11 @@ static void key_of(const struct move *m, unsigned i, unsigned char out[16])
 /* Behind all others. */
 static void put_last(struct move *m, unsigned i)
 {
-    struct qitem *item = m->items[i];
-    struct queue_place place = m->places[i];
-    struct ksuid id = m->ids[i];
-    unsigned last = m->count - 1, behind = last - i;
-    memmove(&m->items[i], &m->items[i + 1], behind * sizeof(struct qitem *));
-    memmove(&m->places[i], &m->places[i + 1], behind * sizeof *m->places);
-    memmove(&m->ids[i], &m->ids[i + 1], behind * sizeof *m->ids);
-    memmove(&m->skip[i], &m->skip[i + 1], behind * sizeof *m->skip);
-    m->items[last] = item;
-    m->places[last] = place;
-    m->ids[last] = id;
-    m->skip[last] = false;
+    struct moved moved = m->items[i];
+    unsigned last = m->count - 1;
+    memmove(&m->items[i], &m->items[i + 1], (last - i) * sizeof *m->items);
+    moved.skip = false;
+    m->items[last] = moved;
 }
 
 /* Item i of the move cannot be read. */
@@ -50,9 +43,9 @@ static void pass_over(struct move *m, unsigned i)
         put_last(m, i);
         return;
     }
-    m->skip[i] = true;
+    m->items[i].skip = true;
     m->new_count--;
-    damage_tell(m->part, 1, m->ids[i], "its body cannot be read; it goes to no dead queue");
+    damage_tell(m->part, 1, m->items[i].id, "its body cannot be read; it goes to no dead queue");
 }
 
 /* Items of a round on their way into its batch. */
@@ -71,10 +64,10 @@ static bool pack_begin(struct move *m, struct packing *k)
     if (places == NULL || k->bodies.out == NULL || k->items == NULL)
         return false;
     for (unsigned i = 0; i < m->count; i++) {
-        if (m->skip[i])
+        if (m->items[i].skip)
             continue;
         k->at[k->bodies.count] = i;
-        places[k->bodies.count++] = m->places[i];
+        places[k->bodies.count++] = m->items[i].place;
     }
     return true;
 }
@@ -85,7 +78,7 @@ static err pack(struct move *m, struct packing *k, unsigned i)
     char *id = arena_alloc(&m->arena, KSUID_TEXT_BYTES + 1);
     if (why != ERR_OK || id == NULL)
         return why != ERR_OK ? why : ERR_LIMIT;
-    ksuid_format(m->ids[k->at[i]], id);
+    ksuid_format(m->items[k->at[i]].id, id);
     k->items[i].source_id = (str){ .p = id, .n = KSUID_TEXT_BYTES };
     k->items[i].enqueue_at = STORE_TIME_ZERO;
     return ERR_OK;
@@ -153,8 +146,8 @@ static err find_there(struct move *m)
     for (unsigned i = 0; i < m->count; i++) {
         key_of(m, i, hash);
         const struct idem *there = idem_find(m->to, hash);
-        m->skip[i] = there != NULL && there->stored;
-        m->new_count += !m->skip[i];
+        m->items[i].skip = there != NULL && there->stored;
+        m->new_count += !m->items[i].skip;
     }
     m->what = "the queue has no partition that takes items";
     bool fine = m->new_count == 0 || place_for(m) != NULL; /* before bodies are read */
@@ -164,7 +157,7 @@ static err find_there(struct move *m)
 static void put_keys(struct move *m, store_time now)
 {
     for (unsigned i = 0, at = 0; i < m->round && m->across; i++) {
-        if (m->skip[i])
+        if (m->items[i].skip)
             continue;
         struct queue_op *op = &m->ops[m->ops_count++];
         *op = (struct queue_op){ .kind = OP_KEY_PUT,

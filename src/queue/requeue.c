@@ -5,7 +5,7 @@
 
 enum {
     REQUEUE_READ_MS_MAX = 10000, /* that no item is moved because partitions are being read */
-    REQUEUE_MOVES_MAX = 64,      /* of a round: each has memory for MOVE_ITEMS_MAX items */
+    REQUEUE_MOVES_MAX = 64,      /* of a round: each has up to MOVE_ITEMS_MAX items */
 };
 
 struct requeue {

@@ -392,11 +392,11 @@ def a_thousand_partitions_work(binary):
         eq(stats(server, 'q').get('lease_waiting', 0), 0)
 
 
-def memory_of(server):
+def memory_of(server, figure='RssAnon'):
     """Bytes of its own; None of a sanitized one, whose figure says nothing."""
     with open(f'/proc/{server.pid}/status') as status:
         figures = {name: int(number) << 10 for name, number in re.findall(r'^(\w+):\s+(\d+) kB$', status.read(), re.M)}
-    return figures['RssAnon'] if figures['VmPeak'] < 1 << 40 else None
+    return figures[figure] if figures['VmPeak'] < 1 << 40 else None
 
 
 @scene
@@ -420,6 +420,21 @@ def a_partition_costs_as_much_memory_as_the_manual_says(binary):
         server.restart()
         wait_until(lambda: len(fine(server, '/v1/queue.peek', {'queue_name': 'q', 'limit': 10})['items']) == 10, 'all is read')
         costs(filled, 'read filled')
+
+
+@scene
+def what_dies_in_many_partitions_at_once_costs_little_memory(binary):
+    count, each = 5000, 9000
+    with Server(binary, test_hooks=True) as server:
+        create(server, 'dead')
+        create(server, 'q', count, expire_timeout='1h', dead_queue='dead')
+        for _ in range(count):
+            produce(server, 'q', 'x')
+        before = memory_of(server, 'VmHWM')
+        server.clock(advance='2h')
+        wait_until(lambda: totals(server, 'dead') == [count], 'all are there')
+        peak = memory_of(server, 'VmHWM')
+        check(peak is None or peak - before < count * each, f'{before} became {peak}')
 
 
 main()
