@@ -5,235 +5,22 @@
  * meanwhile waits in the tail.
  *   A first of an order key that was returned behind the window may have more followers than memory holds: it is
  * fetched alone then, by the id it was left with, or, after a start, from among the rows that left their place. */
-#include "queue/flush.h"
+#include "queue/load.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     JOB_ARENA_BYTES_MAX = 64 << 20,  /* for the rows of a window, and of requests whose outcome is unknown */
-    JOB_LEASE_BYTES = 2048,          /* and so much more for each lease: its batch may have no other item in memory */
     JOB_CHUNK_BYTES = 512            /* all partitions may be read at once */
 };
-
-enum job_kind { JOB_LOAD, JOB_READY, JOB_SCHEDULED, JOB_FIRSTS };
-struct first { struct ksuid id; unsigned char hash[16]; };
-struct row { struct queue_entry entry; bool in_place; };
-struct rows { struct row *rows; unsigned count, size, max; bool more; };
-struct part_job {
-    struct loop_job job;
-    struct part *part;
-    struct queue_store *store;
-    struct queue_part place;
-    enum job_kind kind;
-    uint64_t generation, churn;
-    struct ksuid from;
-    store_time from_at;
-    struct first *firsts;          /* PART_FIRSTS_ITEMS; NULL but of JOB_FIRSTS: all partitions are loaded at once */
-    unsigned firsts_count, rows_sought;
-    struct ksuid sought;
-    bool seeks, sought_all;
-    bool owned;
-    bool is_starved;               /* no memory for what is being read */
-    struct queue_part_record record;
-    struct rows ready, scheduled;
-    struct queue_lease *leases;
-    unsigned leases_count, leases_size;
-    struct queue_key *keys;
-    unsigned keys_count, keys_size;
-    struct ksuid *unknown;         /* batches asked for */
-    bool *unknown_there;
-    unsigned unknown_count;
-    struct hash batches;           /* struct read_batch */
-    struct arena arena;
-    uint32_t store_index;
-    err why;
-};
-struct read_batch { struct hash_node node; struct queue_batch batch; };
-
-/* ---- reading: no lock ---- */
-
-/* The array with room for one more. NULL: there is no memory, and the array is as it was. */
-static void *grown(struct part_job *j, void *array, unsigned count, unsigned *size, size_t each)
-{
-    if (count < *size)
-        return array;
-    unsigned more = *size == 0 ? 4 : *size * 2;
-    array = reallocarray(array, more, each);
-    j->is_starved |= array == NULL;
-    *size = array == NULL ? *size : more;
-    return array;
-}
-
-static bool add_row(struct part_job *j, struct rows *rows, const struct queue_entry *e, bool in_place)
-{
-    if (rows->count == rows->max) {
-        rows->more = true;
-        return false;
-    }
-    struct row *room = grown(j, rows->rows, rows->count, &rows->size, sizeof *room);
-    if (room == NULL)
-        return false;
-    rows->rows = room;
-    rows->rows[rows->count] = (struct row){ .entry = *e, .in_place = in_place };
-    rows->rows[rows->count++].entry.order_key = STR_NONE; /* the store's; the batch has it */
-    return true;
-}
-
-static bool each_ready(void *ctx, const struct queue_entry *e, bool in_place)
-{
-    struct part_job *j = ctx;
-    return add_row(j, &j->ready, e, in_place);
-}
-
-static bool each_scheduled(void *ctx, const struct queue_entry *e)
-{
-    struct part_job *j = ctx;
-    return add_row(j, &j->scheduled, e, false);
-}
-
-static bool each_lease(void *ctx, const struct queue_lease *l)
-{
-    struct part_job *j = ctx;
-    struct queue_lease *room = grown(j, j->leases, j->leases_count, &j->leases_size, sizeof *room);
-    if (room == NULL)
-        return false;
-    j->leases = room;
-    arena_raise(&j->arena, JOB_LEASE_BYTES);
-    j->leases[j->leases_count] = *l;
-    j->leases[j->leases_count++].order_key = STR_NONE; /* the store's; the batch has it */
-    return true;
-}
-
-static bool each_key(void *ctx, const struct queue_key *k)
-{
-    struct part_job *j = ctx;
-    struct queue_key *room = grown(j, j->keys, j->keys_count, &j->keys_size, sizeof *room);
-    if (room == NULL)
-        return false;
-    j->keys = room;
-    j->keys[j->keys_count++] = *k;
-    return true;
-}
-
-static struct read_batch *read_batch_of(struct part_job *j, struct ksuid first)
-{
-    struct hash_node *n = hash_first(&j->batches, hash_of_ksuid(first));
-    for (; n != NULL; n = hash_next(n)) {
-        struct read_batch *b = CONTAINER_OF(n, struct read_batch, node);
-        if (ksuid_cmp(b->batch.first, first) == 0)
-            return b;
-    }
-    return NULL;
-}
-
-static err need_batch(struct part_job *j, struct ksuid first)
-{
-    if (read_batch_of(j, first) != NULL)
-        return ERR_OK;
-    struct read_batch *b = arena_calloc(&j->arena, 1, sizeof *b);
-    if (b == NULL)
-        return ERR_LIMIT;
-    err why = j->store->ops->batch(j->store, j->place, first, &j->arena, &b->batch);
-    if (why == ERR_OK)
-        hash_add(&j->batches, &b->node, hash_of_ksuid(first));
-    return why == ERR_NOT_FOUND ? ERR_OK : why; /* gone meanwhile: the row is left out */
-}
-
-static err need_batches(struct part_job *j)
-{
-    err why = ERR_OK;
-    for (unsigned i = 0; i < j->ready.count && why == ERR_OK; i++)
-        why = need_batch(j, j->ready.rows[i].entry.place.batch);
-    for (unsigned i = 0; i < j->scheduled.count && why == ERR_OK; i++)
-        why = need_batch(j, j->scheduled.rows[i].entry.place.batch);
-    for (unsigned i = 0; i < j->leases_count && why == ERR_OK; i++)
-        why = need_batch(j, j->leases[i].place.batch);
-    return why;
-}
-
-static err read_all(struct part_job *j)
-{
-    const struct queue_store_ops *ops = j->store->ops;
-    struct err_note note;
-    err why = ERR_OK;
-    if (!j->owned)
-        why = ops->own(j->store, &j->place, 1, j->part->queue->all->boot, &j->record, &note);
-    if (why == ERR_OK)
-        why = ops->leases(j->store, j->place, each_lease, j);
-    if (why == ERR_OK)
-        why = ops->keys(j->store, j->place, each_key, j);
-    for (unsigned i = 0; i < j->unknown_count && why == ERR_OK; i++) {
-        struct queue_batch b;
-        why = ops->batch(j->store, j->place, j->unknown[i], &j->arena, &b);
-        j->unknown_there[i] = why == ERR_OK;
-        if (why == ERR_NOT_FOUND)
-            why = ERR_OK;
-    }
-    return why;
-}
-
-static bool each_known(void *ctx, const struct queue_entry *e, bool in_place)
-{
-    struct part_job *j = ctx;
-    if (ksuid_cmp(e->id, j->from) == 0)
-        (void)add_row(j, &j->ready, e, in_place); /* fewer than a window */
-    return false;
-}
-
-/* Only what left its place can be first of its key there. */
-static bool each_sought(void *ctx, const struct queue_entry *e, bool in_place)
-{
-    struct part_job *j = ctx;
-    j->sought_all = false;
-    if (!in_place && e->order_key.n > 0 && !add_row(j, &j->ready, e, false))
-        return false;
-    j->sought = e->id;
-    if (++j->rows_sought == PART_SEEK_ROWS)
-        return false;
-    j->sought_all = true; /* unless there is one more */
-    return true;
-}
-
-static err read_firsts(struct part_job *j)
-{
-    const struct queue_store_ops *ops = j->store->ops;
-    err why = ERR_OK;
-    for (unsigned i = 0; i < j->firsts_count && why == ERR_OK; i++) {
-        j->from = j->firsts[i].id;
-        why = ops->ready(j->store, j->place, j->from, each_known, j);
-    }
-    j->sought_all = j->seeks;
-    if (why == ERR_OK && j->seeks)
-        why = ops->ready(j->store, j->place, ksuid_add(j->sought, 1), each_sought, j);
-    return why;
-}
-
-static void job_run(struct loop_job *job)
-{
-    struct part_job *j = CONTAINER_OF(job, struct part_job, job);
-    const struct queue_store_ops *ops = j->store->ops;
-    j->why = j->kind == JOB_LOAD ? read_all(j) : ERR_OK;
-    if (j->why == ERR_OK && j->kind == JOB_FIRSTS)
-        j->why = read_firsts(j);
-    if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_READY))
-        j->why = ops->ready(j->store, j->place, j->from, each_ready, j);
-    if (j->why == ERR_OK && (j->kind == JOB_LOAD || j->kind == JOB_SCHEDULED))
-        j->why = ops->scheduled(j->store, j->place, j->from_at, j->kind == JOB_LOAD ? KSUID_NIL : j->from,
-                                each_scheduled, j);
-    if (j->why == ERR_OK && j->is_starved)
-        j->why = ERR_LIMIT;
-    if (j->why == ERR_OK)
-        j->why = need_batches(j);
-    j->is_starved |= arena_is_starved(&j->arena);
-}
 
 /* ---- merging: under the lock ---- */
 
 static struct batch *merge_batch(struct part *p, struct part_job *j, struct ksuid first)
 {
     struct batch *b = part_batch(p, first);
-    struct read_batch *read = b == NULL ? read_batch_of(j, first) : NULL;
+    struct read_batch *read = b == NULL ? load_batch_of(j, first) : NULL;
     if (read == NULL)
         return b;
     return part_batch_of(p, &read->batch);
@@ -305,7 +92,7 @@ static void merge_ready(struct part *p, struct part_job *j)
 static bool is_first_away(struct part *p, struct part_job *j, const struct queue_entry *e)
 {
     unsigned char hash[16];
-    const struct read_batch *b = read_batch_of(j, e->place.batch);
+    const struct read_batch *b = load_batch_of(j, e->place.batch);
     if (b == NULL || b->batch.order_key.n == 0 || ksuid_cmp(e->id, p->done_id) > 0)
         return false;
     part_okey_hash(b->batch.order_key, hash);
@@ -452,7 +239,7 @@ void part_fresh(struct part *p, const struct queue_part_record *record)
 static bool is_dangling(struct part *p, struct part_job *j, const struct queue_place *at, bool in_place)
 {
     const struct batch *b = part_batch(p, at->batch);
-    const struct read_batch *read = b == NULL ? read_batch_of(j, at->batch) : NULL;
+    const struct read_batch *read = b == NULL ? load_batch_of(j, at->batch) : NULL;
     unsigned count = b != NULL ? b->count : read != NULL ? read->batch.count : 0;
     if (at->index >= count)
         return true;
@@ -590,7 +377,7 @@ static struct part_job *job_new(struct part *p, enum job_kind kind)
     struct queue *q = p->queue;
     struct part_job *j = calloc(1, sizeof *j);
     INVARIANT(j != NULL);
-    *j = (struct part_job){ .job = { .run = job_run, .done = job_done }, .part = p, .store = part_store(p),
+    *j = (struct part_job){ .job = { .run = load_run, .done = job_done }, .part = p, .store = part_store(p),
                             .place = { .queue = q->number, .partition = p->number }, .kind = kind,
                             .owned = p->owned, .generation = p->generation, .churn = p->churn, .store_index = p->store,
                             .ready.max = PART_WINDOW_ITEMS, .scheduled.max = PART_SCHEDULED_ITEMS };
