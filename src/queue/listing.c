@@ -213,8 +213,8 @@ static void fill_leases(struct listing *l)
         if (it == NULL || it->state != QITEM_LEASED)
             continue;
         item->lease_deadline = it->due_at;
-        item->attempts = it->attempts & ~ATTEMPTS_DOOMED;
-        item->token = it->token;
+        item->attempts = it->attempts & ~ATTEMPTS_MARKS;
+        item->token = (it->attempts & ATTEMPTS_ORDERED) != 0 ? 0 : it->token;
     }
     queue_leave(q);
 }

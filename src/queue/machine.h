@@ -181,6 +181,7 @@ err queues_room(const struct queues *qs, uint32_t more, struct err_note *note); 
 void queue_end(struct queue *q, bool deleted);          /* answers what waits */
 void queue_drop(struct queue *q);                       /* its partitions, when it can */
 void queues_enlist(struct queues *qs, struct queue *q);
+struct queue *queues_by_number(struct queues *qs, uint32_t number); /* a reference; NULL: there is none */
 uint32_t queues_store_for(struct queues *qs, const uint32_t *counts);
 void part_own(struct part *p, const struct queue_part_record *record); /* epoch and counts are known */
 void part_fresh(struct part *p, const struct queue_part_record *record); /* a new one: nothing to read */

@@ -5,10 +5,10 @@
  *                         -> else: doomed here (DOOM), inserted there (INSERT), removed here (REMOVE)
  * The item stays in its source until it is durable in the target. Across stores the target keeps a key for each item,
  * so that a second try after a crash inserts nothing twice; the key goes when the source is rid of the item. Doomed
- * is a lease whose attempts say so: nobody gets that item again, and after a crash it is moved before anything else.
+ * is a lease that says so (move_out.c): nobody gets that item again, and after a crash its move goes on.
  *   A round that fails is told, and tried again, later and later, as long as there is a target. What a
- * client ordered is put back after MOVE_ORDER_TRIES, requeued items at once. Items that are doomed, or
- * in the target already, are not put back. */
+ * client ordered to the dead queue is put back after MOVE_ORDER_TRIES, unless it is doomed; requeued items are given
+ * back at once, unless they may be in the target. Of those the move goes on when nobody waits for it any more. */
 #include "queue/move.h"
 #include "queue/wait.h"
 
@@ -40,7 +40,8 @@ struct move *move_new(struct part *p, struct queue_change *c, str to)
     m->store_index = p->store;
     m->place = (struct queue_part){ .queue = q->number, .partition = p->number };
     m->to_name_bytes = to.n;
-    memcpy(m->to_name, to.p, to.n);
+    if (to.n > 0)
+        memcpy(m->to_name, to.p, to.n);
     arena_init(&m->arena, MOVE_ARENA_BYTES_MAX);
     arena_chunks(&m->arena, MOVE_CHUNK_BYTES);
     list_append(&p->dying, &m->link);
@@ -70,22 +71,25 @@ void move_add(struct move *m, struct qitem *it)
 }
 
 /* One more item of this order, for this queue. */
-static bool move_takes(const struct move *m, const struct queue_change *c, str to)
+static bool move_takes(const struct move *m, const struct queue_change *c, str to, uint32_t to_number)
 {
-    return m->change == c && !m->keeps && m->count < MOVE_ITEMS_MAX &&
-           str_eq((str){ .p = m->to_name, .n = m->to_name_bytes }, to);
+    return m->change == c && !m->keeps && m->count < MOVE_ITEMS_MAX && m->to_number == to_number &&
+           (to_number > 0 || str_eq((str){ .p = m->to_name, .n = m->to_name_bytes }, to));
 }
 
 void part_die(struct part *p, struct slot *s, struct qitem *it, struct queue_change *c)
 {
+    uint32_t number = it->state == QITEM_LEASED && (it->attempts & ATTEMPTS_ORDERED) != 0 ? (uint32_t)it->token : 0;
     str to = p->queue->info.dead_queue;
-    if (to.n == 0) {
+    if (number == 0 && to.n == 0) {
         step_gone(s, it);
         return;
     }
     struct move *m = list_empty(&p->dying) ? NULL : CONTAINER_OF(p->dying.prev, struct move, link);
-    if (m == NULL || !move_takes(m, c, to))
-        m = move_new(p, c, to);
+    if (m == NULL || !move_takes(m, c, to, number)) {
+        m = move_new(p, c, number == 0 ? to : STR_NONE);
+        m->to_number = number;
+    }
     move_add(m, it);
 }
 
@@ -119,18 +123,7 @@ static void finished(void *ctx)
     move_free(m);
 }
 
-static void put_back(struct part *p, struct qitem *it)
-{
-    qitem_move(it, (enum qitem_state)it->from);
-    if (it->state == QITEM_LEASED || it->state == QITEM_SCHEDULED) {
-        due_add(it, it->attempts >= ATTEMPTS_DOOMED ? STORE_TIME_ZERO : it->due_at);
-        return;
-    }
-    it->state = QITEM_READY;
-    part_ready_put(p, it);
-}
-
-static bool is_current(const struct move *m)
+bool move_is_current(const struct move *m)
 {
     const struct queue *q = m->part->queue;
     return m->generation == m->part->generation && !q->draining && !q->deleted;
@@ -160,12 +153,12 @@ static void tell_client(struct move *m, err why)
 }
 
 /* Under the lock of the source: m is over there, its items are gone, back or lost with the memory they stood in. */
-static void end(struct move *m, err why)
+void move_end(struct move *m, err why)
 {
     struct part *p = m->part;
     struct queue *q = p->queue;
     for (unsigned i = 0; i < m->count && why != ERR_OK && m->generation == p->generation; i++)
-        put_back(p, m->items[i].item);
+        move_put_back(m, &m->items[i]);
     m->removed = why == ERR_OK;
     if (m->told && why == ERR_OK)
         log_event(q->all->opts.log, LOG_INFO, "queue.move", LOG_STR("name", q->info.name),
@@ -182,7 +175,7 @@ static void end(struct move *m, err why)
 }
 
 /* Under the lock of the source. */
-static void later(struct move *m)
+void move_later(struct move *m)
 {
     struct part *p = m->part;
     struct queue *q = p->queue;
@@ -200,7 +193,7 @@ static void later(struct move *m)
 }
 
 /* Under the lock of the source: one more try failed. */
-static void failed(struct move *m, err why)
+void move_failed(struct move *m, err why)
 {
     struct part *p = m->part;
     struct queue *q = p->queue;
@@ -242,26 +235,36 @@ static bool give_up(struct move *m, err why)
     if (m->doomed)
         tell_client(m, why);
     else
-        end(m, why);
+        move_end(m, why);
     return !m->doomed;
 }
 
+/* What an order began is given back where nothing of it can be in the target; what it left is done, if it can be. */
+static bool gives_back(const struct move *m, err why)
+{
+    if (m->keeps)
+        return m->stage != MOVE_REMOVE && (m->stage != MOVE_INSERT || why != ERR_IO);
+    return m->to_number > 0 && (why == ERR_NOT_FOUND || why == ERR_CORRUPT);
+}
+
 /* On the loop: nothing came of it; from the beginning, in a while. */
-static void again(void *ctx)
+void move_again(void *ctx)
 {
     struct move *m = ctx;
     struct queue *q = m->part->queue;
     err why = m->why;
+    bool back = gives_back(m, why);
     move_deliver(m);
     reset(m);
     queue_ref(q);
     queue_enter(q);
-    if (is_current(m))
-        failed(m, why);
-    if (m->keeps || !is_current(m))
-        end(m, why);
+    if (move_is_current(m))
+        move_failed(m, why);
+    m->gives_back = back;
+    if (m->keeps || back || !move_is_current(m))
+        move_end(m, why);
     else if (!give_up(m, why))
-        later(m);
+        move_later(m);
     queue_leave(q);
     queue_unref(&q);
 }
@@ -281,8 +284,8 @@ static void next_round(void *ctx)
     memmove(m->items, m->items + m->round, m->count * sizeof *m->items);
     m->round = m->tries = 0;
     m->doomed = false;
-    if (!is_current(m)) {
-        end(m, ERR_UNAVAILABLE);
+    if (!move_is_current(m)) {
+        move_end(m, ERR_UNAVAILABLE);
     } else {
         stop_running(m);
         list_append(&p->dying, &m->link);
@@ -293,10 +296,10 @@ static void next_round(void *ctx)
 }
 
 /* Under the lock of the source: the items of a round are in the target, and removed here. */
-static void round_over(struct move *m)
+void move_round_over(struct move *m)
 {
     if (m->round == m->count) {
-        end(m, ERR_OK);
+        move_end(m, ERR_OK);
         return;
     }
     if (m->waiter != NULL) {
@@ -332,8 +335,8 @@ static void to_source(struct move *m)
     struct queue *q = p->queue;
     queue_ref(q);
     queue_enter(q);
-    if (!is_current(m)) {
-        end(m, ERR_UNAVAILABLE);
+    if (!move_is_current(m)) {
+        move_end(m, ERR_UNAVAILABLE);
     } else {
         list_append(&p->moves, &m->link);
         queue_work(p);
@@ -346,7 +349,7 @@ static void inserted(void *ctx)
 {
     struct move *m = ctx;
     if (m->why != ERR_OK) {
-        again(m);
+        move_again(m);
         return;
     }
     move_deliver(m);
@@ -362,7 +365,7 @@ static void insert_written(struct queue_write *w, err why)
 }
 
 /* On the loop. */
-static void insert(void *ctx)
+void move_insert(void *ctx)
 {
     struct move *m = ctx;
     struct queues *all = m->to->all;
@@ -376,32 +379,13 @@ static void insert(void *ctx)
     store->ops->write(store, &m->write);
 }
 
-/* May requeued items be inserted now? From then on nobody closes the partition until they are removed (move_inserts),
- * or they would stand in both queues. */
-static bool insert_begin(struct move *m)
-{
-    struct queue *q = m->part->queue;
-    queue_ref(q);
-    queue_enter(q);
-    bool may = is_current(m) && !m->part->closed;
-    m->inserts = may;
-    queue_leave(q);
-    queue_unref(&q);
-    return may;
-}
-
 static void move_done(struct loop_job *j, bool canceled)
 {
     struct move *m = CONTAINER_OF(j, struct move, job);
     if (canceled)
         m->why = ERR_SHUTDOWN;
     if (m->why != ERR_OK) {
-        again(m);
-    } else if (m->across && m->placed && m->keeps && insert_begin(m)) {
-        insert(m);
-    } else if (m->across && m->placed && m->keeps) {
-        m->why = ERR_UNAVAILABLE;
-        again(m);
+        move_again(m);
     } else {
         m->stage = m->across && m->placed ? MOVE_DOOM : MOVE_REMOVE;
         to_source(m);
@@ -424,7 +408,7 @@ void move_begin(struct part *p)
     while (p->moves_running < MOVES_RUNNING_MAX && !list_empty(&p->dying)) {
         struct move *m = CONTAINER_OF(list_take(&p->dying), struct move, link);
         if (wait) {
-            later(m);
+            move_later(m);
             continue;
         }
         m->running = true;
@@ -434,88 +418,11 @@ void move_begin(struct part *p)
     }
 }
 
-/* ---- the source's side of a write ---- */
-
-static void doom(struct slot *s, struct qitem *it)
-{
-    if (it->from != QITEM_LEASED) /* past its time, also after a restart: it is moved before it is given */
-        return;
-    it->attempts |= ATTEMPTS_DOOMED;
-    slot_op(s, OP_LEASE_PUT)->u.lease = qitem_lease(it, it->due_at);
-}
-
-void move_build(struct part *p, struct slot *s)
-{
-    struct list *n = list_first(&p->moves);
-    if (n == NULL || s->move != NULL)
-        return;
-    struct move *m = CONTAINER_OF(n, struct move, link);
-    if (!slot_takes(s, MOVE_ITEMS_MAX * STEP_OPS_MAX) || !slot_room(s, m->round * STEP_OPS_MAX)) {
-        p->first = FIRST_MOVE;
-        return;
-    }
-    unsigned before = s->ops_count;
-    list_remove(n);
-    for (unsigned i = 0; i < m->round; i++) {
-        if (m->stage == MOVE_DOOM)
-            doom(s, m->items[i].item);
-        else
-            step_gone(s, m->items[i].item);
-    }
-    if (m->stage == MOVE_DOOM && s->ops_count == before) {
-        loop_post(p->queue->all->opts.loop, insert, m);
-        return;
-    }
-    s->move = m;
-    if (m->stage == MOVE_REMOVE && m->placed) {
-        move_side_of_target(m, &s->write.parts[1]);
-        s->write.parts_count = 2;
-    }
-}
-
-/* Its step was taken back: out of where that put it, still on its way. */
-static void keep_moving(struct part *p, struct qitem *it)
-{
-    if (it->due.place != 0)
-        heap_remove(&p->queue->due, &it->due);
-    part_unlist(p, it);
-    qitem_move(it, QITEM_MOVING);
-}
-
-void move_outcome(struct move *m, err why)
-{
-    struct part *p = m->part;
-    struct loop *loop = p->queue->all->opts.loop;
-    bool current = m->generation == p->generation && why != ERR_IO && why != ERR_CORRUPT;
-    if (why != ERR_OK && m->stage == MOVE_REMOVE && current)
-        for (unsigned i = 0; i < m->round; i++)
-            keep_moving(p, m->items[i].item);
-    if (m->stage == MOVE_DOOM && why == ERR_OK) {
-        m->doomed = true;
-        loop_post(loop, insert, m);
-    } else if (why == ERR_OK) {
-        round_over(m);
-    } else if (m->stage == MOVE_REMOVE && !m->placed && current && is_current(m)) {
-        failed(m, why);
-        if (m->waiter != NULL) /* the items are in the target: only this is left */
-            waiter_done(m->waiter, why, 0);
-        m->waiter = NULL;
-        later(m);
-    } else if (!current) {
-        m->generation = p->generation - 1; /* its items are about to be thrown away */
-        m->why = why;
-        end(m, why);
-    } else {
-        m->why = why;
-        loop_post(loop, again, m);
-    }
-}
-
 static void end_all(struct part *p, struct list *moves, bool idle)
 {
     for (struct list *n; (n = list_take(moves)) != NULL;) {
         p->queue->busy += idle;
-        end(CONTAINER_OF(n, struct move, link), ERR_UNAVAILABLE);
+        move_end(CONTAINER_OF(n, struct move, link), ERR_UNAVAILABLE);
     }
 }
 
@@ -575,7 +482,7 @@ bool move_let_go(struct part *p, const struct qitem *it)
         return false;
     list_remove(&m->link);
     p->queue->busy++;
-    end(m, ERR_UNAVAILABLE);
+    move_end(m, ERR_UNAVAILABLE);
     queue_work(p); /* others of it are judged again */
     return true;
 }

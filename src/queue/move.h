@@ -25,9 +25,10 @@ struct move {
     uint64_t generation;
     struct queue_change *change;  /* that waits for it; NULL: none */
     struct waiter *waiter;
-    bool keeps;                   /* ordered: what fails is put back */
+    bool keeps;                   /* somebody waits for its order: what fails is put back */
     bool inserts;                 /* and is in another store soon, or already. As count under the source's lock */
     bool running, doomed, told;   /* doomed: the round is; told: that it cannot go on */
+    bool gives_back;              /* what its order doomed, at its end */
     unsigned tries;               /* that failed, one after the other */
     const char *what;             /* why the last one failed */
     struct moved *items;
@@ -36,6 +37,7 @@ struct move {
     struct queue_store *store;
     uint32_t store_index;
     struct queue_part place;
+    uint32_t to_number;           /* of a queue that was ordered; 0: by its name */
     char to_name[QUEUE_NAME_BYTES_MAX];
     size_t to_name_bytes;
     struct queue *to;             /* a reference; NULL: there is none */
@@ -59,7 +61,20 @@ struct move {
 struct move *move_new(struct part *p, struct queue_change *c, str to);
 void move_add(struct move *m, struct qitem *it);
 
-/* The next round: which items, their bodies, a place for them in the target. Blocks: pool thread. */
+/* move.c. Under the lock of the source: is it still wanted; over; tried again later; one more try failed; the items of
+ * its round are in the target, and gone from the source. */
+bool move_is_current(const struct move *m);
+void move_end(struct move *m, err why);
+void move_later(struct move *m);
+void move_failed(struct move *m, err why);
+void move_round_over(struct move *m);
+/* On the loop: into the target; or nothing came of it. */
+void move_insert(void *ctx);
+void move_again(void *ctx);
+/* move_out.c. Under the lock of the source: an item whose move is over is what it was. */
+void move_put_back(struct move *m, const struct moved *moved);
+
+/* move_in.c. The next round: which items, their bodies, a place for them in the target. Blocks: pool thread. */
 MUST_CHECK err move_prepare(struct move *m);
 /* The target's side of a write. */
 void move_side_of_target(const struct move *m, struct queue_write_part *w);

@@ -39,7 +39,7 @@ static void put_last(struct move *m, unsigned i)
 /* Item i of the move cannot be read. */
 static void pass_over(struct move *m, unsigned i)
 {
-    if (m->keeps) {
+    if (m->to_number > 0) {
         put_last(m, i);
         return;
     }
@@ -102,6 +102,11 @@ static err encode(struct move *m, str *out)
     if (why != ERR_OK && !damage_is(why))
         return why;
     m->what = "items cannot be read";
+    if (n == 0 && k.at[0] > 0) { /* those before it are in the target */
+        m->new_count = 0;
+        m->round = k.at[0];
+        return ERR_OK;
+    }
     if (n == 0) {
         pass_over(m, k.at[0]);
         return ERR_AGAIN;
@@ -206,9 +211,15 @@ static bool find_target(struct move *m)
 {
     struct queue *from = m->part->queue;
     struct err_note note;
+    if (m->to_number > 0) {
+        m->to = queues_by_number(from->all, m->to_number);
+        if (m->to != NULL && m->to_name_bytes == 0)
+            m->to_name_bytes = str_to_cstr(m->to->info.name, m->to_name, sizeof m->to_name) ? m->to->info.name.n : 0;
+        return m->to != NULL;
+    }
     if (queues_find(from->all, (str){ .p = m->to_name, .n = m->to_name_bytes }, &m->to, &note) != ERR_OK)
         return false;
-    if (!m->keeps && !str_eq(m->to->info.space, from->info.space)) /* who orders a move was asked for its rights */
+    if (!str_eq(m->to->info.space, from->info.space)) /* who orders a move was asked for its rights */
         queue_unref(&m->to);
     return m->to != NULL;
 }
@@ -235,7 +246,7 @@ err move_prepare(struct move *m)
     m->round = m->count;
     m->what = "there is no such queue";
     if (!find_target(m))
-        return m->keeps ? ERR_NOT_FOUND : ERR_OK; /* without a dead queue the items are deleted */
+        return m->to_number > 0 ? ERR_NOT_FOUND : ERR_OK; /* without a dead queue the items are deleted */
     err why = choose_round(m, &encoded);
     if (why != ERR_OK || encoded.n == 0)
         return why;

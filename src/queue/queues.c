@@ -114,6 +114,18 @@ err queues_find(struct queues *qs, str name, struct queue **out, struct err_note
     return ERR_OK;
 }
 
+struct queue *queues_by_number(struct queues *qs, uint32_t number)
+{
+    struct queue *found = NULL;
+    read_lock(qs);
+    for (size_t i = 0; i < qs->count && found == NULL; i++)
+        found = qs->sorted[i]->number == number ? qs->sorted[i] : NULL;
+    if (found != NULL)
+        queue_ref(found);
+    unlock(qs);
+    return found;
+}
+
 /* ---- checks of create and update, in the order of the contract ---- */
 
 static err check_dead_queue(struct queues *qs, const struct queue_info *info, struct err_note *note)

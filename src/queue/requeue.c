@@ -30,6 +30,7 @@ static unsigned requeue_part(struct requeue *r, struct part *p)
     if (m != NULL) {
         m->waiter = &r->waiter;
         m->keeps = true;
+        m->to_number = r->to->number;
         waiter_expect(&r->waiter);
     }
     move_begin(p);

@@ -407,11 +407,109 @@ static void a_killed_process_has_lost_no_large_body_that_died(void **state)
     free(found);
 }
 
+/* ---- killed, while items are requeued between two stores ---- */
+
+enum { WANDERING = 300, WANDER_KILLS = 12, WANDER_STEP = 7 };
+
+static void wander_queues(struct rig *r, struct queue **here, struct queue **there)
+{
+    struct err_note note;
+    struct queue_part_change c = { .order = PART_MOVE, .store = STR("s1") };
+    if (queues_find(r->queues, STR("here"), here, &note) != ERR_OK)
+        *here = rig_queue(r, "here", 1);
+    if (queues_find(r->queues, STR("there"), there, &note) != ERR_OK)
+        *there = rig_queue(r, "there", 1);
+    if (queue_part_change(*there, &c, &note) != ERR_OK)
+        _exit(7);
+    const mono deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
+    queue_await_read(*here, QUEUE_PARTS_ALL, deadline);
+    queue_await_read(*there, QUEUE_PARTS_ALL, deadline);
+}
+
+/* What was between the two stores goes on by itself: each item is ready, in one of them. */
+static bool wander_rests(struct rig *r, struct queue *here, struct queue *there)
+{
+    const mono deadline = mono_add_ms(clock_mono(r->clock), RIG_WAIT_MS);
+    uint64_t ready = 0, leased = 1;
+    while ((ready != WANDERING || leased != 0) && clock_mono(r->clock).ns < deadline.ns) {
+        queues_upkeep_all(r->queues);
+        ready = rig_stats(here, 0).ready + rig_stats(there, 0).ready;
+        leased = rig_stats(here, 0).leased + rig_stats(there, 0).leased;
+    }
+    return ready == WANDERING && leased == 0;
+}
+
+static const struct queue_store_ops *real;
+static int told_to;
+
+/* Each write is told before it begins: so each of a requeue is the last one that was not done. */
+static void write_told(struct queue_store *s, struct queue_write *w)
+{
+    tell(told_to, WANDERING - 1, COMPLETING);
+    real->write(s, w);
+}
+
+/* The first one produces them; then they go there and back, until it is killed. */
+static void child_wander(struct rig *r, int to, unsigned first)
+{
+    struct err_note note;
+    struct queue *here, *there;
+    unsigned moved;
+    rig_open(r);
+    wander_queues(r, &here, &there);
+    for (unsigned n = first; n < WANDERING; n++) {
+        struct ask *a = ask_new();
+        a->items[0].bytes = arena_printf(&a->arena, "%u", n);
+        ask_produce(r, here, a, 1);
+        if (ask_wait(a) != ERR_OK)
+            _exit(4);
+        ask_free(a);
+    }
+    if (!wander_rests(r, here, there))
+        _exit(8);
+    static struct queue_store_ops ops;
+    real = r->stores[0]->ops;
+    ops = *real;
+    ops.write = write_told;
+    told_to = to;
+    r->stores[0]->ops = r->stores[1]->ops = &ops;
+    for (unsigned n = 0;; n++) {
+        err why = n % 3 == 2 ? queue_requeue(there, here, WANDER_STEP, &moved, &note)
+                             : queue_requeue(here, there, WANDER_STEP, &moved, &note);
+        if (why != ERR_OK && why != ERR_UNAVAILABLE)
+            _exit(5);
+    }
+}
+
+static void a_process_killed_in_a_requeue_leaves_no_item_twice(void **state)
+{
+    unsigned char *told = calloc(KILL_ITEMS, 1), *found = calloc(KILL_ITEMS, 1);
+    struct queue *here, *there;
+    unsigned next = 0;
+    (void)state;
+    rig_prepare(&rig, 2);
+    for (unsigned i = 0; i < WANDER_KILLS; i++)
+        next = live_and_die(&rig, child_wander, told, next, 20 + 13 * i);
+    rig_open(&rig);
+    wander_queues(&rig, &here, &there);
+    assert_true(wander_rests(&rig, here, there));
+    find_all(here, 1, found);
+    find_all(there, 1, found);
+    for (unsigned i = 0; i < WANDERING; i++)
+        assert_int_equal(found[i], 1);
+    queue_unref(&here);
+    queue_unref(&there);
+    rig_fini(&rig);
+    free(told);
+    free(found);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killed_process_has_lost_nothing), /* first: a fork wants one thread */
         cmocka_unit_test(a_killed_process_has_lost_no_large_body_that_died),
+        cmocka_unit_test(a_process_killed_in_a_requeue_leaves_no_item_twice),
         cmocka_unit_test(many_threads_lose_nothing_and_get_nothing_twice),
         cmocka_unit_test(order_keys_that_end_in_every_way_at_once_go_on),
     };
