@@ -21,7 +21,8 @@ MUST_CHECK err store_read_id(const struct file_faults *ff, int dir_fd, unsigned 
                              struct err_note *note);
 /* Writes STORE, complete or not at all. */
 MUST_CHECK err store_write_id(const struct file_faults *ff, int dir_fd, const unsigned char id[RECORD_ID_BYTES]);
-/* Removes what a backup that was cut off left in this store when it was its target (backup.c). */
+/* Removes what a backup that was cut off left in this store when it was its target (backup.c), and what a crash left of
+ * a segment in the making (vlog/segment.h). */
 void backup_sweep(const struct engine *e);
 
 #endif

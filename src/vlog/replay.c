@@ -340,6 +340,19 @@ static err cut_tail(struct replay *r, struct segment *last)
     return file_err(failed);
 }
 
+static err segment_first(struct vlog *log, struct segment **out)
+{
+    struct segment *seg = NULL;
+    err why = segment_make(log, VLOG_FIRST_SEGMENT, &seg);
+    if (why == ERR_OK)
+        why = segment_add(log, seg);
+    if (why == ERR_OK)
+        *out = seg;
+    else if (seg != NULL)
+        segment_discard(log, &seg);
+    return why;
+}
+
 err vlog_replay(struct vlog *log, struct vlog_tail from, const struct vlog_replay_calls *calls, struct err_note *note)
 {
     struct replay r = { .log = log, .calls = calls, .note = note, .at = from, .reader = { .fd = -1 } };
@@ -348,7 +361,7 @@ err vlog_replay(struct vlog *log, struct vlog_tail from, const struct vlog_repla
     err why = replay_all(&r, &last);
     buf_fini(&r.meta);
     if (why == ERR_OK && last == NULL && !log->read_only)
-        why = segment_create(log, VLOG_FIRST_SEGMENT, &last);
+        why = segment_first(log, &last);
     if (why == ERR_OK && last != NULL)
         why = cut_tail(&r, last);
     if (why != ERR_OK) {

@@ -39,6 +39,14 @@ static struct segment *segment_new(uint32_t number, uint64_t end)
     return seg;
 }
 
+static void segment_free(struct segment *seg)
+{
+    int fd = atomic_load(&seg->fd);
+    if (fd >= 0)
+        close(fd);
+    free(seg);
+}
+
 /* Index of the first segment with a number >= this one. Under the lock. */
 static size_t lower_bound(const struct segments *s, uint32_t number)
 {
@@ -94,12 +102,8 @@ err segments_init(struct vlog *log)
 
 void segments_fini(struct segments *s)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        int fd = atomic_load(&s->all[i]->fd);
-        if (fd >= 0)
-            close(fd);
-        free(s->all[i]);
-    }
+    for (size_t i = 0; i < s->count; i++)
+        segment_free(s->all[i]);
     free(s->all);
     s->all = NULL;
     s->count = s->size = 0;
@@ -136,49 +140,63 @@ err segment_fd(struct vlog *log, struct segment *seg, int *fd)
     return ERR_OK;
 }
 
-static int create_file(struct vlog *log, uint32_t number, const char *name, int *out)
+/* NNNNNNNN.seg.new; what a crash leaves of it the next start sweeps away (engine/backup.c). */
+enum { PART_NAME_BYTES = VLOG_NAME_BYTES + sizeof(".new") };
+
+static void part_name(uint32_t number, char out[PART_NAME_BYTES])
 {
-    int fd = -1;
-    int why = file_open(log->faults, log->dir_fd, name, O_RDWR | O_CREAT | O_TRUNC, &fd);
-    if (why != 0)
-        return why;
+    snprintf(out, PART_NAME_BYTES, "%08u.seg.new", number);
+}
+
+static int write_header(struct vlog *log, uint32_t number, int fd)
+{
     char header[RECORD_SEGMENT_BYTES];
     record_segment_encode((struct record_spot){ .id = log->id, .segment = number, .offset = 0 }, header);
     struct iovec iov = { .iov_base = header, .iov_len = sizeof(header) };
-    why = file_reserve(log->faults, fd, 0, VLOG_AHEAD_BYTES_MIN);
+    int why = file_reserve(log->faults, fd, 0, VLOG_AHEAD_BYTES_MIN);
     if (why == 0)
         why = file_write(log->faults, fd, &iov, 1, 0);
-    if (why == 0)
-        why = file_datasync(log->faults, fd);
-    if (why == 0)
-        why = file_sync(log->faults, log->dir_fd);
-    if (why != 0) {
-        close(fd);
-        return why;
-    }
-    *out = fd;
-    return 0;
+    return why == 0 ? file_datasync(log->faults, fd) : why;
 }
 
-err segment_create(struct vlog *log, uint32_t number, struct segment **out)
+err segment_make(struct vlog *log, uint32_t number, struct segment **out)
 {
-    char name[VLOG_NAME_BYTES];
-    vlog_segment_name(number, name);
+    char name[PART_NAME_BYTES];
+    part_name(number, name);
     int fd = -1;
-    int why = create_file(log, number, name, &fd);
-    if (why != 0) {
-        int gone = file_unlink(log->faults, log->dir_fd, name);
-        if (gone == 0)
-            gone = file_sync(log->faults, log->dir_fd);
-        return file_err(why) == ERR_FULL && (gone == 0 || gone == ENOENT) ? ERR_FULL : ERR_IO;
-    }
+    int why = file_open(log->faults, log->dir_fd, name, O_RDWR | O_CREAT | O_TRUNC, &fd);
     struct segment *seg = segment_new(number, RECORD_SEGMENT_BYTES);
-    atomic_init(&seg->fd, fd);
+    atomic_store(&seg->fd, fd);
     seg->reserved = VLOG_AHEAD_BYTES_MIN;
+    if (why == 0)
+        why = write_header(log, number, fd);
+    if (why != 0) {
+        segment_discard(log, &seg);
+        return file_err(why) == ERR_FULL ? ERR_FULL : ERR_IO;
+    }
+    *out = seg;
+    return ERR_OK;
+}
+
+void segment_discard(struct vlog *log, struct segment **sp)
+{
+    char name[PART_NAME_BYTES];
+    part_name((*sp)->number, name);
+    segment_free(*sp);
+    *sp = NULL;
+    (void)file_unlink(log->faults, log->dir_fd, name); /* in the way of nobody */
+}
+
+err segment_add(struct vlog *log, struct segment *seg)
+{
+    char part[PART_NAME_BYTES], name[VLOG_NAME_BYTES];
+    part_name(seg->number, part);
+    vlog_segment_name(seg->number, name);
+    if (file_rename(log->faults, log->dir_fd, part, name) != 0 || file_sync(log->faults, log->dir_fd) != 0)
+        return ERR_IO;
     pthread_rwlock_wrlock(&log->segments.lock);
     table_add(&log->segments, seg);
     pthread_rwlock_unlock(&log->segments.lock);
-    *out = seg;
     return ERR_OK;
 }
 
@@ -193,10 +211,7 @@ err segment_remove(struct vlog *log, struct segment *seg)
     memmove(s->all + at, s->all + at + 1, (s->count - at - 1) * sizeof(*s->all));
     s->count--;
     pthread_rwlock_unlock(&s->lock);
-    int fd = atomic_load(&seg->fd);
-    if (fd >= 0)
-        close(fd);
-    free(seg);
+    segment_free(seg);
     int why = file_unlink(log->faults, log->dir_fd, name);
     return why == ENOENT ? ERR_OK : file_err(why);
 }

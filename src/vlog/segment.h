@@ -50,9 +50,13 @@ void segments_fini(struct segments *s);
 struct segment *segments_find(struct segments *s, uint32_t number);
 /* Descriptor for reading (and writing, unless read_only). ERR_IO, ERR_NOT_FOUND. */
 MUST_CHECK err segment_fd(struct vlog *log, struct segment *seg, int *fd);
-/* Makes the file with its header, synced, and its folder synced. ERR_FULL leaves nothing behind, on disk: an empty
- * segment behind one that is still written would make a torn group there look like damage. */
-MUST_CHECK err segment_create(struct vlog *log, uint32_t number, struct segment **out);
+/* Makes the file of a segment with its header, synced, under a name that no start takes for a segment's: with an empty
+ * one behind it a torn group would look like damage. Then segment_add or segment_discard.
+ * ERR_FULL, ERR_IO: nothing changed. */
+MUST_CHECK err segment_make(struct vlog *log, uint32_t number, struct segment **out);
+/* Gives it its name, on disk, and takes it into the table. ERR_IO is final. */
+MUST_CHECK err segment_add(struct vlog *log, struct segment *seg);
+void segment_discard(struct vlog *log, struct segment **sp);
 /* Removes the table entry, then the file: who goes over the table finds the file of every entry. The folder is not
  * synced. */
 MUST_CHECK err segment_remove(struct vlog *log, struct segment *seg);

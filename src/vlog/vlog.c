@@ -4,7 +4,7 @@
  *  1. Bytes in [0, tail.offset) of the active segment are written; nothing lies behind them. Groups up to synced are on
  *     disk, and all of the sealed segments.
  *  2. vlog_append writes only into blocks that vlog_reserve got before, so ENOSPC is found in time.
- *  3. A segment gets a successor only when all its groups are synced.
+ *  3. A segment gets a successor only when all its groups are synced and the file ends with them, on disk.
  *  4. A group's header claims no more of those before it to be on disk than a sync that returned had covered. */
 #include "vlog/segment.h"
 
@@ -129,24 +129,33 @@ static err reserve_to(struct vlog *log, struct segment *seg, uint64_t tail, uint
     return ERR_OK;
 }
 
+/* Cuts the active segment behind its groups, for good: in one that has a successor what is there is damage. */
+static err seal(struct vlog *log)
+{
+    int fd = atomic_load(&log->active->fd);
+    int why = file_truncate(log->faults, fd, log->tail.offset);
+    return why == 0 && file_sync(log->faults, fd) == 0 ? ERR_OK : ERR_IO;
+}
+
 /* Seals the active segment and starts the next, with blocks for n bytes of groups. When these cannot be had the old
- * one stays: a group may be on its way into it. */
+ * one stays as it is: a group may be on its way into it. */
 static err roll(struct vlog *log, uint64_t n)
 {
     struct segment *next = NULL;
     err why = vlog_sync(log, log->tail);
     if (why == ERR_OK)
-        why = segment_create(log, log->active->number + 1, &next);
+        why = segment_make(log, log->active->number + 1, &next);
     if (why != ERR_OK)
         return why;
     why = reserve_to(log, next, RECORD_SEGMENT_BYTES, RECORD_SEGMENT_BYTES + n);
-    if (why == ERR_FULL) /* for good, as in segment_create */
-        return segment_remove(log, next) == ERR_OK && file_sync(log->faults, log->dir_fd) == 0 ? ERR_FULL : ERR_IO;
-    if (why != ERR_OK)
+    if (why == ERR_OK)
+        why = seal(log);
+    if (why == ERR_OK)
+        why = segment_add(log, next);
+    if (why != ERR_OK) {
+        segment_discard(log, &next);
         return why;
-    struct segment *old = log->active;
-    if (old->reserved > log->tail.offset)
-        (void)file_truncate(log->faults, atomic_load(&old->fd), log->tail.offset); /* gives back what was ahead */
+    }
     log->active = next;
     log->tail.segment = next->number;
     log->tail.offset = RECORD_SEGMENT_BYTES;

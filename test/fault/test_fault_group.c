@@ -34,8 +34,7 @@ struct group {
     pthread_t committer;       /* the disk is full for it alone: the indexer reserves blocks in its own time */
     int blocks;                /* how often a new segment may get blocks until the disk is full */
     bool opened, full;         /* a new segment was opened, was refused blocks */
-    bool unlinked;             /* a file was removed, its folder not synced yet */
-    bool early;                /* a group was written then */
+    bool named;                /* a new segment got its name before */
 };
 
 static int hit(void *ctx, enum file_call call, size_t *n)
@@ -44,8 +43,7 @@ static int hit(void *ctx, enum file_call call, size_t *n)
     (void)n;
     if (!atomic_load(&g->armed) || !pthread_equal(pthread_self(), g->committer))
         return 0;
-    g->early = g->early || (call == FILE_PWRITEV && g->unlinked);
-    g->unlinked = call == FILE_UNLINK || (g->unlinked && call != FILE_FSYNC);
+    g->named = g->named || (call == FILE_RENAME && !g->full);
     g->opened = g->opened || call == FILE_OPEN;
     if (call != FILE_FALLOCATE || !g->opened || g->blocks-- > 0)
         return 0;
@@ -108,7 +106,7 @@ static void roll_onto_a_full_disk(int blocks)
     for (int i = 0; i < MEMBERS; i++)
         wait_for(&g->members[i]);
     assert_true(g->full);
-    assert_false(g->early);
+    assert_false(g->named);
     assert_int_equal(atomic_load(&g->members[1].result), ERR_OK);
     assert_int_equal(atomic_load(&g->members[2].result), ERR_FULL);
     expect_member(g, 1);
@@ -134,8 +132,8 @@ static void full_disk_at_a_segments_end_spares_the_group_before_it(void **state)
     roll_onto_a_full_disk(1);
 }
 
-/* A segment that a crash brings back would make a torn group before it look like damage. */
-static void segment_that_got_no_blocks_is_gone_for_good(void **state)
+/* One that a crash brings back would make a torn group before it look like damage. */
+static void segment_that_got_no_blocks_never_had_a_name(void **state)
 {
     (void)state;
     roll_onto_a_full_disk(0);
@@ -204,7 +202,7 @@ int main(void)
     scenario_on_tmpfs();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_disk_at_a_segments_end_spares_the_group_before_it),
-        cmocka_unit_test(segment_that_got_no_blocks_is_gone_for_good),
+        cmocka_unit_test(segment_that_got_no_blocks_never_had_a_name),
         cmocka_unit_test(failed_decisions_do_not_pile_up_in_one_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
