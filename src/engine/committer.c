@@ -368,6 +368,7 @@ static void group_write(struct group *g)
     struct engine *e = g->engine;
     bool sync = group_wants_sync(g);
     struct vlog_group lg = { .seq = vlog_tail(e->log).seq + 1, .time = e->last_now, .count = collect(g) };
+    lg.no_zeros = g->no_space;
     lg.mutations = g->mutations;
     struct vlog_extent whole;
     err why = group_append(g, &lg, &whole);

@@ -176,6 +176,7 @@ struct engine_opts {
     bool read_only;            /* for check and backup: changes nothing on disk, replays into memory */
     bool despite_damage;       /* with read_only, for check: a damaged log is opened as far as it can be; what is behind
                                   the damage and not in the index is left out, which the note then says */
+    bool zeros_always;         /* for tests: zeros ahead in the log whatever groups are, on any file system */
     const struct file_faults *faults; /* vlog/file.h: tests make the disk fail; NULL: it does not */
 };
 

@@ -139,8 +139,9 @@ static void replay_group(void *ctx, const struct vlog_found *g)
     publish_group(e->active, g);
 }
 
-static err log_open(struct engine *e, uint64_t segment_bytes, struct err_note *note)
+static err log_open(struct engine *e, const struct engine_opts *with, struct err_note *note)
 {
+    uint64_t segment_bytes = with->segment_bytes;
     if (segment_bytes == 0)
         segment_bytes = SEGMENT_BYTES_DEFAULT;
     if (segment_bytes < SEGMENT_BYTES_MIN)
@@ -151,6 +152,7 @@ static err log_open(struct engine *e, uint64_t segment_bytes, struct err_note *n
         .segment_bytes = segment_bytes,
         .faults = e->faults,
         .read_only = e->read_only,
+        .zeros_always = with->zeros_always,
     };
     struct vlog_replay_calls calls = { .group = replay_group, .mutation = replay_mutation, .ctx = e };
     err why = vlog_open(&opts, &e->log, note);
@@ -191,7 +193,7 @@ static err open_parts(struct engine *e, const struct engine_opts *opts, struct e
     if (why == ERR_OK)
         why = index_open(e, opts->index_bytes_max == 0 ? INDEX_BYTES_DEFAULT : opts->index_bytes_max, note);
     if (why == ERR_OK) {
-        why = log_open(e, opts->segment_bytes, note);
+        why = log_open(e, opts, note);
         if (why == ERR_CORRUPT && opts->despite_damage)
             why = ERR_OK;
     }

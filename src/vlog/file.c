@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -211,6 +213,14 @@ int file_rename(const struct file_faults *ff, int dir_fd, const char *from, cons
     if (why != 0)
         return why;
     return renameat(dir_fd, from, dir_fd, to) == 0 ? 0 : errno;
+}
+
+bool file_zeros_pay(int fd)
+{
+    struct statfs st;
+    if (fstatfs(fd, &st) != 0)
+        return false;
+    return st.f_type == EXT4_SUPER_MAGIC || st.f_type == XFS_SUPER_MAGIC;
 }
 
 int file_space(const struct file_faults *ff, int fd, uint64_t *bytes)

@@ -60,6 +60,9 @@ MUST_CHECK int file_punch(const struct file_faults *ff, int fd, uint64_t offset,
 int file_truncate(const struct file_faults *ff, int fd, uint64_t size);
 int file_unlink(const struct file_faults *ff, int dir_fd, const char *name);
 MUST_CHECK int file_rename(const struct file_faults *ff, int dir_fd, const char *from, const char *to);
+/* Is a sync of bytes in blocks that were written before cheaper than in blocks that are only reserved? On ext4 and XFS,
+ * whose journal then has nothing to say; not where every write goes to other blocks, nor in memory. */
+bool file_zeros_pay(int fd);
 /* Bytes an ordinary user may still take from the file system of fd. */
 MUST_CHECK int file_space(const struct file_faults *ff, int fd, uint64_t *bytes);
 

@@ -1,8 +1,8 @@
 /* replay.c - from the position the index holds to the end of the log.
  *
  * A group that fails its sums is damage when a later one says it was on disk (vlog.c, invariants 3 and 4), and torn
- * otherwise: a power loss leaves of what was not synced whatever blocks it likes. Values are checked of the groups that
- * none is known to say that of. */
+ * otherwise: a power loss leaves of what was not synced whatever blocks it likes, and zeros that were written ahead
+ * (zeros.h) are no group. Values are checked of the groups that none is known to say that of. */
 #include "vlog/tail_reader.h"
 
 #include <errno.h>

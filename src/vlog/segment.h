@@ -6,6 +6,7 @@
 #define VLOG_SEGMENT_H
 
 #include "vlog/vlog.h"
+#include "vlog/zeros.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,8 +14,9 @@
 struct segment {
     uint32_t number;
     atomic_int fd;            /* -1: not opened yet */
-    _Atomic uint64_t end;     /* size of the file without what is torn or reserved */
+    _Atomic uint64_t end;     /* size of the file without what is torn, zeroed or reserved */
     uint64_t reserved;        /* the writer's: blocks are there up to this offset */
+    uint64_t zeroed;          /* the writer's: they hold zeros, behind the groups, up to this one, if any */
 };
 
 struct segments {
@@ -39,6 +41,8 @@ struct vlog {
     struct buf meta, heads;    /* the writer's, reused */
     struct iovec *iov;
     size_t iov_size;
+    struct zeros zeros;        /* the writer's */
+    char *zero_bytes;          /* VLOG_ZEROS_BYTES of them */
     _Atomic uint64_t syncs, groups, bytes_written;
 };
 #define VLOG_MAGIC 0x5106f11eu
@@ -51,7 +55,7 @@ struct segment *segments_find(struct segments *s, uint32_t number);
 /* Descriptor for reading (and writing, unless read_only). ERR_IO, ERR_NOT_FOUND. */
 MUST_CHECK err segment_fd(struct vlog *log, struct segment *seg, int *fd);
 /* Makes the file of a segment with its header, synced, under a name that no start takes for a segment's: with an empty
- * one behind it a torn group would look like damage. Then segment_add or segment_discard.
+ * one behind it a torn group, or zeros, would look like damage. Then segment_add or segment_discard.
  * ERR_FULL, ERR_IO: nothing changed. */
 MUST_CHECK err segment_make(struct vlog *log, uint32_t number, struct segment **out);
 /* Gives it its name, on disk, and takes it into the table. ERR_IO is final. */

@@ -1,8 +1,8 @@
 /* vlog.c - opening, appending, reading, punching. Replay is in replay.c, files in segment.c.
  *
  * Invariants
- *  1. Bytes in [0, tail.offset) of the active segment are written; nothing lies behind them. Groups up to synced are on
- *     disk, and all of the sealed segments.
+ *  1. Bytes in [0, tail.offset) of the active segment are written; behind them lie zeros (zeros.h) or nothing. Groups
+ *     up to synced are on disk, and all of the sealed segments.
  *  2. vlog_append writes only into blocks that vlog_reserve got before, so ENOSPC is found in time.
  *  3. A segment gets a successor only when all its groups are synced and the file ends with them, on disk.
  *  4. A group's header claims no more of those before it to be on disk than a sync that returned had covered. */
@@ -20,6 +20,13 @@ struct vlog_tail vlog_start(void)
     return (struct vlog_tail){ .segment = VLOG_FIRST_SEGMENT, .offset = RECORD_SEGMENT_BYTES };
 }
 
+static enum zeros_when zeros_when(const struct vlog_opts *opts)
+{
+    if (opts->zeros_always)
+        return ZEROS_ALWAYS;
+    return file_zeros_pay(opts->dir_fd) ? ZEROS_BEHIND_SMALL : ZEROS_NEVER;
+}
+
 err vlog_open(const struct vlog_opts *opts, struct vlog **out, struct err_note *note)
 {
     struct vlog *log = calloc(1, sizeof(*log));
@@ -30,6 +37,9 @@ err vlog_open(const struct vlog_opts *opts, struct vlog **out, struct err_note *
     log->segment_bytes = opts->segment_bytes;
     log->faults = opts->faults;
     log->read_only = opts->read_only;
+    log->zeros.when = zeros_when(opts);
+    log->zero_bytes = calloc(1, VLOG_ZEROS_BYTES);
+    INVARIANT(log->zero_bytes != NULL);
     pthread_rwlock_init(&log->segments.lock, NULL);
     pthread_mutex_init(&log->sync, NULL);
     buf_init(&log->meta, META_BYTES_MAX);
@@ -58,6 +68,7 @@ void vlog_close(struct vlog **lp)
     buf_fini(&log->meta);
     buf_fini(&log->heads);
     free(log->iov);
+    free(log->zero_bytes);
     log->magic = 0;
     free(log);
     *lp = NULL;
@@ -129,7 +140,7 @@ static err reserve_to(struct vlog *log, struct segment *seg, uint64_t tail, uint
     return ERR_OK;
 }
 
-/* Cuts the active segment behind its groups, for good: in one that has a successor what is there is damage. */
+/* Cuts the active segment behind its groups, for good: in one that has a successor zeros would look like damage. */
 static err seal(struct vlog *log)
 {
     int fd = atomic_load(&log->active->fd);
@@ -261,12 +272,24 @@ static int encode_group(struct vlog *log, const struct vlog_group *g, const stru
     INVARIANT(log->meta.n == head->meta_bytes);
     struct record_spot spot = { .id = log->id, .segment = log->tail.segment, .offset = log->tail.offset };
     record_group_encode(head, spot, buf_str(&log->meta), header);
-    iov_room(log, 2 + 3 * (size_t)head->values);
+    iov_room(log, 3 + 3 * (size_t)head->values); /* the last one is for zeros */
     int count = 0;
     log->iov[count++] = (struct iovec){ .iov_base = header, .iov_len = RECORD_GROUP_BYTES };
     log->iov[count++] = iov_of(buf_str(&log->meta));
     encode_values(log, g, log->iov, &count);
     return count;
+}
+
+/* How many zeros to write behind a group that ends there. */
+static uint64_t zeros_behind(const struct vlog *log, uint64_t end)
+{
+    const struct segment *seg = log->active;
+    if (end <= seg->zeroed || !zeros_pay(&log->zeros))
+        return 0;
+    uint64_t limit = seg->reserved < log->segment_bytes ? seg->reserved : log->segment_bytes;
+    uint64_t until = end + VLOG_ZEROS_BYTES < limit ? end + VLOG_ZEROS_BYTES : limit;
+    until = until / BLOCK_BYTES * BLOCK_BYTES;
+    return until > end ? until - end : 0;
 }
 
 err vlog_append(struct vlog *log, struct vlog_group *g, struct vlog_extent *whole)
@@ -278,8 +301,11 @@ err vlog_append(struct vlog *log, struct vlog_group *g, struct vlog_extent *whol
     place_values(log, g, &head);
     uint64_t n = RECORD_GROUP_BYTES + head.meta_bytes + head.values_bytes;
     INVARIANT(log->tail.offset + n <= log->active->reserved);
+    zeros_count(&log->zeros, n, head.unsynced == 0);
+    uint64_t zeros = g->no_zeros ? 0 : zeros_behind(log, log->tail.offset + n);
     char header[RECORD_GROUP_BYTES];
     int count = encode_group(log, g, &head, header);
+    log->iov[count++] = (struct iovec){ .iov_base = log->zero_bytes, .iov_len = zeros };
     int fd = atomic_load(&log->active->fd);
     int why = file_write(log->faults, fd, log->iov, count, log->tail.offset);
     if (why != 0)
@@ -287,6 +313,8 @@ err vlog_append(struct vlog *log, struct vlog_group *g, struct vlog_extent *whol
     *whole = (struct vlog_extent){ .segment = log->tail.segment, .offset = log->tail.offset, .size = n };
     log->tail.seq = g->seq;
     log->tail.offset += n;
+    if (zeros > 0)
+        log->active->zeroed = log->tail.offset + zeros;
     atomic_store(&log->active->end, log->tail.offset);
     log->groups++;
     log->bytes_written += n;

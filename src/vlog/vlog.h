@@ -10,7 +10,8 @@
  * values is an extent of its own that nobody owns: it is dead as soon as the index holds it.
  * Sources: Bitcask's log of values; group commit after Gray and Reuter.
  *
- * Files: log/NNNNNNNN.seg. Up to 16 MiB are reserved ahead of the tail without changing the file's size.
+ * Files: log/NNNNNNNN.seg. Up to 16 MiB are reserved ahead of the tail without changing the file's size; behind small
+ * groups a part of them is written with zeros (vlog/zeros.h), which ends with the file when the log is closed.
  * Thread: one writer (reserve, append); reading, punching and unlinking from any thread. */
 #ifndef VLOG_VLOG_H
 #define VLOG_VLOG_H
@@ -26,6 +27,7 @@ struct vlog_opts {
     uint64_t segment_bytes;    /* a group that does not fit in what is left starts a new segment */
     const struct file_faults *faults;
     bool read_only;
+    bool zeros_always;         /* for tests: behind every group that has none, on any file system */
 };
 
 /* The end of group seq: where group seq + 1 begins. */
@@ -80,6 +82,7 @@ struct vlog_group {
     store_time time;
     struct record_mutation *mutations;
     uint32_t count;
+    bool no_zeros;             /* behind it */
 };
 /* Bytes of one mutation in a group, and of a group without mutations: what vlog_reserve wants added up. */
 uint64_t vlog_mutation_bytes(const struct record_mutation *m);

@@ -16,6 +16,7 @@ struct scratch {
     uint64_t free_bytes_min;    /* 0: none */
     uint64_t index_bytes_max;   /* 0: 4 GiB */
     uint32_t rest_ms;           /* 0: as the engine has it */
+    bool zeros_always;          /* ahead in the log */
     void (*failed)(void *ctx, const char *what); /* on_failure from the first write on; NULL: the default */
     void *failed_ctx;
     struct engine *engine;

@@ -1,7 +1,7 @@
 /* Goal: a backup that is damaged is named, file and folder, and made whole by the next one of a good store; what a
  * broken-off one leaves behind goes.
  * Method: single bytes of a copy, or of its store, are flipped between backups; files are laid into the folder, or the
- * disk is made to fail. */
+ * disk is made to fail. The store's log has zeros ahead of its tail. */
 #include "model.h"
 
 #include "vlog/file.h"
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -68,6 +69,7 @@ static int setup(void **state)
     scratch_init(&p->copy);
     p->store.segment_bytes = p->copy.segment_bytes = SEGMENT_BYTES;
     p->store.faults = &p->faults;
+    p->store.zeros_always = true;
     scratch_open(&p->store);
     for (unsigned i = 0; i < ROWS; i++)
         put(p, i, 1);
@@ -343,6 +345,44 @@ static void a_read_only_store_is_backed_up(void **state)
     expect_whole(p);
 }
 
+static off_t log_size(const struct scratch *s)
+{
+    char path[2 * SCRATCH_PATH_BYTES];
+    struct stat st;
+    scratch_path(s, "log/00000001.seg", path);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_size;
+}
+
+static void a_killed_store_is_checked_and_backed_up_without_its_zeros(void **state)
+{
+    struct pair *p = *state;
+    struct err_note note = { .text = "" };
+    scratch_fini(&p->store);
+    scratch_init(&p->store);
+    p->store.segment_bytes = SEGMENT_BYTES;
+    p->store.zeros_always = true;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        scratch_open(&p->store);
+        put(p, 1, 1);
+        _exit(0);
+    }
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(log_size(&p->store) > 2 * VALUE_BYTES);
+    if (scratch_try(&p->store, true, &note) != ERR_OK)
+        fail_msg("%s", note.text);
+    expect_sound(p->store.engine);
+    backed_up(p);
+    assert_in_range(log_size(&p->copy), VALUE_BYTES, 2 * VALUE_BYTES);
+    expect_whole(p);
+    backed_up(p);
+    assert_true(p->r.bytes_kept > 0);
+}
+
 /* The backup has so many rows more than the store it comes from, restored from the one before. */
 static void expect_refused_behind(struct pair *p, unsigned rows)
 {
@@ -388,6 +428,7 @@ int main(void)
         FACT(left_overs_of_a_killed_backup_go),
         FACT(a_wrong_place_is_the_callers_mistake),
         FACT(a_read_only_store_is_backed_up),
+        FACT(a_killed_store_is_checked_and_backed_up_without_its_zeros),
         FACT(a_later_backup_is_not_overwritten_from_an_earlier_state),
         FACT(nor_when_both_end_in_the_same_segment),
     };

@@ -30,6 +30,7 @@ void scenario_init(struct scenario *s, const struct file_faults *faults)
     assert_true(snprintf(s->backup, sizeof(s->backup), "%s.b", s->scratch.dir) < (int)sizeof(s->backup));
     s->scratch.segment_bytes = 128 << 10;
     s->scratch.faults = faults;
+    s->scratch.zeros_always = true;
     s->scratch.failed = on_failure;
     s->scratch.failed_ctx = s;
 }

@@ -1,7 +1,7 @@
 /* Goal: a full disk refuses what would grow the store, before writing; what frees goes on, and afterwards so does
  * everything else; nothing acknowledged is lost.
  * Method: a tmpfs of a few MiB in a mount namespace of our own; where that is not permitted the test is skipped
- * (test_fault_calls.c covers ENOSPC at every call without it). */
+ * (test_fault_calls.c covers ENOSPC at every call without it). With zeros ahead in the log and without. */
 #include "model.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -141,6 +142,13 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup_zeros(void **state)
+{
+    int failed = setup(state);
+    ((struct scratch *)*state)->zeros_always = true;
+    return failed;
+}
+
 static int teardown(void **state)
 {
     struct scratch *s = *state;
@@ -159,9 +167,34 @@ static void full_disk_or_skip(void **state)
     full_disk_refuses_growth_and_lets_frees_through(state);
 }
 
+static off_t log_size(const struct scratch *s)
+{
+    char path[2 * SCRATCH_PATH_BYTES];
+    struct stat st;
+    scratch_path(s, "log/00000001.seg", path);
+    assert_int_equal(stat(path, &st), 0);
+    return st.st_size;
+}
+
+static void a_disk_that_is_low_gets_no_zeros(void **state)
+{
+    struct scratch *s = *state;
+    s->free_bytes_min = 1;
+    scratch_open(s);
+    assert_int_equal(put(s, 1), ERR_OK);
+    assert_true(log_size(s) > 3 * VALUE_BYTES);
+    scratch_close(s);
+    s->free_bytes_min = UINT64_MAX / 2;
+    scratch_open(s);
+    assert_int_equal(remove_freeing(s, 1), ERR_OK);
+    assert_in_range(log_size(s), VALUE_BYTES, 2 * VALUE_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_disk_that_is_low_gets_no_zeros, setup_zeros, teardown),
+        cmocka_unit_test_setup_teardown(full_disk_or_skip, setup_zeros, teardown),
         cmocka_unit_test_setup_teardown(full_disk_or_skip, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

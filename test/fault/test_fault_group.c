@@ -94,6 +94,7 @@ static void roll_onto_a_full_disk(int blocks)
     scratch_init(&g->scratch);
     g->scratch.segment_bytes = SEGMENT_BYTES;
     g->scratch.faults = &ff;
+    g->scratch.zeros_always = true;
     scratch_open(&g->scratch);
     for (int i = 0; i < MEMBERS; i++) {
         struct member *m = &g->members[i];

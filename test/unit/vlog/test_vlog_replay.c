@@ -1,6 +1,7 @@
 /* Goal: replay returns every whole group, cuts only what may be torn, and calls everything else damage.
  * Method: a log of a few groups; then each way in which a crash or a bad disk can leave it: cut at every length,
- * every byte flipped, segments missing, empty or without a header. */
+ * every byte flipped, segments missing, empty or without a header. All of it once more with zeros ahead of the log's
+ * tail, as a process leaves them that was killed. */
 #include "vlog/vlog.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@ static const unsigned char ID[RECORD_ID_BYTES] = "0123456789abcde";
 struct fixture {
     char dir[32];
     int dir_fd;
+    bool zeros;
     struct vlog *log;
     struct vlog_tail ends[GROUPS + 1]; /* behind group i */
     uint64_t groups, mutations;        /* what replay gave */
@@ -47,7 +49,8 @@ static void found_mutation(void *ctx, const struct record_mutation *m, uint64_t 
 
 static err replay_from(struct fixture *f, struct vlog_tail from, bool read_only, uint64_t segment_bytes)
 {
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = segment_bytes, .read_only = read_only };
+    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = segment_bytes, .read_only = read_only,
+                              .zeros_always = f->zeros };
     struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
     f->groups = from.seq;
     f->mutations = 0;
@@ -86,6 +89,56 @@ static void append(struct fixture *f, uint64_t seq)
     assert_memory_equal(got, b, sizeof(b));
 }
 
+/* A segment as bytes, and back. */
+static char *load_segment(struct fixture *f, uint32_t number, size_t *n)
+{
+    char name[VLOG_NAME_BYTES];
+    vlog_segment_name(number, name);
+    int fd = openat(f->dir_fd, name, O_RDONLY);
+    struct stat st;
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    *n = (size_t)st.st_size;
+    char *bytes = malloc(*n);
+    assert_non_null(bytes);
+    assert_int_equal(file_read(NULL, fd, bytes, *n, 0), 0);
+    close(fd);
+    return bytes;
+}
+
+static void store_segment(struct fixture *f, uint32_t number, char *bytes, size_t n)
+{
+    char name[VLOG_NAME_BYTES];
+    vlog_segment_name(number, name);
+    int fd = openat(f->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    struct iovec iov = { .iov_base = bytes, .iov_len = n };
+    assert_true(fd >= 0);
+    assert_int_equal(file_write(NULL, fd, &iov, 1, 0), 0);
+    close(fd);
+}
+
+static char *load(struct fixture *f, size_t *n)
+{
+    return load_segment(f, 1, n);
+}
+
+static void store(struct fixture *f, char *bytes, size_t n)
+{
+    store_segment(f, 1, bytes, n);
+}
+
+/* Closes the log, and leaves it as a kill does. */
+static void leave(struct fixture *f)
+{
+    struct vlog_tail tail = vlog_tail(f->log);
+    size_t n;
+    char *bytes = load_segment(f, tail.segment, &n);
+    assert_true(f->zeros ? n > tail.offset : n == tail.offset);
+    vlog_close(&f->log);
+    store_segment(f, tail.segment, bytes, n);
+    free(bytes);
+}
+
 /* Syncs after the groups whose bit is set. */
 static void build_synced(struct fixture *f, uint64_t segment_bytes, unsigned synced)
 {
@@ -99,7 +152,7 @@ static void build_synced(struct fixture *f, uint64_t segment_bytes, unsigned syn
             assert_int_equal(vlog_synced(f->log), i);
         }
     }
-    vlog_close(&f->log);
+    leave(f);
 }
 
 static void build(struct fixture *f, uint64_t segment_bytes)
@@ -118,6 +171,13 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup_zeros(void **state)
+{
+    int failed = setup(state);
+    ((struct fixture *)*state)->zeros = true;
+    return failed;
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
     (void)st;
@@ -134,30 +194,6 @@ static int teardown(void **state)
     (void)nftw(f->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(f);
     return 0;
-}
-
-/* The first segment as bytes, and back. */
-static char *load(struct fixture *f, size_t *n)
-{
-    int fd = openat(f->dir_fd, "00000001.seg", O_RDONLY);
-    struct stat st;
-    assert_true(fd >= 0);
-    assert_int_equal(fstat(fd, &st), 0);
-    *n = (size_t)st.st_size;
-    char *bytes = malloc(*n);
-    assert_non_null(bytes);
-    assert_int_equal(file_read(NULL, fd, bytes, *n, 0), 0);
-    close(fd);
-    return bytes;
-}
-
-static void store(struct fixture *f, char *bytes, size_t n)
-{
-    int fd = openat(f->dir_fd, "00000001.seg", O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    struct iovec iov = { .iov_base = bytes, .iov_len = n };
-    assert_true(fd >= 0);
-    assert_int_equal(file_write(NULL, fd, &iov, 1, 0), 0);
-    close(fd);
 }
 
 static void expect_tail(struct fixture *f, uint64_t groups)
@@ -182,15 +218,24 @@ static void every_group_is_replayed_in_order_over_segments(void **state)
     }
 }
 
+/* The file ends at cut, or, where it is longer ahead of its tail, has zeros from there on. */
+static void store_torn(struct fixture *f, const char *bytes, size_t cut, size_t n)
+{
+    char *torn = calloc(1, n);
+    assert_non_null(torn);
+    memcpy(torn, bytes, cut);
+    store(f, torn, f->zeros ? n : cut);
+    free(torn);
+}
+
 static void torn_last_group_is_cut_at_every_length(void **state)
 {
     struct fixture *f = *state;
     build(f, 1 << 20);
     size_t n;
     char *bytes = load(f, &n);
-    assert_int_equal(n, f->ends[GROUPS].offset);
-    for (size_t cut = f->ends[GROUPS - 1].offset; cut < n; cut += 31) {
-        store(f, bytes, cut);
+    for (size_t cut = f->ends[GROUPS - 1].offset; cut < f->ends[GROUPS].offset; cut += 31) {
+        store_torn(f, bytes, cut, n);
         assert_int_equal(replay_from(f, vlog_start(), true, 1 << 20), ERR_OK);
         expect_tail(f, GROUPS - 1);
         vlog_close(&f->log);
@@ -198,7 +243,7 @@ static void torn_last_group_is_cut_at_every_length(void **state)
         assert_int_equal(replay(f), ERR_OK);
         expect_tail(f, GROUPS - 1);
         append(f, GROUPS);
-        vlog_close(&f->log);
+        leave(f);
         assert_int_equal(replay(f), ERR_OK);
         expect_tail(f, GROUPS);
         vlog_close(&f->log);
@@ -212,7 +257,7 @@ static void any_flipped_byte_of_the_last_group_takes_it_back(void **state)
     build(f, 1 << 20);
     size_t n;
     char *bytes = load(f, &n);
-    for (size_t at = f->ends[GROUPS - 1].offset; at < n; at++) {
+    for (size_t at = f->ends[GROUPS - 1].offset; at < f->ends[GROUPS].offset; at++) {
         bytes[at] ^= 0x10;
         store(f, bytes, n);
         assert_int_equal(replay_from(f, vlog_start(), true, 1 << 20), ERR_OK);
@@ -256,7 +301,7 @@ static void flipped_byte_of_an_unsynced_group_takes_back_all_behind(void **state
     build_synced(f, 1 << 20, BIT(1) | BIT(2));
     size_t n;
     char *bytes = load(f, &n);
-    for (size_t at = f->ends[2].offset; at < n; at += 3) {
+    for (size_t at = f->ends[2].offset; at < f->ends[GROUPS].offset; at += 3) {
         uint64_t whole = at < f->ends[3].offset ? 2 : at < f->ends[4].offset ? 3 : 4;
         bytes[at] ^= 0x10;
         store(f, bytes, n);
@@ -321,7 +366,8 @@ static void a_failed_sync_fails_all_later_ones(void **state)
     struct fixture *f = *state;
     int left = -1;
     struct file_faults faults = { .hit = failing_sync, .ctx = &left };
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 1 << 20, .faults = &faults };
+    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 1 << 20, .faults = &faults,
+                              .zeros_always = f->zeros };
     struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
     assert_int_equal(vlog_open(&opts, &f->log, &f->note), ERR_OK);
     assert_int_equal(vlog_replay(f->log, vlog_start(), &calls, &f->note), ERR_OK);
@@ -372,7 +418,7 @@ static void torn_group_with_a_later_segment_is_damage(void **state)
     free(bytes);
 }
 
-/* What a crash leaves while a segment is made. */
+/* What a crash of an earlier release left while a segment was made; that one wrote no zeros. */
 static void unborn_segment_is_dropped(void **state)
 {
     struct fixture *f = *state;
@@ -406,7 +452,8 @@ static void what_a_start_takes_over_is_synced_with_its_folder(void **state)
     struct fixture *f = *state;
     int syncs = 0;
     struct file_faults ff = { .hit = count_syncs, .ctx = &syncs };
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 1 << 20, .faults = &ff };
+    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 1 << 20, .faults = &ff,
+                              .zeros_always = f->zeros };
     struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
     build(f, 1 << 20);
     f->groups = 0;
@@ -432,7 +479,8 @@ static void segment_is_out_of_the_table_before_its_file_goes(void **state)
 {
     struct fixture *f = *state;
     struct file_faults ff = { .hit = look_while_unlinking, .ctx = f };
-    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 5000, .faults = &ff };
+    struct vlog_opts opts = { .dir_fd = f->dir_fd, .id = ID, .segment_bytes = 5000, .faults = &ff,
+                              .zeros_always = f->zeros };
     struct vlog_replay_calls calls = { .group = found_group, .mutation = found_mutation, .ctx = f };
     build(f, 5000);
     f->groups = 0;
@@ -450,6 +498,7 @@ static void stored_log_bytes_are_no_groups(void **state)
     size_t n;
     char *bytes = load(f, &n);
     assert_int_equal(replay(f), ERR_OK);
+    n = f->ends[GROUPS].offset;
     struct record_mutation m = { .space = 1, .blob = RECORD_BLOB_LOG, .key = STR("log"), .bytes = { bytes, n } };
     m.place.n = (uint32_t)n;
     m.place.hash = XXH3_64bits(bytes, n);
@@ -457,7 +506,7 @@ static void stored_log_bytes_are_no_groups(void **state)
     struct vlog_extent whole;
     assert_int_equal(vlog_reserve(f->log, 2 * n), ERR_OK);
     assert_int_equal(vlog_append(f->log, &g, &whole), ERR_OK);
-    vlog_close(&f->log);
+    leave(f);
     char *longer = load(f, &n);
     longer[f->ends[GROUPS].offset + 8] ^= 1; /* the last group is torn now, with whole groups in its value */
     store(f, longer, n);
@@ -469,7 +518,8 @@ static void stored_log_bytes_are_no_groups(void **state)
 
 int main(void)
 {
-#define FACT(fact) cmocka_unit_test_setup_teardown(fact, setup, teardown)
+#define PLAIN(fact) cmocka_unit_test_setup_teardown(fact, setup, teardown)
+#define FACT(fact) PLAIN(fact), { #fact " with zeros", fact, setup_zeros, teardown, NULL }
     const struct CMUnitTest tests[] = {
         FACT(every_group_is_replayed_in_order_over_segments),
         FACT(torn_last_group_is_cut_at_every_length),
@@ -482,11 +532,12 @@ int main(void)
         FACT(log_shorter_than_the_index_is_damage),
         FACT(missing_segment_is_damage),
         FACT(torn_group_with_a_later_segment_is_damage),
-        FACT(unborn_segment_is_dropped),
+        PLAIN(unborn_segment_is_dropped),
         FACT(what_a_start_takes_over_is_synced_with_its_folder),
         FACT(segment_is_out_of_the_table_before_its_file_goes),
         FACT(stored_log_bytes_are_no_groups),
     };
 #undef FACT
+#undef PLAIN
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
