@@ -192,7 +192,10 @@ err segment_add(struct vlog *log, struct segment *seg)
     char part[PART_NAME_BYTES], name[VLOG_NAME_BYTES];
     part_name(seg->number, part);
     vlog_segment_name(seg->number, name);
-    if (file_rename(log->faults, log->dir_fd, part, name) != 0 || file_sync(log->faults, log->dir_fd) != 0)
+    int why = file_rename(log->faults, log->dir_fd, part, name);
+    if (why != 0)
+        return file_err(why) == ERR_FULL ? ERR_FULL : ERR_IO;
+    if (file_sync(log->faults, log->dir_fd) != 0)
         return ERR_IO;
     pthread_rwlock_wrlock(&log->segments.lock);
     table_add(&log->segments, seg);

@@ -58,7 +58,8 @@ MUST_CHECK err segment_fd(struct vlog *log, struct segment *seg, int *fd);
  * one behind it a torn group, or zeros, would look like damage. Then segment_add or segment_discard.
  * ERR_FULL, ERR_IO: nothing changed. */
 MUST_CHECK err segment_make(struct vlog *log, uint32_t number, struct segment **out);
-/* Gives it its name, on disk, and takes it into the table. ERR_IO is final. */
+/* Gives it its name, on disk, and takes it into the table. ERR_FULL: the folder has no room for the name, nothing
+ * changed; ERR_IO is final. */
 MUST_CHECK err segment_add(struct vlog *log, struct segment *seg);
 void segment_discard(struct vlog *log, struct segment **sp);
 /* Removes the table entry, then the file: who goes over the table finds the file of every entry. The folder is not

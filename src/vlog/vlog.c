@@ -145,27 +145,41 @@ static err seal(struct vlog *log)
 {
     int fd = atomic_load(&log->active->fd);
     int why = file_truncate(log->faults, fd, log->tail.offset);
+    log->active->zeroed = 0;
     return why == 0 && file_sync(log->faults, fd) == 0 ? ERR_OK : ERR_IO;
 }
 
-/* Seals the active segment and starts the next, with blocks for n bytes of groups. When these cannot be had the old
- * one stays as it is: a group may be on its way into it. */
+/* Gives the active segment, cut by seal, the blocks back that it had: a group may be on its way into them. */
+static err unseal(struct vlog *log)
+{
+    const struct segment *seg = log->active;
+    uint64_t from = log->tail.offset;
+    if (seg->reserved <= from)
+        return ERR_OK;
+    return file_reserve(log->faults, atomic_load(&seg->fd), from, seg->reserved - from) == 0 ? ERR_OK : ERR_IO;
+}
+
+/* Seals the active segment and starts the next, with blocks for n bytes of groups. When the disk has no room for it the
+ * old one stays as it is: a group may be on its way into it. */
 static err roll(struct vlog *log, uint64_t n)
 {
     struct segment *next = NULL;
+    bool sealed = false;
     err why = vlog_sync(log, log->tail);
     if (why == ERR_OK)
         why = segment_make(log, log->active->number + 1, &next);
     if (why != ERR_OK)
         return why;
     why = reserve_to(log, next, RECORD_SEGMENT_BYTES, RECORD_SEGMENT_BYTES + n);
-    if (why == ERR_OK)
+    if (why == ERR_OK) {
         why = seal(log);
+        sealed = why == ERR_OK;
+    }
     if (why == ERR_OK)
         why = segment_add(log, next);
     if (why != ERR_OK) {
         segment_discard(log, &next);
-        return why;
+        return why == ERR_FULL && sealed && unseal(log) != ERR_OK ? ERR_IO : why;
     }
     log->active = next;
     log->tail.segment = next->number;

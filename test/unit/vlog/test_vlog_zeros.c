@@ -123,13 +123,18 @@ static void look(struct fixture *f)
     vlog_close(&other);
 }
 
-static uint64_t file_size(struct fixture *f, uint32_t segment)
+static struct stat file_stat(struct fixture *f, uint32_t segment)
 {
     char name[VLOG_NAME_BYTES];
     struct stat st;
     vlog_segment_name(segment, name);
     assert_int_equal(fstatat(f->dir_fd, name, &st, 0), 0);
-    return (uint64_t)st.st_size;
+    return st;
+}
+
+static uint64_t file_size(struct fixture *f, uint32_t segment)
+{
+    return (uint64_t)file_stat(f, segment).st_size;
 }
 
 static uint64_t active_size(struct fixture *f)
@@ -346,6 +351,27 @@ static void a_segment_that_gets_no_successor_stays_as_it_is(void **state)
     look(f);
 }
 
+/* The folder may have no room for the name: nothing acknowledged is at stake, and what was reserved is there again. */
+static void a_segment_whose_successor_gets_no_name_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    f->segment_bytes = 10 * BLOCK;
+    open_log(f);
+    append(f, SMALL);
+    assert_int_equal(vlog_reserve(f->log, 4 * BLOCK), ERR_OK); /* a group on its way */
+    int64_t blocks = file_stat(f, 1).st_blocks;
+    f->failing = FILE_RENAME;
+    f->fails = ENOSPC;
+    assert_int_equal(vlog_reserve(f->log, 10 * BLOCK), ERR_FULL);
+    f->fails = 0;
+    assert_int_equal(vlog_tail(f->log).segment, 1);
+    assert_true(file_stat(f, 1).st_blocks >= blocks);
+    append(f, 3 * BLOCK);
+    look(f);
+    assert_int_equal(vlog_reserve(f->log, 10 * BLOCK), ERR_OK);
+    assert_int_equal(vlog_tail(f->log).segment, 2);
+}
+
 int main(void)
 {
 #define FACT(fact) cmocka_unit_test_setup_teardown(fact, setup, teardown)
@@ -361,6 +387,7 @@ int main(void)
         FACT(the_file_system_decides),
         FACT(a_segment_gets_its_name_when_the_one_before_it_ends_with_its_groups),
         FACT(a_segment_that_gets_no_successor_stays_as_it_is),
+        FACT(a_segment_whose_successor_gets_no_name_goes_on),
     };
 #undef FACT
     return cmocka_run_group_tests(tests, NULL, NULL);
