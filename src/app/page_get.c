@@ -1,9 +1,9 @@
 /* GET of one content. The way of a request:
  *
  *   find in a view -> decide -> read what is in memory -> answer at once
- *      |    |               \-> extend or stash (the committer) -> read on the pool when cold -> answer
+ *      |    |               \-> extend or stash (committer) -> read on the pool if cold -> answer
  *      |    \-> to be made anew -\
- *      \-> missing, with an origin -> settle the title, make (page_miss.c) -> find on the pool -> as above
+ *      \-> missing, with an origin -> settle the title, make (page_miss.c) -> find -> as above
  *
  * A read that names a revision answers only after its longer life is on disk. While a cold read
  * waits, a pin keeps the bytes; whatever is inline or not yet written was copied inside the view.

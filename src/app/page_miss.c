@@ -1,7 +1,7 @@
 /* A GET that has to wait for its render. The way of it:
  *
  *   settle the title -> moved: 301
- *        |      \-> its key is another one: look under that (page_get_again) -> here again when it is missing
+ *        |      \-> its key is another one: look under that -> here again when it is missing
  *        |-> not to be made (an exact render, an instant): 404
  *        \-> join the flight -> look by the name that was made -> as any GET
  *                    |    \-> the wiki writes the title otherwise: 301, or look under that

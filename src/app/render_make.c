@@ -1,8 +1,8 @@
 /* render_make.c - the maker of one flight.
  *
- *   loop                pool                       loop          pool            committer       pool        loop
- *   start -> look: in the store? -(no, or fresh)-> ask the origin -> name, store -> stored -> ready -> finish
- *               \-(yes)-> ready ------------------------------------------------------------------------/^
+ *   start -> look: in the store? (pool) -(no, or fresh)-> ask the origin (loop) -> name, store (pool)
+ *               |   -> stored (committer) -> ready (pool) -> finish (loop)
+ *               \-(yes)-> ready (pool) ----------------------/^
  *
  * What the origin denies is marked in the store before it is named or finished (page_ask.h).
  * Invariants: (1) one of look, asking, telling, storing, readying is under way from start to finish; (2) jobs_open

@@ -3,7 +3,7 @@
  *
  *   read the body -> settle the title -> look for the original (pool) -> ask the origin -> answer
  *                         who asks? <-/        keep it for the edit (pool) <-/|
- *                                                              -> answer      \-> 404: is the page gone?
+ *                                                    -> answer                 \-> 404: gone?
  *
  * The original is named by If-Match, else by the tid in the head of the HTML, and sent with the HTML, so that what was
  * not touched comes back as it was. html to html brings that render itself up to date (red links, a variant of its

@@ -1,8 +1,9 @@
 /* committer.c - takes what waits, decides one after the other, writes one group, answers all in order.
  *
- *   decide all -> write -> answer early, unsynced -> sync -> publish -> answer the others     a group with a synced or
- *                                                                                             early update
- *   decide all -> write -> publish -> answer all                                              one of unsynced alone
+ * A group with a synced or early update:
+ *   decide all -> write -> answer early, unsynced -> sync -> publish -> answer the others
+ * One of unsynced alone:
+ *   decide all -> write -> publish -> answer all
  *
  * Invariants
  *  1. A decision sees everything acknowledged and everything decided before it in its group.

@@ -6,7 +6,7 @@
  * 4. AFTER and QUEUED have waiters. While a key's error lives, no flight of it is AFTER, QUEUED or begins.
  * 5. A flight with todo != 0 is in the todo list; ENDED ones live until their release was called.
  *
- *   AFTER --> QUEUED --> MAKING --> STOPPING      STOPPING: told to stop, or too late: its outcome is nobody's
+ *   AFTER --> QUEUED --> MAKING --> STOPPING      told to stop, or too late: its outcome is nobody's
  *     |         |          |           |
  *     +---------+--> ENDED <-----------+ */
 #include "flight/core_impl.h"

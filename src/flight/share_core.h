@@ -4,7 +4,7 @@
  * are share.c's; the simulation drives it against a record of its own.
  *
  *   JOINING --grant--> LEADING --made--> PUBLISHING --stored--> OVER
- *      ^ |--wait--> WAITING --push--> OVER      |--lost, no value: JOINING, at most SHARE_REJOINS_MAX times
+ *      ^ |--wait--> WAITING --push--> OVER      |--lost, no value: JOINING, SHARE_REJOINS_MAX times
  *      | '--hit, error--> OVER                  '--lost with a value, or Redis failed--> OVER
  *      |                   |
  *      '----timer, retry---'      JOINING, WAITING --Redis failed--> ALONE --made--> OVER */

@@ -22,8 +22,8 @@
 
 struct loop;
 struct http_client;
-enum { HTTP_CLIENT_CONNECTIONS_MAX = 4096, HTTP_CLIENT_CONNECTION_FILES = 2 }; /* open files of one: it is watched by
-                                                                                 * a number of its own */
+/* CONNECTION_FILES: open files of one connection, which is watched by a number of its own. */
+enum { HTTP_CLIENT_CONNECTIONS_MAX = 4096, HTTP_CLIENT_CONNECTION_FILES = 2 };
 struct http_client_opts {
     struct loop *loop;
     struct clock *clock;

@@ -1,7 +1,8 @@
 /* health.h - how a store is doing, from the outcomes of its writes: what place.h is told of it.
  *
  *   OK -- definite failure --> SUSPECT -- probe written --> OK
- *   OK | SUSPECT -- unknown outcome, damage, HEALTH_FAILURES_MAX failures --> ERROR -- recovered and read --> OK
+ *   OK | SUSPECT -- unknown outcome, damage, HEALTH_FAILURES_MAX failures --> ERROR
+ *   ERROR -- recovered and read --> OK
  *
  * A good probe is no good write: a store that passes its probes and refuses each write after them relapses. As many
  * relapses as failures lead to ERROR, and each makes the next pause twice as long. They are forgotten after a write, or

@@ -1,6 +1,7 @@
 /* idem.c - idempotency keys: within its window a key stands for one produce, over all partitions of the queue.
  *
- *   none -> being written (its writer in a batch; others with the key wait) -> stored -> past its window -> none
+ *   none -> being written (in its writer's batch; others with the key wait) -> stored
+ *        -> past its window -> none
  * The key's row is in the same write as the batch, and with it a digest of what was asked for: the key with another
  * request is refused, whether the first was stored or is on its way. Source: draft-ietf-httpapi-idempotency-key-header,
  * "Idempotency Fingerprint". Keys of imports, of moves and of older stores have no digest and stand for any request. */

@@ -2,10 +2,14 @@
  *
  *                 +--------- expiry, retry, release ----------+
  *                 v                                           |
- *   produce -> READY -> GRANTING -> LEASED -> ENDING -> gone  |   GRANTING -- write failed --> READY
- *              ^  ^                    |  \______/------------+   ENDING   -- write failed --> where it was
- *      BEHIND -+  +--- SCHEDULED <-----+ retry later              READY, LEASED, SCHEDULED -> MOVING -> ENDING
- *   GRANTING -- its body cannot be read --> DAMAGED, out of the way, -- cleared, or past its time --> ENDING
+ *   produce -> READY -> GRANTING -> LEASED -> ENDING -> gone  |
+ *              ^  ^                    |  \______/------------+
+ *      BEHIND -+  +--- SCHEDULED <-----+ retry later
+ *
+ *   READY, LEASED, SCHEDULED -> MOVING -> ENDING
+ *   GRANTING -- write failed --> READY
+ *   ENDING -- write failed --> where it was
+ *   GRANTING -- its body cannot be read --> DAMAGED -- cleared, or past its time --> ENDING
  *
  * Invariants
  *  1. Ready items are in order of ids; every ready item up to edge is in memory, whole: all are. Behind the edge only

@@ -1,7 +1,8 @@
 /* request.h - what the module keeps of each request, in the room its struct has for that. Private to queue.
  *
  *   PARKED -> PENDING -> WRITING -> ANSWERED      produce: WRITING -> UNKNOWN -> ANSWERED or PARKED
- *          \-> FETCHING -/                        a lease reads bodies first; all: back to PARKED after a failure
+ *          \-> FETCHING -/                        a lease reads bodies first
+ *   All: back to PARKED after a failure.
  * Thread: under the lock of the queue. */
 #ifndef QUEUE_REQUEST_H
 #define QUEUE_REQUEST_H
