@@ -12,8 +12,8 @@
  * instead: one update that decides, writes the bundle and its due row, and culls apart. */
 #include "base/arena.h"
 #include "base/rng.h"
-#include "bucket/page.h"
-#include "engine/engine.h"
+#include "bucket/page_write.h"
+#include "engine/store.h"
 #include "strategy/strategy.h"
 
 #include <pthread.h>

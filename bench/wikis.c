@@ -10,7 +10,7 @@
  * the run; figures are then scaled back. */
 #include "base/arena.h"
 #include "base/rng.h"
-#include "engine/engine.h"
+#include "engine/store.h"
 #include "timeline/timeline.h"
 
 #include <math.h>

@@ -9,7 +9,7 @@
 #include "app/queue_figures.h"
 #include "app/spec.h"
 #include "base/utf8.h"
-#include "engine/engine.h"
+#include "engine/store.h"
 #include "loop/loop.h"
 #include "queue/store_open.h"
 

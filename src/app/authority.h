@@ -8,7 +8,7 @@
 #define APP_AUTHORITY_H
 
 #include "app/rpc.h"
-#include "auth/auth.h"
+#include "auth/authority.h"
 #include "loop/loop.h"
 
 /* One call on its way. Lives in the arena of its exchange. */

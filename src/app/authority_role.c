@@ -1,4 +1,5 @@
 #include "app/authority.h"
+#include "auth/authority.h"
 
 enum { NAMES_MAX = 1024 }; /* of permissions in one request; some may be there twice */
 

@@ -1,5 +1,6 @@
 #include "app/authority.h"
 #include "queue/queue.h"
+#include "auth/authority.h"
 
 static struct auth_space space_of(const Wire__NamespaceInfo *m)
 {

@@ -1,4 +1,5 @@
 #include "app/authority.h"
+#include "auth/authority.h"
 
 #include <openssl/crypto.h>
 

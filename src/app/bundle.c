@@ -5,6 +5,7 @@
 #include "app/jsonread.h"
 #include "app/token.h"
 #include "base/utf8.h"
+#include "bucket/page_write.h"
 
 enum { BUNDLE_MEMBERS_MAX = 3, BUNDLE_HEADERS_MAX = 64 };
 

@@ -1,7 +1,7 @@
 #include "app/counters.h"
 
 #include "app/hot.h"
-#include "engine/engine.h"
+#include "engine/store.h"
 #include "flight/flight.h"
 #include "http/http.h"
 #include "list/list.h"

@@ -1,6 +1,7 @@
 #include "app/page_ask.h"
 
 #include "app/purge_all.h"
+#include "bucket/page_write.h"
 
 static void add(struct page_ask *a, enum page_state state, uint64_t first, uint64_t last)
 {

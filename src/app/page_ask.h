@@ -15,6 +15,7 @@
 #include "app/page_request.h"
 #include "loop/loop.h"
 #include "render/render.h"
+#include "bucket/page_write.h"
 
 enum { PAGE_MARKS_MAX = 2 };
 

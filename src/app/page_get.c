@@ -17,6 +17,7 @@
 #include "app/stash.h"
 #include "auth/auth.h"
 #include "base/date.h"
+#include "bucket/page_write.h"
 
 /* A render that is older than this is made anew for who wants a newer specification. */
 #define PROFILE_AGE_NS (120 * NS_PER_S)

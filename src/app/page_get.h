@@ -10,6 +10,7 @@
 #include "http/negotiate.h"
 #include "loop/loop.h"
 #include "render/render.h"
+#include "bucket/page_write.h"
 
 enum { PAGE_HOPS_MAX = 10 }; /* redirects followed for a script of another site */
 

@@ -8,6 +8,7 @@
 #include "app/title.h"
 #include "base/date.h"
 #include "base/utf8.h"
+#include "bucket/page_write.h"
 
 struct order {
     struct http_exchange *x;

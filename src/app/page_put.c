@@ -8,6 +8,7 @@
 #include "app/stash.h"
 #include "app/title.h"
 #include "loop/loop.h"
+#include "bucket/page_write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 
 #include "app/render_make.h"
 #include "flight/shared.h"
+#include "bucket/page_write.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #define APP_PURGE_ALL_H
 
 #include "app/page_request.h"
+#include "bucket/page_write.h"
 
 /* What was purged here. Does nothing without Redis. */
 void app_purge_tell(const struct app *app, const struct page_target *t);

@@ -2,8 +2,9 @@
  * every partition runs on the pool. */
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
-#include "auth/auth.h"
+#include "auth/authority.h"
 #include "codec/goduration.h"
+#include "queue/admin.h"
 
 enum { TIMEOUT_TEXT_BYTES_MAX = 15 };
 

@@ -8,6 +8,7 @@
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
 #include "base/date.h"
+#include "queue/admin.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
 #include "codec/goduration.h"
+#include "queue/admin.h"
 
 enum { WHY_DEFAULT = 100 };
 

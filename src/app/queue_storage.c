@@ -1,6 +1,7 @@
 /* storage/items.list, scheduled.list, items.import, items.delete; queue.peek, over all partitions. All on the pool. */
 #include "app/queue_call.h"
 #include "app/queue_routes.h"
+#include "queue/admin.h"
 
 #include <string.h>
 

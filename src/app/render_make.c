@@ -16,6 +16,8 @@
 #include "app/render_travel.h"
 #include "flight/shared.h"
 #include "loop/entropy.h"
+#include "render/title.h"
+#include "bucket/page_write.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include "base/address.h"
 #include "base/log.h"
 #include "loop/loop.h"
+#include "bucket/page_write.h"
 
 #include <string.h>
 

@@ -14,6 +14,7 @@
 #define APP_STASH_H
 
 #include "app/page_request.h"
+#include "bucket/page_write.h"
 
 enum { STASH_STEPS_MAX = 10000, STASH_REMOVE_MAX = 100 };
 

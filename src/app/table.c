@@ -4,6 +4,7 @@
 #include "app/headers.h"
 #include "app/table_request.h"
 #include "loop/entropy.h"
+#include "table/table_write.h"
 
 #include <string.h>
 

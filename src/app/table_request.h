@@ -6,7 +6,7 @@
 
 #include "app/app.h"
 #include "loop/loop.h"
-#include "table/table.h"
+#include "table/table_write.h"
 
 enum {
     TABLE_BODY_BYTES_MAX = 12 << 20,

@@ -3,6 +3,7 @@
 #include "app/errors.h"
 #include "app/headers.h"
 #include "http/negotiate.h"
+#include "render/title.h"
 
 #include <inttypes.h>
 

@@ -8,7 +8,7 @@
 #define APP_TITLE_H
 
 #include "app/page_request.h"
-#include "render/render.h"
+#include "render/title.h"
 
 struct title_seen {
     bool changed;  /* the client wrote it in another way */

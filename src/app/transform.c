@@ -16,6 +16,7 @@
 #include "app/jsonread.h"
 #include "app/stash.h"
 #include "app/transform_impl.h"
+#include "render/title.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -10,6 +10,7 @@
 #include "app/transform_body.h"
 #include "loop/loop.h"
 #include "render/render.h"
+#include "bucket/page_write.h"
 
 enum transform_kind { HTML_TO_WIKITEXT, HTML_TO_HTML, WIKITEXT_TO_HTML, WIKITEXT_TO_LINT, TRANSFORM_KINDS };
 enum { TRANSFORM_PARTS_MAX = 4 };

@@ -8,6 +8,8 @@
 #include "app/stash.h"
 #include "app/transform_impl.h"
 #include "loop/entropy.h"
+#include "render/title.h"
+#include "bucket/page_write.h"
 
 #include <inttypes.h>
 

@@ -8,6 +8,7 @@
 #include "base/date.h"
 #include "codec/json.h"
 #include "http/negotiate.h"
+#include "table/table_write.h"
 
 #include <string.h>
 

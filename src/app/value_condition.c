@@ -4,6 +4,7 @@
 
 #include "app/errors.h"
 #include "http/negotiate.h"
+#include "table/table_write.h"
 
 bool value_is_conditional(const struct value_request *r)
 {

@@ -3,6 +3,7 @@
 
 #include "app/errors.h"
 #include "http/negotiate.h"
+#include "table/table_write.h"
 
 #include <string.h>
 

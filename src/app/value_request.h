@@ -10,6 +10,7 @@
 #include "app/coded.h"
 #include "app/headers.h"
 #include "app/table_request.h"
+#include "table/table_write.h"
 
 enum {
     VALUE_BODY_BYTES_MAX = 8 << 20,

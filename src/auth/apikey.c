@@ -1,6 +1,7 @@
 /* apikey.c - keys of users that are there already. */
 #include "auth/list.h"
 #include "auth/txn.h"
+#include "auth/authority.h"
 
 #include <openssl/crypto.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* binding.c - bindings: who has which role where. */
 #include "auth/list.h"
 #include "auth/txn.h"
+#include "auth/authority.h"
 
 #include <string.h>
 

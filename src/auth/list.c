@@ -1,6 +1,7 @@
 #include "auth/list.h"
 
 #include "auth/txn.h"
+#include "auth/authority.h"
 
 #include <string.h>
 

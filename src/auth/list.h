@@ -7,6 +7,7 @@
 
 #include "auth/auth_impl.h"
 #include "auth/rows.h"
+#include "auth/authority.h"
 
 struct listing {
     struct auth *auth;

@@ -1,6 +1,7 @@
 /* role.c - roles: named sets of permissions in a namespace. */
 #include "auth/list.h"
 #include "auth/txn.h"
+#include "auth/authority.h"
 
 #include <string.h>
 

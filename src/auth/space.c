@@ -3,6 +3,7 @@
 #include "auth/txn.h"
 
 #include "base/utf8.h"
+#include "auth/authority.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* user.c - users, and all that goes with one. */
 #include "auth/list.h"
 #include "auth/txn.h"
+#include "auth/authority.h"
 
 #include <string.h>
 

@@ -1,4 +1,5 @@
 #include "bucket/bundle.h"
+#include "bucket/page_write.h"
 
 #include <openssl/evp.h>
 #include <openssl/sha.h>

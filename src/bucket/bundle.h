@@ -17,6 +17,7 @@
 
 #include "bucket/row.h"
 #include "codec/frame.h"
+#include "bucket/page_write.h"
 
 struct bundle_way {
     enum page_codec codec;

@@ -1,4 +1,5 @@
 #include "bucket/ledger.h"
+#include "bucket/page_write.h"
 
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #define BUCKET_LOOK_H
 
 #include "bucket/catalog.h"
+#include "bucket/page_write.h"
 
 /* Who is told of damaged rows that walks go past. */
 struct look_damage {

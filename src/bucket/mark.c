@@ -1,4 +1,5 @@
 #include "bucket/mark.h"
+#include "bucket/page_write.h"
 
 enum { MARK_BATCH = 1024 };
 

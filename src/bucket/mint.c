@@ -1,5 +1,6 @@
 /* mint.c - names for renders that are made here: greater than all the revision had. */
 #include "bucket/title.h"
+#include "bucket/page_write.h"
 
 err look_next_ticks(const struct look *k, uint64_t rev, uint64_t *ticks)
 {

@@ -4,6 +4,7 @@
  * one; the fence is in the first, and what is put after it is spared. A release ends at most RELEASE_BATCH holds an
  * update, newest first. */
 #include "bucket/mark.h"
+#include "bucket/page_write.h"
 
 #include <string.h>
 

@@ -9,6 +9,7 @@
  * its title, its next greater neighbour, and at most `count` rows of its group: nothing grows with history. */
 #include "bucket/bundle.h"
 #include "bucket/mark.h"
+#include "bucket/page_write.h"
 
 #include <string.h>
 

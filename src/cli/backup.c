@@ -7,7 +7,7 @@
 #include "cli/store.h"
 #include "cli/verbs.h"
 #include "cli/whole.h"
-#include "engine/engine.h"
+#include "engine/store.h"
 
 #include <dirent.h>
 #include <errno.h>

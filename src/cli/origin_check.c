@@ -7,7 +7,7 @@
 #include "http/client.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
-#include "render/render.h"
+#include "render/title.h"
 #include "server/options.h"
 
 #include <stdlib.h>

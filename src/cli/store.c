@@ -1,7 +1,7 @@
 #include "cli/store.h"
 #include "bucket/page.h"
 #include "cli/cli.h"
-#include "engine/engine.h"
+#include "engine/store.h"
 #include "loop/sysclock.h"
 #include "queue/store_open.h"
 

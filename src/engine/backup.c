@@ -14,6 +14,7 @@
  * when one begins, whole segments (.next) are kept for the next one, but on a full disk. */
 #include "base/disk.h"
 #include "engine/store_file.h"
+#include "engine/store.h"
 
 #include <dirent.h>
 #include <errno.h>

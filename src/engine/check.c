@@ -7,6 +7,7 @@
  *   4. rows that are not indexed yet: their values
  * Works on one view, so a running store may go on; the view keeps what it sees from being punched. */
 #include "engine/walk.h"
+#include "engine/store.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
  *   log/NNNNNNNN.seg   the value log (vlog/vlog.h) */
 #include "engine/parts.h"
 #include "engine/store_file.h"
+#include "engine/store.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,6 +4,7 @@
  *
  *   active --freeze--> frozen --LMDB commit--> dropped; what died goes to space.c */
 #include "engine/index.h"
+#include "engine/store.h"
 
 #include <poll.h>
 #include <unistd.h>

@@ -9,6 +9,7 @@
  * The lock space makes an index commit and the arrival of its batch one step for reclaim: whatever a read
  * transaction begun under it shows as dead is either released or in a waiting batch. */
 #include "engine/walk.h"
+#include "engine/store.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/date.h"
 #include "base/log.h"
+#include "queue/admin.h"
 
 #include <string.h>
 

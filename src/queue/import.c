@@ -3,6 +3,7 @@
  * An item with a source_id is stored once: its key is that of an idempotent produce. */
 #include "queue/flush.h"
 #include "queue/wait.h"
+#include "queue/admin.h"
 
 enum { IMPORT_WAIT_MS = 60000, IMPORT_PAGE_BYTES_MAX = 64 << 20 };
 

@@ -7,6 +7,7 @@
 #include "queue/flush.h"
 
 #include "base/heap.h"
+#include "queue/admin.h"
 
 enum {
     LIST_ITEMS_MAX = 65536,

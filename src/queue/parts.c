@@ -2,6 +2,7 @@
 #include "queue/flush.h"
 
 #include "base/log.h"
+#include "queue/admin.h"
 
 enum { RELOAD_MS_MAX = 2000 };
 

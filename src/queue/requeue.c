@@ -2,6 +2,7 @@
  * wanted or none is left. A partition that is being read is waited for; of one that is away the answer says so. */
 #include "queue/move.h"
 #include "queue/wait.h"
+#include "queue/admin.h"
 
 enum {
     REQUEUE_READ_MS_MAX = 10000, /* that no item is moved because partitions are being read */

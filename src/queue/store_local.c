@@ -4,6 +4,7 @@
  * is the only gate: queues ask a store whenever they like, and are told that it is away.
  * Nobody waits at the gate: the engine's own thread, which answers writes, may come here while recover waits for it. */
 #include "queue/store_local.h"
+#include "engine/store.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "queue/flush.h"
 
 #include "base/log.h"
+#include "queue/admin.h"
 
 static void lock(struct queues *all)
 {

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "codec/json.h"
+#include "render/title.h"
 
 static err refuse(struct err_note *note, const char *why)
 {

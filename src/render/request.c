@@ -15,6 +15,7 @@
 #include "render/site.h"
 
 #include "codec/json.h"
+#include "render/title.h"
 
 #include <string.h>
 

@@ -11,6 +11,7 @@
 #include "render/api.h"
 #include "render/fetch.h"
 #include "render/siteinfo.h"
+#include "render/title.h"
 
 #include <stdlib.h>
 

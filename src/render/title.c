@@ -6,6 +6,7 @@
 #include "render/siteinfo.h"
 
 #include "base/utf8.h"
+#include "render/title.h"
 
 #include <stdlib.h>
 #include <string.h>

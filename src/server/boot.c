@@ -5,7 +5,7 @@
 #include "auth/auth.h"
 #include "base/disk.h"
 #include "bucket/page.h"
-#include "engine/engine.h"
+#include "engine/store.h"
 #include "loop/entropy.h"
 #include "loop/loop.h"
 #include "loop/machine.h"

@@ -2,7 +2,7 @@
 
 #include "base/disk.h"
 #include "base/units.h"
-#include "engine/engine.h"
+#include "engine/store.h"
 #include "loop/sysclock.h"
 #include "server/options_table.h"
 

@@ -3,7 +3,7 @@
  * UPKEEP_PERIOD_MS, or until the clock hook asks; the other goes on. */
 #include "server/upkeep.h"
 
-#include "engine/engine.h"
+#include "engine/store.h"
 #include "loop/loop.h"
 #include "queue/store_open.h"
 #include "table/table.h"

@@ -2,6 +2,7 @@
 #include "codec/json.h"
 #include "table/query.h"
 #include "table/store.h"
+#include "table/table_write.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "codec/json.h"
 #include "table/store.h"
 #include "table/value.h"
+#include "table/table_write.h"
 
 #include <string.h>
 #include <strings.h>

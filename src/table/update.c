@@ -10,6 +10,7 @@
 #include "table/store.h"
 #include "table/trim.h"
 #include "table/value.h"
+#include "table/table_write.h"
 
 #include <string.h>
 

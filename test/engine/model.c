@@ -1,4 +1,5 @@
 #include "model.h"
+#include "engine/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 #include "scratch.h"
+#include "engine/store.h"
 
 #include <ftw.h>
 #include <setjmp.h>

@@ -4,6 +4,7 @@
  * limit. */
 #include "scratch.h"
 #include "vlog/file.h"
+#include "engine/store.h"
 
 #include <errno.h>
 #include <sched.h>

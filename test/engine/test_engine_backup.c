@@ -5,6 +5,7 @@
 #include "model.h"
 
 #include "vlog/file.h"
+#include "engine/store.h"
 
 #include <dirent.h>
 #include <errno.h>

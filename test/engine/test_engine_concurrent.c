@@ -3,6 +3,7 @@
  * version; readers sum up in one view, by get and by walk, and read bytes now and later under a pin. For TSan. */
 #include "base/rng.h"
 #include "scratch.h"
+#include "engine/store.h"
 
 #include <pthread.h>
 #include <setjmp.h>

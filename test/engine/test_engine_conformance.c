@@ -2,6 +2,7 @@
  * Method: only engine.h; scratch.c makes the engine. Each fact runs twice over its rows where that matters:
  * fresh (overlay) and after engine_flush (index). */
 #include "scratch.h"
+#include "engine/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

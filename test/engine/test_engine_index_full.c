@@ -3,6 +3,7 @@
  * Method: an index of 3 MiB, filled and emptied, against a reference in memory; also reopened, and with a reader. */
 #include "base/rng.h"
 #include "model.h"
+#include "engine/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

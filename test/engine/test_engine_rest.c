@@ -3,6 +3,7 @@
  * Method: thousands of rows come and go, then the file's blocks are counted; histories against the naive model with
  * rests in between; a view that was begun before. */
 #include "model.h"
+#include "engine/store.h"
 
 #include <sched.h>
 #include <setjmp.h>

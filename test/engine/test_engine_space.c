@@ -2,6 +2,7 @@
  * Method: random histories against a naive model with small segments; reclaim, check, reopening and backup in
  * between; figures from the file system itself. */
 #include "model.h"
+#include "engine/store.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -2,6 +2,7 @@
  * Method: a writer that overwrites a few rows in tiny segments, so that segments empty, are copied out and go all the
  * time; one thread for each kind of upkeep. Every backup verifies itself, the last one is compared. For TSan. */
 #include "model.h"
+#include "engine/store.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 #include "scenario.h"
+#include "engine/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,6 +4,7 @@
 #include "scenario.h"
 
 #include "vlog/file.h"
+#include "engine/store.h"
 
 #include <errno.h>
 #include <setjmp.h>

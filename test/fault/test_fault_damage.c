@@ -5,6 +5,7 @@
  * FAULT_FLIPS: changes tried in each file (400). */
 #include "base/rng.h"
 #include "scratch.h"
+#include "engine/store.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,6 +3,7 @@
  * Method: a tmpfs of a few MiB in a mount namespace of our own; where that is not permitted the test is skipped
  * (test_fault_calls.c covers ENOSPC at every call without it). With zeros ahead in the log and without. */
 #include "model.h"
+#include "engine/store.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "scratch.h"
 #include "vlog/file.h"
+#include "engine/store.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #include "app/headers.h"
 #include "app/jsonread.h"
 #include "app/token.h"
+#include "bucket/page_write.h"
 
 #include <jansson.h>
 

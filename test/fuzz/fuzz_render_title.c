@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "render/render.h"
+#include "render/title.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * read back as it was. The input is a schema, a NUL, and a query; without the NUL the query meets a schema of ours. */
 #include "table/query.h"
 #include "table/value.h"
+#include "table/table_write.h"
 
 #include <stdint.h>
 

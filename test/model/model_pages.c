@@ -10,6 +10,7 @@
 #include "reference.h"
 #include "store.h"
 #include "sync.h"
+#include "bucket/page_write.h"
 
 #include <ftw.h>
 #include <stdarg.h>

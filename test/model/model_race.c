@@ -4,6 +4,7 @@
  *   model_race [ROUNDS] [DIR] */
 #include "store.h"
 #include "sync.h"
+#include "bucket/page_write.h"
 
 #include <ftw.h>
 #include <pthread.h>

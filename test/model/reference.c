@@ -1,4 +1,5 @@
 #include "reference.h"
+#include "bucket/page_write.h"
 
 static int cmp(struct page_name a, struct page_name b)
 {

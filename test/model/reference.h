@@ -4,7 +4,7 @@
 #ifndef TEST_MODEL_REFERENCE_H
 #define TEST_MODEL_REFERENCE_H
 
-#include "bucket/page.h"
+#include "bucket/page_write.h"
 
 enum { REF_RENDERS_MAX = 512, REF_FENCES_MAX = 512 };
 

@@ -1,4 +1,5 @@
 #include "store.h"
+#include "engine/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #include "store.h"
 
 #include "engine_mem.h"
+#include "engine/store.h"
 
 const bool model_store_survives = false;
 

@@ -5,6 +5,7 @@
 #include "scratch.h"
 #include "suite.h"
 #include "vlog/file.h"
+#include "engine/store.h"
 
 #include <errno.h>
 #include <setjmp.h>

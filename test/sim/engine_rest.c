@@ -1,5 +1,5 @@
 /* What the local store asks of an engine beyond engine_mem.c: in a simulation the engine is there and never fails. */
-#include "engine/engine.h"
+#include "engine/store.h"
 
 err engine_open(const struct engine_opts *opts, struct engine **out, store_time *greatest, struct err_note *note)
 {

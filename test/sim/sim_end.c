@@ -1,5 +1,6 @@
 /* sim_end.c - the end of a history: everything is taken out and counted. */
 #include "sim.h"
+#include "queue/admin.h"
 
 enum { DRAIN_ITEMS = 50 };
 struct drain {

@@ -1,5 +1,6 @@
 /* sim_open.c - the simulated world begins, its process dies and begins again, it ends. */
 #include "sim.h"
+#include "engine/store.h"
 
 store_time sim_now(const struct sim *s)
 {

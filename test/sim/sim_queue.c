@@ -10,6 +10,7 @@
  *   I1 no loss, I2 no phantom, I3 whole requests, I4 one live lease, I5 fenced changes, I7 order keys, I8 attempts,
  *   I9 dead letters once, I10 no duplicates, I11 never early, I12 no lost wake-up, I13 decisions replay */
 #include "sim.h"
+#include "queue/admin.h"
 
 /* ---- what clients are told ---- */
 

@@ -1,6 +1,7 @@
 #include "../unit/scratch.h"
 
 #include "../unit/cmocka_all.h"
+#include "engine/store.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "app/bundle.h"
 #include "app/headers.h"
 #include "base/buf.h"
+#include "bucket/page_write.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

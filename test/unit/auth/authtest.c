@@ -3,6 +3,8 @@
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
 #include "base/rng.h"
+#include "auth/authority.h"
+#include "engine/store.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef TEST_AUTHTEST_H
 #define TEST_AUTHTEST_H
 
-#include "auth/auth.h"
+#include "auth/authority.h"
 
 struct engine;
 struct authtest_clock { struct clock clock; int64_t ns; };

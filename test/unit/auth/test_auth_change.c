@@ -7,7 +7,8 @@
 #include "../cmocka_all.h"
 #include "auth/rows.h"
 #include "base/ksuid.h"
-#include "engine/engine.h"
+#include "engine/store.h"
+#include "auth/authority.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include "../bucket/engine_mem.h"
 #include "../cmocka_all.h"
+#include "auth/authority.h"
 
 #include <string.h>
 

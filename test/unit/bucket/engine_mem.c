@@ -1,4 +1,5 @@
 #include "engine_mem.h"
+#include "engine/store.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 #include "fixture.h"
+#include "engine/store.h"
+#include "bucket/page_write.h"
 
 #include <stdio.h>
 #include <string.h>

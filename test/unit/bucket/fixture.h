@@ -6,6 +6,7 @@
 
 #include "engine_mem.h"
 #include "sync.h"
+#include "bucket/page_write.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

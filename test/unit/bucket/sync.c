@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "bucket/key.h"
+#include "bucket/page_write.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,6 +3,7 @@
 #define TEST_BUCKET_SYNC_H
 
 #include "bucket/traces.h"
+#include "bucket/page_write.h"
 
 struct fake_clock { struct clock clock; _Atomic int64_t now_ns; };
 void fake_clock_init(struct fake_clock *c, int64_t now_ns);

@@ -1,6 +1,7 @@
 /* Goal: a row that fails its sum stops nothing that can go on without it: culls, purges, a changed policy. Method: rows
  * of the engine in memory are made to fail theirs, one of each kind. */
 #include "fixture.h"
+#include "bucket/page_write.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Goal: none of the ten defects of the published implementation (RESTBase: parsoid_bucket, multi_content_bucket,
  * and its table modules). Method: each is brought about as it was there; a test is named by its defect. */
 #include "fixture.h"
+#include "bucket/page_write.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * the latest, what is learned of newer revisions corrects what is stored, names rise and respect purges. Method: puts
  * and purges on a frozen clock; the store is checked at the end of each. */
 #include "fixture.h"
+#include "bucket/page_write.h"
 
 static const struct page_name nothing = { 0 };
 

@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "base/buf.h"
+#include "bucket/page_write.h"
 
 #include <stdio.h>
 #include <string.h>

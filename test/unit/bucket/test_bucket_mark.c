@@ -2,6 +2,7 @@
  * nothing, and ends when it says otherwise. Method: puts and marks on a clock the test moves; the store is checked at
  * the end of each. */
 #include "fixture.h"
+#include "bucket/page_write.h"
 
 static const struct page_name nothing = { 0 };
 

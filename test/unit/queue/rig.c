@@ -1,6 +1,8 @@
 #include "rig.h"
 
 #include "queue/machine.h"
+#include "queue/admin.h"
+#include "engine/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

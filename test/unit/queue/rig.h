@@ -7,7 +7,7 @@
 #include "../scratch.h"
 #include "loop/loop.h"
 #include "loop/sysclock.h"
-#include "queue/queue.h"
+#include "queue/admin.h"
 #include "queue/store_open.h"
 
 #include <pthread.h>

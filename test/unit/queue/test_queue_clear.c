@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include "queue/machine.h"
+#include "queue/admin.h"
 
 #include <pthread.h>
 

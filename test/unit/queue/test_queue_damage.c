@@ -2,6 +2,7 @@
  * are those of the rows.
  * Method: queues over local stores, whose answers of bodies and batches are bent between opening and looking. */
 #include "rig.h"
+#include "queue/admin.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Goal: the end of a server does not wait for what is being changed about its queues. Method: as test_queue_queue.c,
  * with a store that holds a partition's move until it is told to go on. */
 #include "rig.h"
+#include "queue/admin.h"
 
 #include <time.h>
 

@@ -3,6 +3,7 @@
  * producers and consumers on real stores, every item counted; short lives, retries and clears; a child that produces
  * and consumes, and tells through a pipe what it was told, killed by signal 9 again and again on the same directory. */
 #include "rig.h"
+#include "queue/admin.h"
 
 #include <signal.h>
 #include <stdatomic.h>

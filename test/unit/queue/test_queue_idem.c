@@ -4,6 +4,7 @@
 
 #include "queue/machine.h"
 #include "queue/store_rows.h"
+#include "engine/store.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "queue/machine.h"
+#include "queue/admin.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 
 #include "queue/machine.h"
 #include "queue/part.h"
+#include "queue/admin.h"
 
 #include <string.h>
 

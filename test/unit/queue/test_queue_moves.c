@@ -4,6 +4,7 @@
 #include "rig.h"
 
 #include "queue/store.h"
+#include "queue/admin.h"
 
 #include <stdatomic.h>
 #include <string.h>

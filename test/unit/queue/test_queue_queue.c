@@ -1,6 +1,7 @@
 /* Goal: a queue over a real local store does what its contract says: produce, lease, complete, retry, expiry,
  * schedules, dead queue, restart. Method: queues, stores and loop as in the server; the clock is moved. */
 #include "rig.h"
+#include "queue/admin.h"
 
 #include <string.h>
 

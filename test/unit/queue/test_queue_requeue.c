@@ -4,6 +4,7 @@
 #include "rig.h"
 
 #include "queue/machine.h"
+#include "queue/admin.h"
 
 #include <stdatomic.h>
 #include <string.h>

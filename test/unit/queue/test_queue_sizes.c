@@ -3,6 +3,7 @@
 #include "rig.h"
 
 #include "queue/store.h"
+#include "queue/admin.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Goal: what is put into heads is found again, and nothing else changes; broken and hostile HTML does no harm. */
 #include "../cmocka_all.h"
 
-#include "render/render.h"
+#include "render/title.h"
 
 #include <string.h>
 

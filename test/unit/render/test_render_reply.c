@@ -4,6 +4,7 @@
 #include "sites.h"
 
 #include "render/api.h"
+#include "render/title.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "../cmocka_all.h"
 #include "sites.h"
 
-#include "render/render.h"
+#include "render/title.h"
 
 #include <stdlib.h>
 #include <string.h>

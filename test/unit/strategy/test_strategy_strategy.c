@@ -5,6 +5,7 @@
 
 #include "../cmocka_all.h"
 #include "../scratch.h"
+#include "engine/store.h"
 
 enum { CONTENTS = 3, ARENA_BYTES = 1 << 20 };
 #define GRACE_NS (86400 * NS_PER_S)

@@ -5,6 +5,7 @@
 #include <cmocka.h>
 
 #include "tabletest.h"
+#include "table/table_write.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #define TEST_TABLE_TABLETEST_H
 
 #include "scratch.h"
-#include "table/table.h"
+#include "table/table_write.h"
 
 enum { ANSWER_BYTES = 1 << 16 };
 struct tabletest {

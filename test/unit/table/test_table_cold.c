@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "tabletest.h"
+#include "table/table_write.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 
 #include "tabletest.h"
 #include "vlog/file.h"
+#include "table/table_write.h"
 
 #include <errno.h>
 #include <semaphore.h>

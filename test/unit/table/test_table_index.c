@@ -10,6 +10,7 @@
 #include "table/schema.h"
 #include "table/store.h"
 #include "tabletest.h"
+#include "table/table_write.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tabletest.h"
+#include "table/table_write.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "tabletest.h"
+#include "engine/store.h"
+#include "table/table_write.h"
 
 #include <stdio.h>
 #include <string.h>

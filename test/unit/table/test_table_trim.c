@@ -9,6 +9,7 @@
 
 #include "history.h"
 #include "tabletest.h"
+#include "table/table_write.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include "../cmocka_all.h"
 #include "../scratch.h"
+#include "engine/store.h"
 
 struct fixture {
     struct scratch scratch;
