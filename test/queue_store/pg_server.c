@@ -2,8 +2,6 @@
 
 #include "../unit/free_port.h"
 
-#include "pg/pg.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -23,7 +21,7 @@
 
 #include <cmocka.h>
 
-enum { START_MS_MAX = 180000, ANSWER_MS_MAX = 20000, PIDS_MAX = 64 };
+enum { START_MS_MAX = 180000, ANSWER_MS_MAX = 20000, SQL_TIMEOUT_MS = 60000, PIDS_MAX = 64 };
 #define INSTALLED "/usr/lib/postgresql/*/bin/initdb"
 
 /* In a child: as the user postgres when this is root, who may not run it; quiet; gone when the test goes. */
@@ -186,4 +184,29 @@ void pg_server_fini(struct pg_server *s)
 {
     pg_server_kill(s);
     (void)nftw(s->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+struct pg *pg_server_connect(struct pg_server *s)
+{
+    struct pg *c = NULL;
+    struct pg_opts opts = { .url = s->url, .application = "test", .clock = s->clock, .statement_timeout_ms = 0 };
+    assert_int_equal(pg_open(&opts, mono_add_ms(clock_mono(s->clock), SQL_TIMEOUT_MS), &c, NULL), ERR_OK);
+    return c;
+}
+
+void pg_server_run(struct pg_server *s, struct pg *c, const char *sql, struct pg_rows **rows)
+{
+    struct pg_outcome o;
+    pg_run_one(c, sql, NULL, mono_add_ms(clock_mono(s->clock), SQL_TIMEOUT_MS), rows, &o);
+    if (o.why != ERR_OK)
+        fail_msg("%s", o.note.text);
+}
+
+int64_t pg_server_number(struct pg_server *s, struct pg *c, const char *sql)
+{
+    struct pg_rows *rows = NULL;
+    pg_server_run(s, c, sql, &rows);
+    int64_t n = pg_i64(rows, 0, 0);
+    pg_rows_free(&rows);
+    return n;
 }

@@ -3,7 +3,7 @@
 #ifndef TEST_QUEUE_STORE_PG_SERVER_H
 #define TEST_QUEUE_STORE_PG_SERVER_H
 
-#include "base/times.h"
+#include "pg/pg.h"
 
 #include <sys/types.h>
 
@@ -26,5 +26,10 @@ void pg_server_start(struct pg_server *s);
 void pg_server_kill(struct pg_server *s);
 /* SIGSTOP, SIGCONT of all its processes. */
 void pg_server_pause(struct pg_server *s, bool pause);
+
+/* A connection of the test's own, and what is asked by it; an error fails the test. rows NULL: none are wanted. */
+struct pg *pg_server_connect(struct pg_server *s);
+void pg_server_run(struct pg_server *s, struct pg *c, const char *sql, struct pg_rows **rows);
+int64_t pg_server_number(struct pg_server *s, struct pg *c, const char *sql);
 
 #endif

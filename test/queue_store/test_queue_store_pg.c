@@ -404,33 +404,6 @@ static void one_refused_write_harms_no_other(void **state)
 
 /* ---- beside others ---- */
 
-static void run_sql(struct fixture *f, struct pg *c, const char *sql, struct pg_rows **rows)
-{
-    struct pg_outcome o;
-    pg_run_one(c, sql, NULL, mono_add_ms(clock_mono(sysclock_clock(f->sysclock)), WRITE_TIMEOUT_MS), rows, &o);
-    if (o.why != ERR_OK)
-        fail_msg("%s", o.note.text);
-}
-
-static int64_t number_of(struct fixture *f, struct pg *c, const char *sql)
-{
-    struct pg_rows *rows = NULL;
-    run_sql(f, c, sql, &rows);
-    int64_t n = pg_i64(rows, 0, 0);
-    pg_rows_free(&rows);
-    return n;
-}
-
-static struct pg *connect_apart(struct fixture *f)
-{
-    struct pg *c = NULL;
-    struct pg_opts opts = { .url = f->server.url, .application = "test", .clock = sysclock_clock(f->sysclock),
-        .statement_timeout_ms = 0 };
-    mono deadline = mono_add_ms(clock_mono(opts.clock), WRITE_TIMEOUT_MS);
-    assert_int_equal(pg_open(&opts, deadline, &c, NULL), ERR_OK);
-    return c;
-}
-
 /* Index entries that were read of the partition's tables, live or dead. */
 #define READ_SQL "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname LIKE 'queue\\_950\\_%'"
 
@@ -470,33 +443,33 @@ static int64_t reads_of(struct fixture *f, struct pg *c, uint64_t *id, unsigned 
 {
     struct queue_part p = { .queue = 950, .partition = 0 };
     struct queue_part_record own;
-    int64_t before = number_of(f, c, READ_SQL);
+    int64_t before = pg_server_number(&f->server, c, READ_SQL);
     struct queue_store *s = store_new(f);
     assert_int_equal(own_one(s, p, &own), ERR_OK); /* the one before has gone */
     for (unsigned i = 0; i < rounds; i++)
         one_round(s, p, own.epoch, ++*id);
     s->ops->close(&s);
-    for (int tries = 0; number_of(f, c, CONNECTED_SQL) > 0; tries++) { /* they tell their figures when they end */
+    for (int tries = 0; pg_server_number(&f->server, c, CONNECTED_SQL) > 0; tries++) { /* they tell their figures when they end */
         assert_true(tries < RECOVER_TRIES);
         nap();
     }
-    return number_of(f, c, READ_SQL) - before;
+    return pg_server_number(&f->server, c, READ_SQL) - before;
 }
 
 /* What was deleted stays, as long as somebody may still look at it; writes must not look at it too. */
 static void a_held_snapshot_makes_no_write_read_more(void **state)
 {
     struct fixture *f = *state;
-    struct pg *holder = connect_apart(f);
-    struct pg *c = connect_apart(f);
+    struct pg *holder = pg_server_connect(&f->server);
+    struct pg *c = pg_server_connect(&f->server);
     uint64_t id = 0;
     (void)reads_of(f, c, &id, 0); /* makes the tables */
-    run_sql(f, holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", NULL);
-    (void)number_of(f, holder, "SELECT count(*) FROM pg_class");
+    pg_server_run(&f->server, holder, "BEGIN ISOLATION LEVEL REPEATABLE READ", NULL);
+    (void)pg_server_number(&f->server, holder, "SELECT count(*) FROM pg_class");
     int64_t start = reads_of(f, c, &id, 0);
     int64_t first = reads_of(f, c, &id, ROUNDS) - start;
     (void)reads_of(f, c, &id, 10 * ROUNDS);
-    run_sql(f, c, "ANALYZE", NULL); /* as autovacuum does: it finds next to nothing alive */
+    pg_server_run(&f->server, c, "ANALYZE", NULL); /* as autovacuum does: it finds next to nothing alive */
     int64_t start_late = reads_of(f, c, &id, 0);
     int64_t late = reads_of(f, c, &id, ROUNDS) - start_late;
     print_message("%d rounds read %lld index entries at first, %lld behind %d that are gone\n", ROUNDS,
@@ -520,10 +493,10 @@ static void assert_said(struct queue_store *s, const char *words)
 static void a_heartbeat_counts_the_row_it_writes(void **state)
 {
     struct fixture *f = *state;
-    struct pg *c = connect_apart(f);
+    struct pg *c = pg_server_connect(&f->server);
     struct queue_store *s = store_new(f);
     assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_OK);
-    run_sql(f, c, "DELETE FROM queue_store", NULL);
+    pg_server_run(&f->server, c, "DELETE FROM queue_store", NULL);
     assert_int_equal(s->ops->heartbeat(s, (mono){ .ns = 0 }), ERR_CORRUPT);
     assert_said(s, "a row that a write needs is gone");
     assert_int_equal(s->ops->recover(s, NULL), ERR_OK); /* puts it there again */
@@ -536,12 +509,12 @@ static void a_heartbeat_counts_the_row_it_writes(void **state)
 static void a_heartbeat_takes_the_connection_of_writes(void **state)
 {
     struct fixture *f = *state;
-    struct pg *c = connect_apart(f);
+    struct pg *c = pg_server_connect(&f->server);
     struct queue_part p = { .queue = 960, .partition = 0 };
     struct queue_part_record r;
     struct queue_store *s = store_new(f);
     assert_int_equal(own_one(s, p, &r), ERR_OK);
-    run_sql(f, c, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted", NULL);
+    pg_server_run(&f->server, c, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted", NULL);
     err why = s->ops->heartbeat(s, (mono){ .ns = 0 });
     assert_true(why == ERR_IO || why == ERR_UNAVAILABLE);
     assert_int_equal(s->ops->record(s, p, &r), ERR_UNAVAILABLE); /* until recover: another may own it meanwhile */
@@ -554,16 +527,16 @@ static void a_heartbeat_takes_the_connection_of_writes(void **state)
 static void rows_that_a_write_needs_are_missed(void **state)
 {
     struct fixture *f = *state;
-    struct pg *c = connect_apart(f);
+    struct pg *c = pg_server_connect(&f->server);
     struct queue_part p = { .queue = 961, .partition = 0 }, q = { .queue = 961, .partition = 1 };
     struct queue_part_record r, other;
     struct queue_store *s = store_new(f);
     assert_int_equal(own_one(s, p, &r), ERR_OK);
     assert_int_equal(own_one(s, q, &other), ERR_OK);
-    run_sql(f, c, "TRUNCATE queue_961_0_r", NULL);
+    pg_server_run(&f->server, c, "TRUNCATE queue_961_0_r", NULL);
     assert_int_equal(write_nothing(s, p, r.epoch), ERR_CORRUPT);
     assert_int_equal(own_one(s, p, &r), ERR_CORRUPT);
-    run_sql(f, c, "DELETE FROM queue_part WHERE queue = 961", NULL);
+    pg_server_run(&f->server, c, "DELETE FROM queue_part WHERE queue = 961", NULL);
     assert_int_equal(write_nothing(s, q, other.epoch), ERR_CONFLICT);
     assert_int_equal(own_one(s, q, &other), ERR_CORRUPT); /* its tables are there, and nobody knows whose they are */
     assert_said(s, "already exists");
@@ -574,12 +547,12 @@ static void rows_that_a_write_needs_are_missed(void **state)
 static void a_right_that_is_missing_is_named(void **state)
 {
     struct fixture *f = *state;
-    struct pg *c = connect_apart(f);
+    struct pg *c = pg_server_connect(&f->server);
     struct queue_part p = { .queue = 962, .partition = 0 };
     struct queue_part_record r;
     char url[PG_SERVER_PATH_BYTES];
-    run_sql(f, c, "CREATE ROLE modest LOGIN", NULL);
-    run_sql(f, c, "CREATE DATABASE modest OWNER modest", NULL);
+    pg_server_run(&f->server, c, "CREATE ROLE modest LOGIN", NULL);
+    pg_server_run(&f->server, c, "CREATE DATABASE modest OWNER modest", NULL);
     (void)snprintf(url, sizeof(url), "postgresql://modest@127.0.0.1:%u/modest", f->server.port);
     struct queue_pg_opts opts = { .name = "p", .url = url, .deployment = "test", .loop = f->loop,
                                   .clock = sysclock_clock(f->sysclock), .write_timeout_ms = WRITE_TIMEOUT_MS };
@@ -589,7 +562,7 @@ static void a_right_that_is_missing_is_named(void **state)
     struct pg *owner = NULL;
     struct pg_opts as = { .url = url, .application = "test", .clock = opts.clock, .statement_timeout_ms = 0 };
     assert_int_equal(pg_open(&as, mono_add_ms(clock_mono(opts.clock), WRITE_TIMEOUT_MS), &owner, NULL), ERR_OK);
-    run_sql(f, owner, "REVOKE INSERT ON queue_962_0_r FROM modest", NULL);
+    pg_server_run(&f->server, owner, "REVOKE INSERT ON queue_962_0_r FROM modest", NULL);
     assert_int_equal(write_nothing(s, p, r.epoch), ERR_UNAVAILABLE);
     assert_said(s, "permission denied for table queue_962_0_r");
     assert_said(s, "needs SELECT, INSERT, UPDATE or DELETE there");
@@ -618,27 +591,27 @@ static void writes_are_synced_where_the_database_says_off(void **state)
 {
     struct fixture *f = *state;
     struct queue_part p = { .queue = 900, .partition = 0 };
-    struct pg *c = connect_apart(f);
-    run_sql(f, c, "ALTER DATABASE postgres SET synchronous_commit = off", NULL);
+    struct pg *c = pg_server_connect(&f->server);
+    pg_server_run(&f->server, c, "ALTER DATABASE postgres SET synchronous_commit = off", NULL);
     struct queue_store *s = store_new(f);
     struct queue_part_record owned;
     assert_int_equal(own_one(s, p, &owned), ERR_OK);
-    run_sql(f, c, "CREATE FUNCTION synced() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN"
+    pg_server_run(&f->server, c, "CREATE FUNCTION synced() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN"
             " IF current_setting('synchronous_commit') = 'off' THEN RAISE 'not synced'; END IF; RETURN NEW; END $f$",
             NULL);
-    run_sql(f, c, "CREATE TRIGGER synced BEFORE INSERT ON queue_900_0_r FOR EACH ROW EXECUTE FUNCTION synced()", NULL);
+    pg_server_run(&f->server, c, "CREATE TRIGGER synced BEFORE INSERT ON queue_900_0_r FOR EACH ROW EXECUTE FUNCTION synced()", NULL);
     assert_int_equal(write_nothing(s, p, owned.epoch), ERR_OK);
     struct queue_write lazy = { .parts = { { .part = p, .epoch = owned.epoch } }, .parts_count = 1, .unsynced = true };
     assert_int_not_equal(model_write_run(s, &lazy), ERR_OK); /* the trigger sees it */
     s->ops->close(&s);
-    run_sql(f, c, "ALTER DATABASE postgres RESET synchronous_commit", NULL);
+    pg_server_run(&f->server, c, "ALTER DATABASE postgres RESET synchronous_commit", NULL);
     pg_close(&c);
 }
 
 static void others_harm(struct fixture *f, void (*harm)(struct queue_store *s, struct pg *c, mono deadline))
 {
     struct queue_store *s = store_new(f);
-    struct pg *c = connect_apart(f);
+    struct pg *c = pg_server_connect(&f->server);
     harm(s, c, mono_add_ms(clock_mono(sysclock_clock(f->sysclock)), WRITE_TIMEOUT_MS));
     s->ops->close(&s);
     pg_close(&c);
@@ -660,7 +633,7 @@ static void others_lock(struct fixture *f,
     f->timeout_ms = LOCKED_TIMEOUT_MS;
     struct queue_store *s = store_new(f);
     f->timeout_ms = WRITE_TIMEOUT_MS;
-    struct pg *c = connect_apart(f);
+    struct pg *c = pg_server_connect(&f->server);
     lock(s, c, sysclock_clock(f->sysclock), LOCKED_TIMEOUT_MS);
     s->ops->close(&s);
     pg_close(&c);
